@@ -1,0 +1,198 @@
+"""Bytes, codes and numbers of every element type.
+
+    bytes ──unpack──► codes ──decode──► numbers          codes: one array element for each tensor element,
+    bytes ◄──pack──── codes ◄──encode── numbers                 the bits as they were stored
+
+Layouts are undone on codes, which are as small as the stored data; numbers are made last.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opdiff import dtypes
+from opdiff.errors import ElementError
+
+if TYPE_CHECKING:
+    from opdiff.dtypes import DType, SmallFloat
+
+AnyArray = npt.NDArray[Any]
+
+
+def unpack(raw: bytes | memoryview, dtype: DType, count: int) -> AnyArray:
+    """The first `count` codes in `raw`, as a flat array; a view of `raw` where a code is whole bytes.
+
+    The 1-bit type is stored highest bit first, every other type under 8 bits lowest bits first.
+    """
+    _require_known(dtype)
+    available = memoryview(raw).nbytes * 8 // dtype.bits
+    if count > available:
+        raise ElementError(dtype.name, f"{available} elements are stored, {count} are wanted")
+    if dtype.bits >= 8:
+        return np.frombuffer(raw, dtype.storage, count)
+    packed = np.frombuffer(raw, np.uint8, dtype.nbytes(count))
+    if dtype.bits == 1:
+        return np.unpackbits(packed, count=count, bitorder="big")
+    bits = np.unpackbits(packed, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
+    return np.packbits(bits, axis=1, bitorder="little").reshape(count)
+
+
+def pack(codes: AnyArray, dtype: DType) -> bytes:
+    """The stored bytes of `codes`, in row-major order; the inverse of `unpack`."""
+    _require_known(dtype)
+    if dtype.bits >= 8:
+        return np.ascontiguousarray(codes, dtype.storage).tobytes()
+    flat = np.ascontiguousarray(codes, np.uint8).reshape(-1, 1)
+    bits = np.unpackbits(flat, axis=1, count=dtype.bits, bitorder="little")
+    return np.packbits(bits.reshape(-1), bitorder="big" if dtype.bits == 1 else "little").tobytes()
+
+
+def decode(codes: AnyArray, dtype: DType) -> AnyArray:
+    """The numbers of `codes`, exactly; the same array where the codes are numbers already."""
+    _require_known(dtype)
+    if dtype is dtypes.BOOL:
+        return np.not_equal(codes, 0)
+    if dtype is dtypes.BFLOAT16:
+        return (codes.astype("<u4") << np.uint32(16)).view("<f4")
+    if dtype is dtypes.COMPLEX32:
+        parts = np.ascontiguousarray(codes).view("<f2").reshape(*codes.shape, 2).astype("<f4")
+        return parts.view("<c8").reshape(codes.shape)
+    if _has_table(dtype):
+        return value_table(dtype)[codes]
+    return codes
+
+
+def encode(values: AnyArray, dtype: DType) -> AnyArray:
+    """The codes nearest to `values`, ties to even; the inverse of `decode` but for the payload of NaNs.
+
+    Floats of at most 8 bits saturate at their largest number. What a type cannot hold at all (NaN, a sign, an integer
+    beyond its range) is refused.
+    """
+    _require_known(dtype)
+    if dtype is dtypes.BOOL:
+        return np.asarray(values).astype(bool).astype(np.uint8)
+    if dtype is dtypes.BFLOAT16:
+        return _encode_bfloat16(np.asarray(values, np.float32))
+    if dtype is dtypes.COMPLEX32:
+        both = np.asarray(values, np.complex64)
+        pair = np.stack([both.real, both.imag], axis=-1).astype("<f2")
+        return pair.view("<u4").reshape(both.shape)
+    if dtype.kind is dtypes.Kind.INTEGER:
+        return _encode_integers(np.asarray(values), dtype)
+    if _has_table(dtype):
+        return _encode_small(np.asarray(values, np.float64), dtype)
+    return np.asarray(values).astype(dtype.storage)
+
+
+@lru_cache(maxsize=32)
+def value_table(dtype: DType) -> AnyArray:
+    """The number of every code of a type of at most 8 bits."""
+    codes = np.arange(1 << dtype.bits)
+    if dtype is dtypes.HIFLOAT8:
+        table = np.array([_hifloat8(int(code)) for code in codes])
+    elif dtype.small is not None:
+        table = np.array([_small_float(int(code), dtype.small) for code in codes])
+    else:
+        half = 1 << (dtype.bits - 1)
+        signed = dtype.decoded == "int8"
+        table = np.where(signed & (codes >= half), codes - 2 * half, codes).astype(dtype.decoded)
+    table.flags.writeable = False
+    return table
+
+
+def _require_known(dtype: DType) -> None:
+    if dtype.kind is dtypes.Kind.OPAQUE:
+        raise ElementError(dtype.name, dtype.why)
+
+
+def _has_table(dtype: DType) -> bool:
+    return dtype.bits < 8 or (dtype.kind is dtypes.Kind.FLOAT and dtype.bits == 8)
+
+
+def _small_float(code: int, fields: SmallFloat) -> float:
+    width = fields.exponent_bits + fields.mantissa_bits
+    sign = -1.0 if fields.signed and code >> width else 1.0
+    exponent = code >> fields.mantissa_bits & ((1 << fields.exponent_bits) - 1)
+    fraction = code & ((1 << fields.mantissa_bits) - 1)
+    if fields.specials == "nan" and code & ((1 << width) - 1) == (1 << width) - 1:
+        return float("nan")
+    if fields.specials == "ieee" and exponent == (1 << fields.exponent_bits) - 1:
+        return float("nan") if fraction else sign * float("inf")
+    if exponent == 0 and fields.mantissa_bits:
+        return sign * float(fraction) * 2.0 ** (1 - fields.bias - fields.mantissa_bits)
+    significand = fraction + (1 << fields.mantissa_bits)
+    return sign * float(significand) * 2.0 ** (exponent - fields.bias - fields.mantissa_bits)
+
+
+def _hifloat8(code: int) -> float:
+    """HiFloat8: a prefix tells how many of the lower bits are exponent, so precision tapers off at the ends."""
+    sign = -1.0 if code & 0x80 else 1.0
+    low = code & 0x7F
+    if low == 0:
+        return float("nan") if code else 0.0
+    if low == 0x6F:
+        return sign * float("inf")
+    if low < 0x08:
+        return sign * 2.0 ** (low - 23)
+    if low < 0x10:
+        return sign * (1 + (low & 7) / 8)
+    width = 1 if low < 0x20 else 1 + (low >> 5)
+    mantissa_bits = min(3, 5 - width)
+    field = low >> mantissa_bits & ((1 << width) - 1)
+    magnitude = (1 << (width - 1)) + (field & ((1 << (width - 1)) - 1))
+    exponent = -magnitude if field >> (width - 1) else magnitude
+    fraction = (low & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
+    return sign * 2.0**exponent * (1 + fraction)
+
+
+def _encode_bfloat16(values: AnyArray) -> AnyArray:
+    bits = values.view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+    quiet = bits | np.uint32(0x0040_0000)
+    return (np.where(np.isnan(values), quiet, rounded) >> np.uint32(16)).astype(np.uint16)
+
+
+def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
+    info = np.iinfo(dtype.decoded)
+    low = -(1 << (dtype.bits - 1)) if info.min else 0
+    high = low + (1 << dtype.bits) - 1
+    if values.size and (int(values.min()) < low or int(values.max()) > high):
+        raise ElementError(dtype.name, f"holds {low}..{high}, the values are {values.min()}..{values.max()}")
+    if dtype.bits < 8:
+        return (values.astype(np.int16) & ((1 << dtype.bits) - 1)).astype(np.uint8)
+    return values.astype(dtype.storage)
+
+
+def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
+    table = value_table(dtype)
+    signed = dtype.small is None or dtype.small.signed
+    negative = np.signbit(values)
+    if negative.any() and not signed:
+        raise ElementError(dtype.name, "cannot hold negative numbers")
+    positive = np.arange(len(table) // 2 if signed else len(table))
+    codes = positive[np.isfinite(table[positive])]
+    codes = codes[np.argsort(table[codes])]
+    result = _nearest(np.abs(values), table[codes], codes)
+    for code in np.flatnonzero(np.isposinf(table)):
+        result[np.isinf(values)] = code
+    if signed:
+        no_minus_zero = (result == 0) & bool(np.isnan(table[len(table) // 2]))
+        result[negative & ~no_minus_zero] |= np.uint8(len(table) // 2)
+    missing = np.isnan(values)
+    if missing.any():
+        if not np.isnan(table).any():
+            raise ElementError(dtype.name, "cannot hold NaN")
+        result[missing] = np.flatnonzero(np.isnan(table))[0]
+    return result
+
+
+def _nearest(values: AnyArray, numbers: AnyArray, codes: AnyArray) -> AnyArray:
+    """The code of the nearest of `numbers` (ascending, at least two); of two equally near ones the even code."""
+    right = np.clip(np.searchsorted(numbers, values), 1, len(numbers) - 1)
+    below, above = values - numbers[right - 1], numbers[right] - values
+    take_left = (below < above) | ((below == above) & (codes[right - 1] % 2 == 0))
+    return np.where(take_left, codes[right - 1], codes[right]).astype(np.uint8)

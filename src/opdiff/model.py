@@ -1,0 +1,126 @@
+"""The values that travel through opdiff: small, frozen, picklable. They describe; only `Tensor.array` loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+    from opdiff.source import FileRange, Source
+
+Shape = tuple[int, ...]
+
+
+class Slot(StrEnum):
+    """On which side of an operator a tensor is."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+class Container(StrEnum):
+    """How a file is built."""
+
+    STANDARD = "standard"
+    PROTOBUF = "protobuf"
+    NANO = "nano"
+    NPY = "npy"
+    NPZ = "npz"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKey:
+    """Which tensor of which operator; prints `conv1:output:0`."""
+
+    op: str
+    slot: Slot
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.op}:{self.slot}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a stored tensor is.
+
+    Attributes:
+        dtype: the type of its elements.
+        shape: the stored shape, tiles and padding included.
+        layout: the name of the storage layout.
+        origin_shape: the shape before the device layout was applied; empty when not recorded.
+        groups: the group count of a grouped convolution's weights, 1 otherwise.
+        address: the device address, when one is recorded.
+    """
+
+    dtype: DType
+    shape: Shape
+    layout: str
+    origin_shape: Shape = ()
+    groups: int = 1
+    address: int | None = None
+
+    @property
+    def count(self) -> int:
+        """Stored elements, padding included."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor in a file. `notes` tells what a reader had to take for granted about it."""
+
+    spec: TensorSpec
+    source: Source
+    notes: tuple[str, ...] = ()
+
+    def codes(self) -> AnyArray:
+        """The stored codes in the stored shape, read-only. This reads the file."""
+        return self.source.codes(self.spec.dtype, self.spec.shape)
+
+    def array(self) -> AnyArray:
+        """The numbers in the stored shape. This reads the file."""
+        from opdiff import elements
+
+        return elements.decode(self.codes(), self.spec.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes of a dump that are not a tensor: an L1 buffer (kind 0), or a workspace with a log (kind 0)."""
+
+    kind: int
+    source: FileRange
+
+
+@dataclass(frozen=True, slots=True)
+class OpDump:
+    """Everything one operator left in its file, described and not loaded.
+
+    Attributes:
+        path: the file.
+        container: how the file is built.
+        op_name: the operator's full name where the file records it, else empty.
+        version: the version the writer put down, else empty.
+        dump_time: microseconds since the epoch, when recorded.
+        attr: the JSON text with which a sliced (FFTS+) dump describes its slices, else empty.
+    """
+
+    path: str
+    container: Container
+    inputs: tuple[Tensor, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+    buffers: tuple[Blob, ...] = ()
+    spaces: tuple[Blob, ...] = ()
+    op_name: str = ""
+    version: str = ""
+    dump_time: int | None = None
+    attr: str = ""
+
+    def tensors(self, slot: Slot) -> tuple[Tensor, ...]:
+        """The inputs or the outputs."""
+        return self.inputs if slot is Slot.INPUT else self.outputs
