@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Kind(StrEnum):
@@ -63,6 +67,16 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Callable[..., DType], tuple[object, ...]]:
+        """Types of the table stay themselves in another process, so that `is` may be asked of them anywhere."""
+        if BY_NAME.get(self.name) is self:
+            return _from_table, (self.name,)
+        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.small, self.why)
+
+
+def _from_table(name: str) -> DType:
+    return BY_NAME[name]
 
 
 def _plain(name: str, kind: Kind, storage: str) -> DType:

@@ -55,37 +55,30 @@ def decode(codes: AnyArray, dtype: DType) -> AnyArray:
     """The numbers of `codes`, exactly; the same array where the codes are numbers already."""
     _require_known(dtype)
     if dtype is dtypes.BOOL:
-        return np.not_equal(codes, 0)
+        return np.asarray(np.not_equal(codes, 0))
     if dtype is dtypes.BFLOAT16:
-        return (codes.astype("<u4") << np.uint32(16)).view("<f4")
+        return np.asarray(codes.astype("<u4") << np.uint32(16)).view("<f4")
     if dtype is dtypes.COMPLEX32:
         parts = np.ascontiguousarray(codes).view("<f2").reshape(*codes.shape, 2).astype("<f4")
         return parts.view("<c8").reshape(codes.shape)
     if _has_table(dtype):
-        return value_table(dtype)[codes]
+        return np.asarray(value_table(dtype)[codes])
     return codes
 
 
 def encode(values: AnyArray, dtype: DType) -> AnyArray:
     """The codes nearest to `values`, ties to even; the inverse of `decode` but for the payload of NaNs.
 
-    Floats of at most 8 bits saturate at their largest number. What a type cannot hold at all (NaN, a sign, an integer
-    beyond its range) is refused.
+    Floats of at most 8 bits saturate at their largest number, wider ones become infinite beyond it. What a type cannot
+    hold at all (NaN, a sign, an imaginary part, an integer beyond its range) is refused.
     """
     _require_known(dtype)
-    if dtype is dtypes.BOOL:
-        return np.asarray(values).astype(bool).astype(np.uint8)
-    if dtype is dtypes.BFLOAT16:
-        return _encode_bfloat16(np.asarray(values, np.float32))
-    if dtype is dtypes.COMPLEX32:
-        both = np.asarray(values, np.complex64)
-        pair = np.stack([both.real, both.imag], axis=-1).astype("<f2")
-        return pair.view("<u4").reshape(both.shape)
-    if dtype.kind is dtypes.Kind.INTEGER:
-        return _encode_integers(np.asarray(values), dtype)
-    if _has_table(dtype):
-        return _encode_small(np.asarray(values, np.float64), dtype)
-    return np.asarray(values).astype(dtype.storage)
+    values = np.asarray(values)
+    if np.iscomplexobj(values) and dtype.kind is not dtypes.Kind.COMPLEX:
+        raise ElementError(dtype.name, "cannot hold complex numbers")
+    # Beyond the range of a wider float is infinity, as the standard has it, and not worth numpy's warning.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _encode(np.atleast_1d(values), dtype).reshape(values.shape)
 
 
 @lru_cache(maxsize=32)
@@ -149,14 +142,37 @@ def _hifloat8(code: int) -> float:
     return sign * 2.0**exponent * (1 + fraction)
 
 
+def _encode(values: AnyArray, dtype: DType) -> AnyArray:
+    if dtype is dtypes.BOOL:
+        return values.astype(bool).astype(np.uint8)
+    if dtype is dtypes.BFLOAT16:
+        return _encode_bfloat16(values)
+    if dtype is dtypes.COMPLEX32:
+        return np.stack([values.real, values.imag], axis=-1).astype("<f2").view("<u4")
+    if dtype.kind is dtypes.Kind.INTEGER:
+        return _encode_integers(values, dtype)
+    if _has_table(dtype):
+        return _encode_small(values.astype(np.float64), dtype)
+    return values.astype(dtype.storage)
+
+
 def _encode_bfloat16(values: AnyArray) -> AnyArray:
-    bits = values.view(np.uint32)
+    narrow = values.astype(np.float32)
+    bits = narrow.view(np.uint32)
+    if values.dtype.itemsize > 4:
+        # Rounding twice can go the wrong way. So the first step rounds to odd: towards zero, and the lowest bit then
+        # tells that something was dropped.
+        bits = bits - (np.abs(narrow) > np.abs(values)) | (narrow != values)
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
     quiet = bits | np.uint32(0x0040_0000)
     return (np.where(np.isnan(values), quiet, rounded) >> np.uint32(16)).astype(np.uint16)
 
 
 def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise ElementError(dtype.name, "cannot hold NaN or infinity")
+        values = np.rint(values)
     info = np.iinfo(dtype.decoded)
     low = -(1 << (dtype.bits - 1)) if info.min else 0
     high = low + (1 << dtype.bits) - 1
@@ -170,7 +186,8 @@ def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
 def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     table = value_table(dtype)
     signed = dtype.small is None or dtype.small.signed
-    negative = np.signbit(values)
+    missing = np.isnan(values)
+    negative = np.signbit(values) & ~missing
     if negative.any() and not signed:
         raise ElementError(dtype.name, "cannot hold negative numbers")
     positive = np.arange(len(table) // 2 if signed else len(table))
@@ -182,7 +199,6 @@ def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     if signed:
         no_minus_zero = (result == 0) & bool(np.isnan(table[len(table) // 2]))
         result[negative & ~no_minus_zero] |= np.uint8(len(table) // 2)
-    missing = np.isnan(values)
     if missing.any():
         if not np.isnan(table).any():
             raise ElementError(dtype.name, "cannot hold NaN")

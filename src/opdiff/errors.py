@@ -50,6 +50,11 @@ class DumpError(OpdiffError):
         self.problem = problem
         self.offset = offset
 
+    @property
+    def brief(self) -> str:
+        """The problem and its place, for where the path is shown already."""
+        return self.problem if self.offset is None else f"{self.problem} (byte {self.offset})"
+
     def __str__(self) -> str:
         where = "" if self.offset is None else f" at byte {self.offset}"
         return f"{self.path}{where}: {self.problem}"

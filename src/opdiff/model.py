@@ -72,10 +72,18 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in a file. `notes` tells what a reader had to take for granted about it."""
+    """A tensor in a file.
+
+    Attributes:
+        spec: what it is.
+        source: where its bytes are.
+        name: a name of its own, where the file records one.
+        notes: what a reader had to take for granted about it.
+    """
 
     spec: TensorSpec
     source: Source
+    name: str = ""
     notes: tuple[str, ...] = ()
 
     def codes(self) -> AnyArray:

@@ -29,7 +29,7 @@ class Registry(Generic[T]):
         self._items: dict[str, T] = {}
         self._loaded = False
         for item in builtin:
-            self._add(item)
+            self._add(item, self._items)
 
     def find(self, name: str) -> T | None:
         """The plug-in of that name, if there is one."""
@@ -42,20 +42,25 @@ class Registry(Generic[T]):
         self._load()
         return tuple(self._items)
 
-    def _add(self, item: T) -> None:
-        if item.name in self._items:
+    def _add(self, item: T, items: dict[str, T]) -> None:
+        if item.name in items:
             raise PluginError(self._kind, item.name, "the name is taken by another plug-in")
-        self._items[item.name] = item
+        items[item.name] = item
 
     def _load(self) -> None:
+        """Add the plug-ins of other packages: all of them or, so that a broken one is reported every time, none."""
         if self._loaded:
             return
-        self._loaded = True
         from importlib.metadata import entry_points
 
+        items = dict(self._items)
         for point in entry_points(group=f"opdiff.{self._kind}s"):
             try:
                 item = point.load()
             except Exception as error:
                 raise PluginError(self._kind, point.name, f"cannot be loaded: {error!r}") from error
-            self._add(item)
+            if not isinstance(getattr(item, "name", None), str):
+                raise PluginError(self._kind, point.name, f"{item!r} has no name; is it a class, not an object?")
+            self._add(item, items)
+        self._items = items
+        self._loaded = True

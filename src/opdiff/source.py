@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # Below this size one read is cheaper than a mapping.
 _MAP_FROM = 1 << 20
 
+# The most axes that a NumPy array can have.
+_MAX_RANK = 64
+
 
 class Source(Protocol):
     """Bytes of one tensor, described."""
@@ -105,20 +108,20 @@ class ZipMember:
         import zlib
 
         try:
-            with closing(zipfile.ZipFile(self.path)) as archive, archive.open(self.member) as member:
-                member.read(self.skip)
-                data = member.read(self.nbytes)
-        except (
-            OSError,
-            EOFError,
-            KeyError,
-            RuntimeError,
-            NotImplementedError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+            data = self._read()
+        except (OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise DumpError(self.path, f"member {self.member!r} cannot be unpacked: {error}") from error
         return shaped(data, self, dtype, shape)
+
+    def _read(self) -> bytes:
+        import zipfile
+
+        with closing(zipfile.ZipFile(self.path)) as archive, archive.open(self.member) as member:
+            # The other methods fail in ways of their own on damaged data; NumPy writes only these two.
+            if archive.getinfo(self.member).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise NotImplementedError("it is neither stored nor deflated")
+            member.read(self.skip)
+            return member.read(self.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +146,27 @@ class Joined:
         """The stored codes; see `Source`."""
         import numpy as np
 
-        joined = np.concatenate(
-            [part.codes(dtype, part_shape) for part, part_shape in zip(self.parts, self.shapes, strict=True)],
-            axis=self.axis,
-        )
-        return joined.reshape(shape)
+        slices = [part.codes(dtype, part_shape) for part, part_shape in zip(self.parts, self.shapes, strict=True)]
+        try:
+            joined = np.concatenate(slices, axis=self.axis)
+        except ValueError as error:
+            problem = f"slices {[list(part) for part in self.shapes]} cannot be joined along axis {self.axis}"
+            raise DumpError(self.path, problem) from error
+        if joined.shape != shape:
+            raise DumpError(self.path, f"the slices make up {list(joined.shape)}, not {list(shape)}")
+        joined.flags.writeable = False
+        return joined
 
 
 def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
     """The codes in `raw`, brought to the machine's byte order and the given shape."""
     from opdiff import elements
 
+    # First, because the product over the axes of a hostile header takes hours.
+    if len(shape) > _MAX_RANK:
+        raise DumpError(source.path, f"a shape of {len(shape)} axes is beyond the {_MAX_RANK} that an array can have")
+    if any(extent < 0 for extent in shape):
+        raise DumpError(source.path, f"no array can have the shape {list(shape)}")
     try:
         flat = elements.unpack(raw, dtype, prod(shape))
     except ElementError as error:
@@ -166,4 +179,9 @@ def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType,
         raise DumpError(source.path, problem) from error
     if source.big_endian:
         flat = flat.byteswap()
-    return flat.reshape(shape[::-1]).T if source.fortran_order else flat.reshape(shape)
+    try:
+        array = flat.reshape(shape[::-1]).T if source.fortran_order else flat.reshape(shape)
+    except (ValueError, OverflowError) as error:  # an empty array with an extent that cannot be addressed
+        raise DumpError(source.path, f"no array can have the shape {list(shape)}") from error
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,44 @@
+"""From the layout in which a device stores a tensor to the one in which it can be compared, and back.
+
+Layout work is done on codes and never looks at values, so every element type can be converted. A plug-in adds a layout
+by the entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the contract that it must pass.
+"""
+
+from opdiff.align.c0 import DiagonalChannels, TiledChannels
+from opdiff.align.change import convert
+from opdiff.align.custom import Custom, Script, load_custom
+from opdiff.align.fractal_nz import TiledMatrix
+from opdiff.align.fractal_z import FractalZ, FractalZC04
+from opdiff.align.layout import Aligned, Extents, Layout, Tile
+from opdiff.align.permute import ND, AxisOrder
+from opdiff.registry import Registry
+
+__all__ = ["LAYOUTS", "Aligned", "Custom", "Extents", "Layout", "Script", "Tile", "convert", "load_custom"]
+
+_BUILTIN: tuple[Layout, ...] = (
+    ND,
+    AxisOrder("NCHW"),
+    AxisOrder("NHWC"),
+    AxisOrder("HWCN"),
+    AxisOrder("CHWN"),
+    AxisOrder("NCDHW"),
+    AxisOrder("NDHWC"),
+    AxisOrder("DHWCN"),
+    AxisOrder("DHWNC"),
+    AxisOrder("NC"),
+    AxisOrder("CN"),
+    AxisOrder("NCL"),
+    TiledChannels("NC1HWC0", axes="NCHW", order="N1HW0"),
+    TiledChannels("NC1HWC0_C04", axes="NCHW", order="N1HW0", c0=4),
+    TiledChannels("NDC1HWC0", axes="NCDHW", order="ND1HW0"),
+    TiledChannels("NHWC1C0", axes="NCHW", order="NHW10"),
+    TiledChannels("C1HWNC0", axes="NCHW", order="1HWN0"),
+    DiagonalChannels("C1HWNCoC0", TiledChannels("C1HWNCoC0", axes="NCHW", order="1HWN0")),
+    TiledMatrix("FRACTAL_NZ", order="CRrc"),
+    TiledMatrix("FRACTAL_ZZ", order="RCrc"),
+    FractalZ("FRACTAL_Z", axes="NCHW", grouped=True),
+    FractalZC04(),
+    FractalZ("FRACTAL_Z_3D", axes="NCDHW"),
+)
+
+LAYOUTS: Registry[Layout] = Registry("layout", _BUILTIN)

@@ -1,0 +1,199 @@
+"""The way from one layout to another: unpack to the logical array, bring its axes in order, pack.
+
+stored codes ──unpack──► logical array ──order──► logical array ──pack──► stored codes
+             extents: from --shape, else worked out of the origin shape
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import prod
+from typing import TYPE_CHECKING
+
+from opdiff import layouts
+from opdiff.align.custom import run_custom
+from opdiff.align.layout import Aligned, Extents, Tile
+from opdiff.align.origin import arranged, reordered
+from opdiff.align.permute import for_rank, is_plain
+from opdiff.errors import LayoutError
+
+if TYPE_CHECKING:
+    from opdiff.align.custom import Custom, Script
+    from opdiff.align.layout import Layout
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape, TensorSpec
+
+# Layouts whose tiles do not depend on the element type.
+_TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One conversion: what is there and what is wanted."""
+
+    spec: TensorSpec
+    source: Layout
+    target: Layout
+    shape: Shape
+
+    @property
+    def groups(self) -> int:
+        """At least 1."""
+        return max(self.spec.groups, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Logical:
+    """An array without tiles and padding, and how it came about."""
+
+    array: AnyArray
+    steps: tuple[str, ...]
+
+    def then(self, array: AnyArray, step: str) -> _Logical:
+        """What one more step made of it."""
+        return _Logical(array, (*self.steps, step))
+
+
+def convert(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), custom: Custom | None = None) -> Aligned:
+    """The codes, brought from the layout of `spec` to `layout`, without padding unless `layout` itself has some.
+
+    `codes` are in the stored shape. `shape` is the wanted logical shape, in the order of the target's axes; without it
+    the extents are worked out of the origin shape. A conversion of the user's comes before a built-in one.
+
+    Raises:
+        LayoutError: there is no such conversion, or the shapes contradict each other or leave several answers.
+        PluginError: a conversion of the user's cannot be loaded.
+    """
+    if codes.shape != spec.shape:
+        problem = f"the data has shape {list(codes.shape)}, its description says {list(spec.shape)}"
+        raise LayoutError(spec.layout, problem)
+    script = custom.find(spec.layout, layout) if custom else None
+    if script:
+        return _scripted(codes, spec, layout, shape, script)
+    if layout == spec.layout:
+        return _unchanged(codes, layout, shape)
+    way = _Way(spec, for_rank(_layout(spec.layout), codes.ndim), _layout(layout), shape)
+    return _packed(_ordered(_unpacked(codes, way), way), way)
+
+
+def _find(name: str) -> Layout | None:
+    from opdiff.align import LAYOUTS  # the list of built-ins stands in the package, which imports this module
+
+    return LAYOUTS.find(name)
+
+
+def _layout(name: str) -> Layout:
+    found = _find(name)
+    if found is None:
+        raise LayoutError(name, _unknown(name))
+    return found
+
+
+def _unknown(name: str) -> str:
+    from opdiff.align import LAYOUTS  # as above
+
+    cure = "write a plug-in or a custom conversion for it"
+    if name in layouts.NUMBERS:
+        return f"opdiff does not know where its elements are; {cure}"
+    near = get_close_matches(name.upper(), LAYOUTS.names(), 3)
+    return f"no such layout; did you mean {' or '.join(near)}?" if near else f"no such layout; {cure}"
+
+
+def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: Script) -> Aligned:
+    result = run_custom(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
+    if shape and result.size != prod(shape):
+        problem = f"{script.path} returned shape {list(result.shape)}, {list(shape)} is wanted"
+        raise LayoutError(spec.layout, problem)
+    step = f"{spec.layout} {list(codes.shape)} -> {layout} {list(result.shape)} by {script.path}"
+    return Aligned(result.reshape(shape) if shape else result, layout, (step,))
+
+
+def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
+    if not shape or shape == codes.shape:
+        return Aligned(codes, layout)
+    if codes.size != prod(shape):
+        problem = f"the data is in this layout already, with shape {list(codes.shape)}; {list(shape)} is wanted"
+        raise LayoutError(layout, problem)
+    if not is_plain(_find(layout)):
+        return Aligned(codes, layout, (f"stored shape {list(codes.shape)} kept",))
+    return Aligned(codes.reshape(shape), layout, (f"{list(codes.shape)} reshaped to {list(shape)}",))
+
+
+def _unpacked(codes: AnyArray, way: _Way) -> _Logical:
+    """The logical array in the order of the source's axes."""
+    extents = _extents(codes, way)
+    array = way.source.unpack(codes, extents.shape, way.groups)
+    logical = _Logical(array, (extents.assumed,) if extents.assumed else ())
+    if way.source.name != way.spec.layout:
+        logical = logical.then(array, f"{way.spec.layout} with {codes.ndim} axes taken as {way.source.name}")
+    if array.shape != codes.shape:
+        cut = f", {codes.size - array.size} padding elements cut" if array.size < codes.size else ""
+        axes = f"{way.source.axes} " if way.source.axes else ""
+        logical = logical.then(array, f"{way.source.name} {list(codes.shape)} -> {axes}{list(array.shape)}{cut}")
+    return logical
+
+
+def _extents(codes: AnyArray, way: _Way) -> Extents:
+    source, target = way.source.axes, way.target.axes
+    if not way.shape:
+        return way.source.logical_shape(codes.shape, way.spec.origin_shape, way.groups, target)
+    if not source:
+        return Extents(way.shape)
+    if not target:
+        return way.source.logical_shape(codes.shape, way.shape, way.groups, "")
+    _require_same_letters(way)
+    if len(way.shape) != len(target):
+        problem = f"--shape {list(way.shape)} must have one number for each of the axes {target}"
+        raise LayoutError(way.target.name, problem)
+    return Extents(reordered(way.shape, target, source))
+
+
+def _require_same_letters(way: _Way) -> None:
+    if sorted(way.source.axes) != sorted(way.target.axes):
+        problem = f"axes {way.source.axes} cannot become axes {way.target.axes} of {way.target.name}; ND takes any axes"
+        raise LayoutError(way.source.name, problem)
+
+
+def _ordered(logical: _Logical, way: _Way) -> _Logical:
+    """The logical array in the order of the target's axes."""
+    source, target = way.source.axes, way.target.axes
+    if not source:
+        return _labelled(logical, way)
+    if not target:
+        return _as_origin(logical, way)
+    _require_same_letters(way)
+    if source == target:
+        return logical
+    moved = logical.array.transpose([source.index(letter) for letter in target])
+    return logical.then(moved, f"axes {source} -> {target}")
+
+
+def _labelled(logical: _Logical, way: _Way) -> _Logical:
+    """An array in the order of its framework, under the letters of the target: nothing is moved."""
+    target, rank = way.target.axes, logical.array.ndim
+    if not target:
+        return logical
+    if for_rank(way.target, rank) is not way.target:
+        return logical.then(logical.array, f"{way.target.name} with {rank} axes is the same as ND")
+    if rank != len(target):
+        problem = f"shape {list(logical.array.shape)} does not have the axes {target} of {way.target.name}"
+        raise LayoutError(way.source.name, problem)
+    return logical.then(logical.array, f"{way.source.name} keeps the order of the origin, taken to be {target}")
+
+
+def _as_origin(logical: _Logical, way: _Way) -> _Logical:
+    """An array with letters, in the order in which its framework had it."""
+    array, note = arranged(logical.array, way.source.axes, way.shape or way.spec.origin_shape)
+    if way.shape and array.shape != way.shape:
+        problem = f"no order of {way.source.axes} {list(array.shape)} is {list(way.shape)}"
+        raise LayoutError(way.source.name, problem)
+    return logical.then(array, note)
+
+
+def _packed(logical: _Logical, way: _Way) -> Aligned:
+    target = for_rank(way.target, logical.array.ndim)
+    tile = _TILES.get(target.name) or Tile.of(way.spec.dtype)
+    stored = target.pack(logical.array, tile, way.groups)
+    step = () if is_plain(target) else (f"packed to {target.name} {list(stored.shape)}",)
+    return Aligned(stored, way.target.name, logical.steps + step)

@@ -1,0 +1,113 @@
+"""What a layout is, and the small values that go in and come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+
+from opdiff.errors import LayoutError
+
+if TYPE_CHECKING:
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The sizes by which the channels (or columns) and the batch (or rows) are cut when data is packed."""
+
+    c0: int = 16
+    n0: int = 16
+
+    @classmethod
+    def of(cls, dtype: DType) -> Self:
+        """The sizes that are usual for an element type: 32 channels of one byte or less, else 16."""
+        return cls(c0=32 if 0 < dtype.bits <= 8 else 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """The logical shape of a stored tensor; `assumed` tells in words what was taken for granted to find it."""
+
+    shape: Shape
+    assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Codes in the layout that was asked for, often a strided view, and in words every step that led there."""
+
+    codes: AnyArray
+    layout: str
+    steps: tuple[str, ...] = ()
+
+
+class Layout(Protocol):
+    """A way to store a tensor; stateless, so that one instance serves all tensors.
+
+    The logical array has one axis for each letter of `axes`, in this order. Without letters it has the rank and the
+    order of the origin shape. `groups` is 1 unless the tensor holds the weights of a grouped convolution.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in dumps and on the command line."""
+
+    @property
+    def axes(self) -> str:
+        """The letters of the logical axes; empty: any rank, the order as it is."""
+
+    def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
+        """The logical shape, worked out of the stored shape and the origin shape, whose order nobody recorded.
+
+        Without an origin shape (it is empty) padding is kept. `prefer` are the letters of the target layout: where
+        several orders of the origin shape fit, that one is taken, and the result says so.
+
+        Raises:
+            LayoutError: the shapes contradict each other, or leave several answers.
+        """
+
+    def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
+        """The logical array of that shape, without padding; `stored` is never changed.
+
+        Raises:
+            LayoutError: `stored` is not how an array of this shape is stored.
+        """
+
+    def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
+        """The stored array, padding 0; the inverse of `unpack`.
+
+        Raises:
+            LayoutError: the layout cannot hold the array.
+        """
+
+
+def ceil_div(extent: int, size: int) -> int:
+    """How many tiles of `size` hold `extent` elements."""
+    return -(-extent // size)
+
+
+def padded(array: AnyArray, shape: Shape) -> AnyArray:
+    """The array in the first corner of zeros of that shape; itself when nothing is missing."""
+    if array.shape == shape:
+        return array
+    result = np.zeros(shape, array.dtype)
+    result[tuple(slice(extent) for extent in array.shape)] = array
+    return result
+
+
+def reshaped(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
+    """`array.reshape`, with an error that names the layout: empty arrays may have absurd shapes."""
+    try:
+        return array.reshape(shape)
+    except (ValueError, OverflowError) as error:
+        problem = f"{array.size} elements of shape {list(array.shape)} do not fill the shape {list(shape)}"
+        raise LayoutError(layout, problem) from error
+
+
+def misfit(layout: str, stored: Shape, shape: Shape) -> LayoutError:
+    """The error for two shapes that contradict each other."""
+    return LayoutError(layout, f"stored shape {list(stored)} is not how an array of shape {list(shape)} is stored")

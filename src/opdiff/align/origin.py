@@ -1,0 +1,96 @@
+"""What the origin shape of a tensor tells. Dumps record its extents and not which axis each of them is.
+
+So it is never applied position by position: it is tried in the orders that frameworks use, and what it leaves open is
+said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from opdiff.align.layout import Extents
+from opdiff.errors import LayoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape
+
+_ORDERS = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "NC", "CN")
+
+
+def orders_of(axes: str) -> tuple[str, ...]:
+    """The orders in which an origin shape with these axes may be written."""
+    return tuple(order for order in _ORDERS if sorted(order) == sorted(axes))
+
+
+def reordered(shape: Shape, order: str, axes: str) -> Shape:
+    """The extents of `shape`, written in `order`, in the order of `axes`; both have the same letters."""
+    return tuple(shape[order.index(letter)] for letter in axes)
+
+
+def missing_extent(origin: Shape, known: Shape) -> int | None:
+    """The one extent of `origin` that is not in `known`, or `None` when more than this sets them apart.
+
+    Axes of extent 1 come and go between frameworks, so they do not count; if only those are left, the answer is 1.
+    """
+    have, want = (Counter(extent for extent in shape if extent != 1) for shape in (origin, known))
+    left = list((have - want).elements())
+    if want - have or len(left) > 1:
+        return None
+    return left[0] if left else 1
+
+
+def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fits: Callable[[Shape], bool]) -> Extents:
+    """The extents, in the order of `axes`, in which the origin shape fits what is stored; `fits` decides.
+
+    `stored` is what is stored, in words.
+
+    Raises:
+        LayoutError: no order fits, or several do, with different extents, and none of them is `prefer`.
+    """
+    if len(origin) != len(axes):
+        raise LayoutError(
+            layout, f"origin shape {list(origin)} does not have the {len(axes)} axes {axes}: give --shape"
+        )
+    found = {order: reordered(origin, order, axes) for order in orders_of(axes)}
+    found = {order: extents for order, extents in found.items() if fits(extents)}
+    if not found:
+        tried = ", ".join(orders_of(axes))
+        raise LayoutError(layout, f"origin shape {list(origin)} does not fit {stored}, whether read as {tried}")
+    if len(set(found.values())) == 1:
+        return Extents(next(iter(found.values())))
+    return _preferred(layout, origin, prefer, found)
+
+
+def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shape]) -> Extents:
+    names = " and as ".join(found)
+    if prefer not in found:
+        problem = f"origin shape {list(origin)} fits as {names}: give --shape, or one of these as the target layout"
+        raise LayoutError(layout, problem)
+    return Extents(found[prefer], f"origin shape {list(origin)} fits as {names}, read as {prefer}")
+
+
+def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, str]:
+    """The array as the origin shape has it, and a note; in its own order where the origin shape does not tell."""
+    orders = dict.fromkeys((axes, *orders_of(axes)))
+    same = [order for order in orders if reordered(array.shape, axes, order) == origin]
+    same = same or [order for order in orders if _solid(reordered(array.shape, axes, order)) == _solid(origin)]
+    if not origin or not same:
+        why = f"origin shape {list(origin)} is in no known order" if origin else "no origin shape is recorded"
+        return array, f"axes in the order {axes}: {why}"
+    if len({_effect(array.shape, axes, order) for order in same}) > 1:
+        return array, f"axes in the order {axes}: origin shape {list(origin)} could be {' or '.join(same)}"
+    moved = array.transpose([axes.index(letter) for letter in same[0]])
+    return moved.reshape(origin), f"axes in the order of the origin shape {list(origin)}, which is {same[0]}"
+
+
+def _solid(shape: Shape) -> Shape:
+    return tuple(extent for extent in shape if extent != 1)
+
+
+def _effect(shape: Shape, axes: str, order: str) -> str:
+    """What is left of an order when axes of extent 1 do not count: equal text, equal arrangement of the elements."""
+    return "".join(letter for letter in order if shape[axes.index(letter)] != 1)

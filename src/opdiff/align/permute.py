@@ -1,0 +1,75 @@
+"""Plain layouts: nothing is padded, only the order of the axes differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.align.layout import Extents, misfit, reshaped
+from opdiff.errors import LayoutError
+
+if TYPE_CHECKING:
+    from opdiff.align.layout import Layout, Tile
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class AxisOrder:
+    """A layout whose name is the letters of its axes."""
+
+    name: str
+
+    @property
+    def axes(self) -> str:
+        """The letters of the name."""
+        return self.name
+
+    def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
+        """The stored shape."""
+        return Extents(stored)
+
+    def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
+        """The array as it is; nothing may be cut."""
+        if stored.shape != shape:
+            raise misfit(self.name, stored.shape, shape)
+        return stored
+
+    def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
+        """The array as it is."""
+        if array.ndim != len(self.name):
+            raise LayoutError(self.name, f"an array of shape {list(array.shape)} does not have these axes")
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class AsItIs:
+    """ND: any rank, in the order in which the framework had it."""
+
+    name: str = "ND"
+    axes: str = ""
+
+    def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
+        """The stored shape."""
+        return Extents(stored)
+
+    def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
+        """The array in another shape of as many elements."""
+        return reshaped(stored, shape, self.name)
+
+    def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
+        """The array as it is."""
+        return array
+
+
+ND = AsItIs()
+
+
+def is_plain(layout: Layout | None) -> bool:
+    """Whether elements are stored one after the other, without tiles and padding."""
+    return isinstance(layout, AxisOrder | AsItIs)
+
+
+def for_rank(layout: Layout, rank: int) -> Layout:
+    """The layout, or ND for a plain layout with more or fewer letters than the data has axes."""
+    return ND if isinstance(layout, AxisOrder) and len(layout.axes) != rank else layout

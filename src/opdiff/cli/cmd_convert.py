@@ -1,0 +1,228 @@
+"""`opdiff convert`: dump files to NumPy, raw or PyTorch files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from opdiff.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
+    from opdiff.model import Shape
+
+NAME = "convert"
+HELP = "turn dump files into .npy, .npz, .bin or .pt files"
+DESCRIPTION = """\
+Turn dump files into files that other tools read. One file, several, or whole directory trees; the results of a tree
+keep its folders. Without --format tensors stay in the layout in which they are stored."""
+EPILOG = """\
+examples:
+  opdiff convert Conv2D.conv1.4.3.1672900579018235
+  opdiff convert DUMP_DIR -out npy
+  opdiff convert DUMP_DIR -out nchw --format NCHW --output 0
+  opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
+  opdiff convert FILE --type bin
+
+exit codes: 0 converted (failures are listed), 1 with --strict when anything failed, 2 usage, 3 nothing could be
+converted, 70 a defect of opdiff
+"""
+_FORMS = ("npy", "npz", "bin", "msnpy", "pt")
+_MAX_SHOWN = 20
+# Below this much work starting other processes costs more than it gains.
+_WORTH_FILES, _WORTH_BYTES = 200, 128 << 20
+_FAILED_LIST = "convert_failed_file_list.txt"
+_LOG = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="dump file or directory")
+    parser.add_argument(
+        "-d", "--dump-file", "--dump_file", metavar="PATH[,PATH]", default="", help="the same, separated by commas"
+    )
+    parser.add_argument(
+        "-out", "--output-dir", "--out", dest="output_dir", metavar="DIR", default=".", help="default: this folder"
+    )
+    parser.add_argument("-t", "--type", choices=_FORMS, default="npy", dest="form", help="default: npy")
+    parser.add_argument("-f", "--format", default="", dest="layout", help="layout of the results: NCHW, NHWC, ND, …")
+    parser.add_argument("-s", "--shape", type=_shape, default=(), help="shape in that layout, as 1,64,28,28")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-i", "--input", "--input_tensor", type=_index, metavar="K", help="only input K (from 0)")
+    which.add_argument("-o", "--output", "--output_tensor", type=_index, metavar="K", help="only output K (from 0)")
+    parser.add_argument(
+        "-c", "--custom", "--custom_script_path", metavar="DIR", default="", help="conversions of your own (they run!)"
+    )
+    parser.add_argument("-j", "--jobs", type=_jobs, metavar="N", help="processes to use; default: all cores")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 when anything could not be converted")
+    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert, report, and return the exit code."""
+    from opdiff.convert import plan_conversion
+
+    options = _options(args)
+    plan = plan_conversion(_paths(args), options)
+    if not plan.jobs:
+        raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
+    started = time.monotonic()
+    results: dict[str, tuple[ConvertJob, ConvertResult]] = {}
+    interrupted = False
+    try:
+        for job, result in _converted(plan, args):
+            results[job.path] = (job, result)
+    except KeyboardInterrupt:
+        interrupted = True
+    _leave_records(options.output, plan, results)
+    if args.json:
+        _print_json(plan, results)
+    else:
+        _print_summary(plan, results, time.monotonic() - started)
+    if interrupted:
+        print("opdiff: interrupted; every file that is there is whole", file=sys.stderr)
+        return 130
+    return _exit_code(results, strict=args.strict)
+
+
+def _paths(args: argparse.Namespace) -> list[str]:
+    listed = [args.dump_file] if os.path.exists(args.dump_file) else args.dump_file.split(",")
+    paths = [*args.paths, *(path for path in listed if path)]
+    if not paths:
+        raise UsageError("convert what? give a dump file or a directory")
+    return paths
+
+
+def _options(args: argparse.Namespace) -> ConvertOptions:
+    from opdiff.align import LAYOUTS, load_custom
+    from opdiff.convert import ConvertOptions
+    from opdiff.model import Slot
+    from opdiff.write.names import Form
+
+    if args.shape and not args.layout:
+        raise UsageError("--shape is a shape in the layout of the results; give --format too")
+    if args.custom and not args.layout:
+        raise UsageError("--custom is for conversions to the layout of the results; give --format too")
+    custom = load_custom(args.custom) if args.custom else None
+    known = (
+        {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))} if args.layout else set()
+    )
+    if args.layout and args.layout not in known:
+        raise UsageError(f"--format {args.layout}: not a layout that data can be brought to; there are {_list(known)}")
+    slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if args.output is not None else None
+    index = args.input if args.input is not None else args.output
+    return ConvertOptions(args.output_dir, Form(args.form), args.layout, args.shape, slot, index, custom)
+
+
+def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
+    """Results as they are ready; large files first, so that the last one does not keep everybody waiting."""
+    from opdiff.cli.terminal import Progress
+    from opdiff.convert import convert_file, failed
+    from opdiff.run import run_serial, usable_cores
+
+    jobs = sorted(plan.jobs, key=lambda job: -job.nbytes)
+    workers = min(args.jobs or usable_cores(), len(jobs))
+    is_much = len(jobs) >= _WORTH_FILES or sum(job.nbytes for job in jobs) >= _WORTH_BYTES
+    if workers > 1 and (is_much or args.jobs):
+        from opdiff.run.processes import run_processes
+
+        ready = run_processes(
+            convert_file, jobs, workers, lambda job: failed(job, "the process that worked on it died")
+        )
+    else:
+        ready = run_serial(convert_file, jobs)
+    with Progress("converting", quiet=args.quiet > 0) as progress:
+        for done, (job, result) in enumerate(ready, 1):
+            for tensor, step in result.steps:
+                _LOG.info("%s: %s: %s", job.path, tensor, step)
+            progress.reach(done, len(jobs))
+            yield job, result
+
+
+def _leave_records(output: str, plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]]) -> None:
+    """The list of failed files, as scripts know it, and the full names of results whose names were too long."""
+    from opdiff.write.records import write_failed_list, write_mapping
+
+    failures = [failure for job in plan.jobs if job.path in results for failure in results[job.path][1].failures]
+    if len(plan.jobs) > 1:
+        write_failed_list(os.path.join(output, _FAILED_LIST), [(f.path, f.tensor) for f in failures])
+    for job, result in results.values():
+        if result.renamed:
+            write_mapping(job.folder, result.renamed)
+
+
+def _print_summary(plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]], seconds: float) -> None:
+    from opdiff.cli.terminal import printable, size
+
+    outcomes = [result for _, result in results.values()]
+    written = sum(len(result.written) for result in outcomes)
+    good = sum(1 for result in outcomes if result.written)
+    nbytes = sum(job.nbytes for job, _ in results.values())
+    print(f"{good} of {len(plan.jobs)} files converted: {written} results from {size(nbytes)} in {seconds:.1f} s")
+    if plan.skipped:
+        print(f"{len(plan.skipped)} files left out, such as {printable(': '.join(plan.skipped[0]))}")
+    failures = [failure for result in outcomes for failure in result.failures]
+    for failure in failures[:_MAX_SHOWN]:
+        which = f" {failure.tensor}" if failure.tensor else ""
+        print(f"failed: {printable(failure.path)}{which}: {printable(failure.reason)}", file=sys.stderr)
+    if len(failures) > _MAX_SHOWN:
+        print(f"… and {len(failures) - _MAX_SHOWN} more; --json lists them all", file=sys.stderr)
+    for result in outcomes:
+        if result.defect:
+            print(result.defect, file=sys.stderr)
+
+
+def _print_json(plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]]) -> None:
+    files = [
+        {
+            "path": path,
+            "written": result.written,
+            "failures": [{"tensor": failure.tensor, "reason": failure.reason} for failure in result.failures],
+            "steps": [{"tensor": tensor, "step": step} for tensor, step in result.steps],
+        }
+        for path, (_, result) in results.items()
+    ]
+    skipped = [{"path": path, "reason": reason} for path, reason in plan.skipped]
+    print(json.dumps({"files": files, "skipped": skipped}, indent=2))
+
+
+def _exit_code(results: dict[str, tuple[ConvertJob, ConvertResult]], *, strict: bool) -> int:
+    outcomes = [result for _, result in results.values()]
+    if any(result.defect for result in outcomes):
+        return 70
+    if all(result.failures and not result.written for result in outcomes):
+        return 3
+    return 1 if strict and any(result.failures for result in outcomes) else 0
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _shape(text: str) -> Shape:
+    try:
+        shape = tuple(int(dim) for dim in text.replace("x", ",").split(","))
+    except ValueError:
+        shape = ()
+    if not shape or any(dim < 0 for dim in shape):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape such as 1,64,28,28")
+    return shape
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an index; the first tensor has index 0")
+    return int(text)
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1 to 1024")
+    return int(text)

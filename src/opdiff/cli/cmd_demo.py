@@ -1,0 +1,44 @@
+"""`opdiff demo`: make a sample of dumps with known faults and look at it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+NAME = "demo"
+HELP = "make a small sample of dumps with planted faults and inspect it"
+DESCRIPTION = """\
+Make a sample: a small convolutional network, run once in fp32 (golden) and once as an NPU would (fp16, private layouts,
+fused operators), with known faults planted; then inspect both sides."""
+EPILOG = """\
+examples:
+  opdiff demo
+  opdiff demo /tmp/sample --force
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("directory", nargs="?", metavar="DIR", default="opdiff-demo", help="default: opdiff-demo")
+    parser.add_argument("--force", action="store_true", help="write over an older sample in that directory")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the sample, inspect it, and return the exit code."""
+    from opdiff.cli.cmd_inspect import print_tree
+    from opdiff.inspection import inspect_tree
+    from opdiff.sample import write_sample
+
+    sample = write_sample(args.directory, overwrite=args.force)
+    print(f"A sample was written to {os.path.abspath(args.directory)}.")
+    for title, path in (("the target, as an NPU dumped it", sample.target), ("the golden", sample.golden)):
+        print(f"\n== {title} ==")
+        print_tree(inspect_tree(path))
+    print("\nPlanted faults, for you to find:")
+    for fault in sample.faults:
+        print(f"  {fault.operator}: {fault.what}")
+    print(f"\nTry: opdiff convert {sample.target} -out {os.path.join(args.directory, 'npy')} --format NCHW")
+    return 0

@@ -1,0 +1,216 @@
+"""`opdiff inspect`: what a dump file or a directory of dumps holds, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError, InputError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from opdiff.doctor import Finding
+    from opdiff.inspection import FileReport, StatisticsReport, TensorReport, TreeReport
+
+NAME = "inspect"
+HELP = "show what a dump file or directory holds, and what is wrong with it"
+DESCRIPTION = """\
+Show what a dump holds, without vendor toolkit or device. For a file: its header and tensors. For a directory: how many
+operators, steps, ranks and bytes, what kind of dump it is, and the findings of the dump doctor."""
+EPILOG = """\
+examples:
+  opdiff inspect DUMP_DIR
+  opdiff inspect DUMP_DIR --all              every place of every finding
+  opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
+  opdiff inspect FILE --json
+
+exit codes: 0 looked at (whatever was found), 2 usage, 3 unreadable or no dump at all, 70 a defect of opdiff
+"""
+_MAX_PLACES = 5
+_MAX_RUNS = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("path", metavar="PATH", help="dump file or directory")
+    parser.add_argument("--stats", action="store_true", help="for a file: read the tensors and describe their values")
+    parser.add_argument("--no-data", action="store_true", help="for a directory: look at headers only, not at tensors")
+    parser.add_argument("--all", action="store_true", help="for a directory: list every place of every finding")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Inspect, print, and return the exit code."""
+    from opdiff.inspection import FileReport, inspect_file
+
+    if not os.path.exists(args.path):
+        raise InputError(args.path, "no such file or directory")
+    if os.path.isdir(args.path):
+        return _run_tree(args)
+    try:
+        report = inspect_file(args.path, statistics=args.stats)
+    except DumpError as error:
+        print(f"opdiff: {error}", file=sys.stderr)
+        return 3
+    if args.json:
+        print(json.dumps(asdict(report), indent=2))
+    elif isinstance(report, FileReport):
+        _print_file(report)
+    else:
+        _print_statistics(report)
+    return 0
+
+
+def _run_tree(args: argparse.Namespace) -> int:
+    from opdiff.cli.terminal import Progress
+    from opdiff.inspection import inspect_tree
+
+    with Progress("reading", quiet=args.quiet > 0) as progress:
+        report = inspect_tree(args.path, look_at_data=not args.no_data, progress=progress.reach)
+    if args.json:
+        print(json.dumps(asdict(report), indent=2))
+    else:
+        print_tree(report, all_places=args.all)
+    return 0 if report.files else 3
+
+
+def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
+    """Print what a directory holds and what the doctor found."""
+    from opdiff.cli.terminal import printable, size, table
+
+    print(f"{printable(report.path)}: {report.kind}")
+    print(f"  {report.files} files, {size(report.nbytes)}, {report.operators} operators, {report.tensors} tensors")
+    facts = (
+        ("steps", _numbers(report.steps)),
+        ("ranks", _numbers(report.ranks)),
+        ("devices", _numbers(report.devices)),
+        ("models", ", ".join(printable(model) for model in report.models)),
+        ("graph texts", str(report.graphs or "")),
+        ("types", _counts(report.dtypes)),
+        ("layouts", _counts(report.layouts)),
+        ("operators", _counts(report.op_types[:12])),
+    )
+    for name, value in facts:
+        if value:
+            print(f"  {name}: {value}")
+    if len(report.runs) > 1 or report.steps:
+        rows = [
+            (run.place, _numbers(run.steps), run.operators, run.files, size(run.nbytes))
+            for run in report.runs[:_MAX_RUNS]
+        ]
+        right = ("operators", "files", "bytes")
+        table("runs", ("folder", "steps", "operators", "files", "bytes"), rows, right)
+    if len(report.runs) > _MAX_RUNS:
+        print(f"… and {len(report.runs) - _MAX_RUNS} more folders; --json lists them all")
+    _print_findings(report.findings, all_places=all_places)
+
+
+def _print_findings(findings: tuple[Finding, ...], *, all_places: bool) -> None:
+    from opdiff.cli.terminal import printable
+
+    print("doctor: " + ("nothing to complain of" if not findings else f"{len(findings)} findings"))
+    for finding in findings:
+        shown = finding.where if all_places else finding.where[:_MAX_PLACES]
+        print(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]")
+        for place in shown:
+            print(f"      {printable(place)}")
+        if len(shown) < len(finding.where):
+            print(f"      … and {len(finding.where) - len(shown)} more; --all lists them")
+
+
+def _print_file(report: FileReport) -> None:
+    from opdiff.cli.terminal import printable, size
+
+    print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
+    facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
+    for name, value in (*facts, ("time", str(report.dump_time or ""))):
+        if value:
+            print(f"  {name}: {printable(value)}")
+    for name, sizes in (("buffers", report.buffers), ("spaces", report.spaces)):
+        if sizes:
+            print(f"  {name}: {', '.join(size(nbytes) for nbytes in sizes)}")
+    if report.tensors:
+        _print_tensors(report.tensors)
+    for record in report.records:
+        print(json.dumps(record, indent=2))
+
+
+def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
+    from opdiff.cli.terminal import printable, table
+
+    columns = ["tensor", "type", "layout", "shape", "origin shape", "offset", "bytes", "address"]
+    rows: list[list[object]] = [
+        [
+            f"{tensor.slot}:{tensor.index}" + (f" {tensor.name}" if tensor.name else ""),
+            tensor.dtype,
+            tensor.layout + (f" groups={tensor.groups}" if tensor.groups > 1 else ""),
+            _shape(tensor.shape),
+            _shape(tensor.origin_shape) if tensor.origin_shape else "",
+            "" if tensor.offset is None else tensor.offset,
+            tensor.nbytes,
+            "" if tensor.address is None else hex(tensor.address),
+        ]
+        for tensor in tensors
+    ]
+    if any(tensor.statistics for tensor in tensors):
+        columns += ["min", "max", "mean", "zeros", "NaN", "inf"]
+        rows = [[*row, *_figures(tensor)] for row, tensor in zip(rows, tensors, strict=True)]
+    table("", columns, rows, right=("offset", "bytes", "min", "max", "mean", "zeros", "NaN", "inf"))
+    for tensor in tensors:
+        for note in (*tensor.notes, *([tensor.problem] if tensor.problem else [])):
+            print(f"  {tensor.slot}:{tensor.index}: {printable(note)}")
+
+
+def _figures(tensor: TensorReport) -> list[object]:
+    found = tensor.statistics
+    if found is None:
+        return [""] * 6
+    numbers = [_number(value) for value in (found.minimum, found.maximum, found.mean)]
+    return [*numbers, found.zeros, found.nans, found.infs]
+
+
+def _print_statistics(report: StatisticsReport) -> None:
+    from opdiff.cli.terminal import printable, table
+
+    print(f"{printable(report.path)}: statistics instead of data")
+    names = [name for name, _ in report.tensors[0].values] if report.tensors else []
+    rows = [
+        [
+            f"{line.slot}:{line.index}",
+            line.dtype,
+            line.layout,
+            _shape(line.shape),
+            *(_number(v) for _, v in line.values),
+        ]
+        for line in report.tensors
+    ]
+    table("", ["tensor", "type", "layout", "shape", *names], rows, right=names)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.7g}"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _counts(counts: tuple[tuple[str, int], ...]) -> str:
+    from opdiff.cli.terminal import printable
+
+    return ", ".join(f"{printable(name)} {count}" for name, count in counts)
+
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    """Numbers with runs written as ranges: 0-3, 5."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)

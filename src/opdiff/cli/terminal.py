@@ -1,0 +1,92 @@
+"""What people see: safe text, sizes, tables and progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+# Without a terminal nothing limits the width; lines stay whole for grep.
+_PIPED_WIDTH = 500
+_REPORT_EVERY_S = 10.0
+
+
+def console() -> Console:
+    """Standard output for tables."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def printable(text: str) -> str:
+    """Text from files, made harmless for a terminal: control characters and lone surrogates become escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def size(nbytes: int) -> str:
+    """Bytes for people."""
+    steps = max((nbytes.bit_length() - 1) // 10, 0)
+    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[min(steps, 5)]
+    return f"{nbytes} B" if not steps else f"{nbytes / 1024 ** min(steps, 5):.1f} {unit}"
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:
+    """Print a table; cells are made printable, the columns in `right` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        grid.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(printable(str(cell))) for cell in row))
+    console().print(grid)
+
+
+class Progress:
+    """A progress bar on a terminal, a line now and then when piped, nothing when quiet or quickly done."""
+
+    def __init__(self, what: str, *, quiet: bool) -> None:
+        self._what = what
+        self._quiet = quiet
+        self._said = time.monotonic()
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task(self._what, total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def reach(self, done: int, total: int) -> None:
+        """Tell how much of all is done."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif not self._quiet and time.monotonic() - self._said > _REPORT_EVERY_S:
+            self._said = time.monotonic()
+            print(f"opdiff: {self._what}: {done} of {total}", file=sys.stderr)

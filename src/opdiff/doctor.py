@@ -1,0 +1,280 @@
+"""The dump doctor: what is wrong with a directory of dumps, before anybody compares it.
+
+Each check is a function from a `Patient` to findings; the list at the end is the examination.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from opdiff import dtypes
+from opdiff.errors import OpdiffError
+from opdiff.model import Slot, Tensor, TensorKey
+from opdiff.read.directory import is_statistics
+from opdiff.read.filename import DumpName
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from opdiff.read.directory import Folder, Location, Problem, Tree
+    from opdiff.read.folder import Operator
+
+# Bytes looked at in the beginning, middle and end of tensors that share an address.
+_SAMPLE = 4096
+# Operators that have no inputs by nature.
+_SOURCES = frozenset({"Data", "Const", "Constant", "Variable", "VariableV2", "Iterator", "IteratorV2", "RefData"})
+
+
+class Severity(StrEnum):
+    """How much a finding matters: data is lost, results may mislead, or good to know."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something the doctor found, with every place where it was found."""
+
+    severity: Severity
+    code: str
+    what: str
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRecord:
+    """A folder with its operators read, and the files that could not be."""
+
+    folder: Folder
+    operators: tuple[Operator, ...]
+    problems: tuple[Problem, ...]
+
+    def tensors(self) -> Iterator[tuple[TensorKey, Tensor]]:
+        """Every tensor with its key."""
+        for operator in self.operators:
+            for slot in Slot:
+                for index, tensor in enumerate(operator.dump.tensors(slot)):
+                    yield TensorKey(operator.name, slot, index), tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A directory tree and everything that was read of it. `look_at_data` allows the checks that open tensors."""
+
+    tree: Tree
+    records: tuple[FolderRecord, ...]
+    look_at_data: bool = True
+
+
+def examine(patient: Patient) -> tuple[Finding, ...]:
+    """All findings, the worst first."""
+    findings = [finding for check in _EXAMINATION for finding in check(patient) if finding.where]
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def _unreadable(patient: Patient) -> Iterator[Finding]:
+    where = tuple(f"{problem.path}: {problem.what}" for record in patient.records for problem in record.problems)
+    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", where)
+
+
+def _not_taken(patient: Patient) -> Iterator[Finding]:
+    where = tuple(f"{problem.path}: {problem.what}" for problem in patient.tree.problems)
+    yield Finding(Severity.WARNING, "not-taken", "files and folders that were left out", where)
+
+
+def _strangers(patient: Patient) -> Iterator[Finding]:
+    paths = tuple(path for path in patient.tree.strangers if not path.endswith(".json"))
+    yield Finding(Severity.WARNING, "unreadable-name", "names that fit no pattern; not taken for dumps", paths)
+
+
+def _too_short(patient: Patient) -> Iterator[Finding]:
+    where = []
+    for record, key, tensor in _all_tensors(patient):
+        needed = tensor.spec.dtype.nbytes(tensor.spec.count)
+        if needed > tensor.source.nbytes:
+            detail = f"shape {list(tensor.spec.shape)} needs {needed} bytes, {tensor.source.nbytes} are stored"
+            where.append(f"{_place(record, key)}: {detail}")
+    yield Finding(Severity.ERROR, "too-short", "tensors with fewer elements than their shape says", tuple(where))
+
+
+def _undecodable(patient: Patient) -> Iterator[Finding]:
+    where = tuple(
+        f"{_place(record, key)}: {tensor.spec.dtype}: {tensor.spec.dtype.why}"
+        for record, key, tensor in _all_tensors(patient)
+        if tensor.spec.dtype.kind is dtypes.Kind.OPAQUE
+    )
+    yield Finding(Severity.WARNING, "undecodable", "tensors whose element type cannot be decoded", where)
+
+
+def _lost_types(patient: Patient) -> Iterator[Finding]:
+    where = tuple(_place(record, key) for record, key, tensor in _all_tensors(patient) if _is_lost_bfloat16(tensor))
+    what = "NumPy files that lost their element type (V2); they are read as bfloat16"
+    yield Finding(Severity.WARNING, "lost-type", what, where)
+
+
+def _constants(patient: Patient) -> Iterator[Finding]:
+    if not patient.look_at_data:
+        return
+    zero: list[str] = []
+    constant: list[str] = []
+    for record, key, tensor in _all_tensors(patient):
+        value = _constant(tensor)
+        if value is not None:
+            (constant if value else zero).append(_place(record, key) + (f": {value}" if value else ""))
+    yield Finding(Severity.WARNING, "all-zero", "tensors that are zero throughout", tuple(zero))
+    yield Finding(Severity.NOTE, "constant", "tensors that hold one number throughout", tuple(constant))
+
+
+def _shared_addresses(patient: Patient) -> Iterator[Finding]:
+    if not patient.look_at_data:
+        return
+    where = []
+    for record in patient.records:
+        by_address: dict[int, list[tuple[TensorKey, Tensor]]] = defaultdict(list)
+        for key, tensor in record.tensors():
+            if tensor.spec.address is not None:
+                by_address[tensor.spec.address].append((key, tensor))
+        for address, sharers in by_address.items():
+            if len({key.op for key, _ in sharers}) > 1 and len({_sample(tensor) for _, tensor in sharers}) > 1:
+                keys = ", ".join(str(key) for key, _ in sharers)
+                where.append(f"{record.folder.path}: {address:#x}: {keys}")
+    what = "addresses at which operators left different content: memory is reused there, so a late reader sees new data"
+    yield Finding(Severity.NOTE, "shared-address", what, tuple(where))
+
+
+def _repeated(patient: Patient) -> Iterator[Finding]:
+    several, same_time = [], []
+    for record, operator in _all_operators(patient):
+        parsed = [entry.parsed for entry in operator.files]
+        if len(parsed) < 2 or any(isinstance(name, DumpName) and name.is_slice for name in parsed):
+            continue
+        place = f"{record.folder.path}: {operator.name}: {len(parsed)} files"
+        several.append(place)
+        if len({name.timestamp for name in parsed}) < len(parsed):
+            same_time.append(place)
+    yield Finding(
+        Severity.NOTE, "several-dumps", "operators that were dumped several times; the newest counts", tuple(several)
+    )
+    what = "operators with several files of one time, so that the newest cannot be told"
+    yield Finding(Severity.WARNING, "same-timestamp", what, tuple(same_time))
+
+
+def _missing_tensors(patient: Patient) -> Iterator[Finding]:
+    for slot, severity in ((Slot.INPUT, Severity.NOTE), (Slot.OUTPUT, Severity.WARNING)):
+        dumped = [(record, operator) for record, operator in _all_operators(patient) if operator.op_type]
+        wanted = [pair for pair in dumped if slot is Slot.OUTPUT or pair[1].op_type not in _SOURCES]
+        without = [pair for pair in wanted if not pair[1].dump.tensors(slot)]
+        if wanted and len(without) == len(wanted):
+            places = tuple({record.folder.path: None for record, _ in without})
+            yield Finding(severity, f"no-{slot}s", f"folders in which no operator has {slot}s", places)
+        else:
+            places = tuple(f"{record.folder.path}: {operator.name}" for record, operator in without)
+            yield Finding(severity, f"no-{slot}s", f"operators without {slot}s", places)
+
+
+def _missing_steps(patient: Patient) -> Iterator[Finding]:
+    runs: dict[Location, dict[int, FolderRecord]] = defaultdict(dict)
+    for record in patient.records:
+        location = record.folder.location
+        if location.step is not None:
+            runs[location.run][location.step] = record
+    gaps: list[str] = []
+    uneven: list[str] = []
+    for steps in runs.values():
+        first = next(iter(steps.values()))
+        missing = sorted(set(range(min(steps), max(steps))) - set(steps)) if max(steps) - min(steps) < 1 << 20 else []
+        if missing:
+            numbers = ", ".join(map(str, missing[:20]))
+            gaps.append(f"{os.path.dirname(first.folder.path)}: no step {numbers}")
+        uneven += _uneven(steps)
+    yield Finding(Severity.WARNING, "missing-steps", "steps that are missing between others", tuple(gaps))
+    yield Finding(Severity.WARNING, "uneven-steps", "operators that are not in every step", tuple(uneven))
+
+
+def _uneven(steps: dict[int, FolderRecord]) -> Iterator[str]:
+    counts = Counter(operator.name for record in steps.values() for operator in record.operators)
+    for name, count in counts.items():
+        if count < len(steps):
+            first = next(iter(steps.values()))
+            yield f"{os.path.dirname(first.folder.path)}: {name}: in {count} of {len(steps)} steps"
+
+
+def _debug_files(patient: Patient) -> Iterator[Finding]:
+    debug, statistics = [], []
+    for entry in patient.tree.entries():
+        if isinstance(entry.parsed, DumpName) and entry.parsed.is_debug:
+            debug.append(entry.path)
+        elif is_statistics(entry):
+            statistics.append(entry.path)
+    yield Finding(
+        Severity.WARNING, "overflow-records", "overflow debug records: the device saw an overflow", tuple(debug)
+    )
+    yield Finding(Severity.NOTE, "statistics", "files with statistics instead of data", tuple(statistics))
+
+
+def _all_operators(patient: Patient) -> Iterator[tuple[FolderRecord, Operator]]:
+    return ((record, operator) for record in patient.records for operator in record.operators)
+
+
+def _all_tensors(patient: Patient) -> Iterator[tuple[FolderRecord, TensorKey, Tensor]]:
+    return ((record, key, tensor) for record in patient.records for key, tensor in record.tensors())
+
+
+def _place(record: FolderRecord, key: TensorKey) -> str:
+    return f"{record.folder.path}: {key}"
+
+
+def _is_lost_bfloat16(tensor: Tensor) -> bool:
+    return tensor.spec.dtype is dtypes.BFLOAT16 and bool(tensor.notes)
+
+
+def _constant(tensor: Tensor) -> float | int | complex | None:
+    from opdiff.measure.statistics import constant_value
+
+    if tensor.spec.count < 2:
+        return None
+    try:
+        return constant_value(tensor.codes(), tensor.spec.dtype)
+    except OpdiffError:
+        # Reported by the checks for unreadable and undecodable tensors.
+        return None
+
+
+def _sample(tensor: Tensor) -> tuple[int, bytes]:
+    """Size and some of the content: tensors that differ here differ."""
+    source = tensor.source
+    if not isinstance(source, FileRange):
+        return source.nbytes, b""
+    middle = max((source.nbytes - _SAMPLE) // 2, 0)
+    places: Iterable[int] = sorted({0, middle, max(source.nbytes - _SAMPLE, 0)})
+    try:
+        parts = [
+            bytes(FileRange(source.path, source.offset + place, min(_SAMPLE, source.nbytes - place)).raw())
+            for place in places
+        ]
+    except OpdiffError:
+        return source.nbytes, b""
+    return source.nbytes, b"".join(parts)
+
+
+_EXAMINATION = (
+    _unreadable,
+    _too_short,
+    _undecodable,
+    _not_taken,
+    _strangers,
+    _lost_types,
+    _constants,
+    _repeated,
+    _missing_steps,
+    _missing_tensors,
+    _debug_files,
+    _shared_addresses,
+)

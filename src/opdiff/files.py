@@ -1,0 +1,32 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """A binary file to write to, which takes its name only when everything is written.
+
+    It is written beside its final place and then renamed; a failure or an interrupt leaves what was there before. A
+    link of that name is replaced, never written through.
+    """
+    folder, name = os.path.split(path)
+    # A name of its own for each process; short, since the final one may have the greatest length there is.
+    draft = os.path.join(folder, f".{os.getpid()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
+    with suppress(FileNotFoundError):
+        os.unlink(draft)
+    try:
+        with open(draft, "xb") as file:
+            yield file
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise

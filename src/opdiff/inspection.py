@@ -1,0 +1,255 @@
+"""What a file or a directory of dumps holds: the way of `opdiff inspect`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.doctor import Finding, FolderRecord, Patient, examine
+from opdiff.errors import OpdiffError
+from opdiff.model import Slot
+from opdiff.read import read_operator
+from opdiff.read.directory import scan
+from opdiff.read.filename import DumpName, is_debug_name, parse_dump_name
+from opdiff.read.folder import read_folder
+from opdiff.read.overflow import read_overflow, to_json
+from opdiff.read.statistics import read_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opdiff.measure.statistics import Statistics
+    from opdiff.model import Container, OpDump, Shape, Tensor
+    from opdiff.read.directory import Entry, Tree
+    from opdiff.read.statistics import TensorStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReport:
+    """One tensor of a file. `statistics` or, where they cannot be had, `problem` is given when they were asked for."""
+
+    slot: Slot
+    index: int
+    name: str
+    dtype: str
+    layout: str
+    shape: Shape
+    origin_shape: Shape
+    groups: int
+    offset: int | None
+    nbytes: int
+    address: int | None
+    notes: tuple[str, ...]
+    statistics: Statistics | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """One file: its header and tensors; of an overflow debug file also its records."""
+
+    path: str
+    nbytes: int
+    container: Container
+    op_type: str
+    op_name: str
+    version: str
+    dump_time: int | None
+    tensors: tuple[TensorReport, ...]
+    buffers: tuple[int, ...]
+    spaces: tuple[int, ...]
+    records: tuple[dict[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsReport:
+    """A file with statistics that the runtime made."""
+
+    path: str
+    nbytes: int
+    tensors: tuple[TensorStatistics, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run in a tree: its place, its steps and how many operators the fullest of them has."""
+
+    place: str
+    steps: tuple[int, ...]
+    operators: int
+    files: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """A directory: what kind of dump it is, how much there is, and what the doctor says."""
+
+    path: str
+    kind: str
+    files: int
+    nbytes: int
+    operators: int
+    tensors: int
+    folders: int
+    steps: tuple[int, ...]
+    ranks: tuple[int, ...]
+    devices: tuple[int, ...]
+    models: tuple[str, ...]
+    graphs: int
+    dtypes: tuple[tuple[str, int], ...]
+    layouts: tuple[tuple[str, int], ...]
+    op_types: tuple[tuple[str, int], ...]
+    runs: tuple[RunReport, ...]
+    findings: tuple[Finding, ...]
+
+
+def inspect_file(path: str, *, statistics: bool = False) -> FileReport | StatisticsReport:
+    """Describe one file; `statistics` reads its tensors.
+
+    Raises:
+        DumpError: the file cannot be read.
+    """
+    name = os.path.basename(path)
+    parsed = parse_dump_name(name)
+    if parsed is not None and parsed.statistics:
+        return StatisticsReport(path, os.path.getsize(path), read_statistics(path))
+    operator = read_operator(path)
+    return FileReport(
+        path=path,
+        nbytes=os.path.getsize(path),
+        container=operator.container,
+        op_type=parsed.op_type if parsed else "",
+        op_name=operator.op_name or (parsed.op_name if parsed else ""),
+        version=operator.version,
+        dump_time=operator.dump_time or (parsed.timestamp if parsed else None),
+        tensors=tuple(_tensor_report(operator, slot, index, statistics=statistics) for slot, index in _keys(operator)),
+        buffers=tuple(blob.source.nbytes for blob in operator.buffers),
+        spaces=tuple(blob.source.nbytes for blob in operator.spaces),
+        records=tuple(to_json(record) for record in read_overflow(operator)) if is_debug_name(name) else (),
+    )
+
+
+def inspect_tree(
+    path: str, *, look_at_data: bool = True, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> TreeReport:
+    """Describe a directory tree and examine it. `progress` is told files read and files in all.
+
+    Raises:
+        InputError: the directory cannot be read.
+    """
+    tree = scan(path)
+    total = sum(len(folder.entries) for folder in tree.folders)
+    records: list[FolderRecord] = []
+    done = 0
+    for folder in tree.folders:
+        records.append(FolderRecord(folder, *read_folder(folder)))
+        done += len(folder.entries)
+        progress(done, total)
+    return _tree_report(Patient(tree, tuple(records), look_at_data))
+
+
+def _keys(operator: OpDump) -> list[tuple[Slot, int]]:
+    return [(slot, index) for slot in Slot for index in range(len(operator.tensors(slot)))]
+
+
+def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool) -> TensorReport:
+    tensor = operator.tensors(slot)[index]
+    spec = tensor.spec
+    found, problem, notes = _statistics(tensor) if statistics else (None, "", ())
+    return TensorReport(
+        slot, index, tensor.name, spec.dtype.name, spec.layout, spec.shape, spec.origin_shape, spec.groups,
+        getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*tensor.notes, *notes),
+        found, problem,
+    )  # fmt: skip
+
+
+def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]]:
+    """Statistics of the logical tensor; of the stored one, padding and all, where the logical one cannot be had."""
+    from opdiff.align import convert
+    from opdiff.measure.statistics import describe
+
+    try:
+        codes = tensor.codes()
+        notes: tuple[str, ...] = ()
+        try:
+            codes = convert(codes, tensor.spec, "ND").codes
+        except OpdiffError:
+            notes = ("statistics are those of the stored data, padding included",)
+        return describe(codes, tensor.spec.dtype), "", notes
+    except OpdiffError as error:
+        return None, str(error), ()
+
+
+def _tree_report(patient: Patient) -> TreeReport:
+    tree, records = patient.tree, patient.records
+    entries = list(tree.entries())
+    places = [folder.location for folder in tree.folders]
+    tensors = [tensor for record in records for _, tensor in record.tensors()]
+    operators = [operator for record in records for operator in record.operators]
+    return TreeReport(
+        path=tree.root,
+        kind=dump_kind(tree),
+        files=len(entries),
+        nbytes=sum(entry.nbytes for entry in entries),
+        operators=len({operator.name for operator in operators}),
+        tensors=len(tensors),
+        folders=len(tree.folders),
+        steps=_present(place.step for place in places),
+        ranks=_present(place.rank for place in places),
+        devices=_present(place.device for place in places),
+        models=tuple(sorted({place.model for place in places if place.model})),
+        graphs=len(tree.graphs),
+        dtypes=_counts(tensor.spec.dtype.name for tensor in tensors),
+        layouts=_counts(tensor.spec.layout for tensor in tensors),
+        op_types=_counts(operator.op_type for operator in operators if operator.op_type),
+        runs=_runs(patient),
+        findings=examine(patient),
+    )
+
+
+def dump_kind(tree: Tree) -> str:
+    """What kind of dump a tree is, in words."""
+    kinds = Counter(_entry_kind(entry) for entry in tree.entries())
+    if not kinds:
+        return "no dump files"
+    if len(kinds) > 1:
+        return "mixed: " + ", ".join(f"{count} {name}" for name, count in kinds.most_common())
+    return next(iter(kinds))
+
+
+def _entry_kind(entry: Entry) -> str:
+    parsed = entry.parsed
+    if isinstance(parsed, DumpName):
+        if parsed.statistics:
+            return "NPU statistics"
+        return "overflow debug records" if parsed.is_debug else "NPU dumps"
+    return {"golden": "golden tensors", "fx": "FX tensors", "converted": "converted NPU tensors"}[parsed.kind]
+
+
+def _present(numbers: Iterable[int | None]) -> tuple[int, ...]:
+    return tuple(sorted({number for number in numbers if number is not None}))
+
+
+def _counts(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(Counter(names).most_common())
+
+
+def _runs(patient: Patient) -> tuple[RunReport, ...]:
+    groups: dict[str, list[FolderRecord]] = {}
+    for record in patient.records:
+        path = record.folder.path
+        place = os.path.dirname(path) if record.folder.location.step is not None else path
+        groups.setdefault(os.path.relpath(place, patient.tree.root), []).append(record)
+    return tuple(
+        RunReport(
+            place,
+            _present(record.folder.location.step for record in group),
+            max(len(record.operators) for record in group),
+            sum(len(record.folder.entries) for record in group),
+            sum(entry.nbytes for record in group for entry in record.folder.entries),
+        )
+        for place, group in groups.items()
+    )

@@ -1,0 +1,1 @@
+"""Arrays to numbers: what a tensor's values are like."""

@@ -1,0 +1,115 @@
+"""NumPy arrays in files, described without NumPy and without pickle. See docs/formats/numpy-files.md."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from opdiff import dtypes
+from opdiff.errors import DumpError
+from opdiff.model import Container, OpDump, Tensor, TensorSpec
+from opdiff.read.cursor import Cursor
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from opdiff.model import Shape
+    from opdiff.read.ascend import OpenFile
+    from opdiff.source import Source
+
+_MAGIC = b"\x93NUMPY"
+# NumPy itself refuses longer headers.
+MAX_HEADER = 1 << 16
+_ENTRY = re.compile(
+    r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
+)
+_BFLOAT16_LOST = (
+    "NumPy does not know the element type (V2); taken for bfloat16, the only 16-bit type that loses its name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before the data of an array: its type string, order, shape, and where the data starts."""
+
+    descr: str
+    fortran_order: bool
+    shape: Shape
+    data: int
+
+    @property
+    def big_endian(self) -> bool:
+        """Whether the bytes of an element come highest first."""
+        return self.descr.startswith(">")
+
+
+def read_npy(file: OpenFile) -> OpDump:
+    """A dump with one output."""
+    cursor = Cursor(file.head, file.path)
+    header = parse_header(cursor)
+    nbytes = file.size - header.data
+    source = FileRange(file.path, header.data, nbytes, header.big_endian, header.fortran_order)
+    return OpDump(file.path, Container.NPY, outputs=(array_tensor(header, file.path, source),))
+
+
+def parse_header(cursor: Cursor) -> Header:
+    """The header of an array that begins at the cursor."""
+    if cursor.take(min(6, cursor.remaining), "the magic number") != _MAGIC:
+        raise cursor.error("not a NumPy array: the magic number is missing", back=cursor.position)
+    version = cursor.take(2, "the version")
+    wide = version[0] in (2, 3)
+    if not wide and version[0] != 1:
+        raise cursor.error(f"version {version[0]}.{version[1]} of the format is not known", back=2)
+    length = cursor.u32("the header's length") if wide else int.from_bytes(cursor.take(2, "its length"), "little")
+    if length > MAX_HEADER:
+        raise cursor.error(f"a header of {length} bytes is not credible")
+    text = cursor.take(length, "the header").decode("latin-1")
+    found = _parse_dict(text)
+    if found is None:
+        raise cursor.error("the header is not that of a plain array", back=length)
+    return Header(*found, data=cursor.position)
+
+
+def _parse_dict(text: str) -> tuple[str, bool, Shape] | None:
+    """Type string, order and shape from the header's dictionary; nothing in it is evaluated."""
+    text = text.rstrip(" \n\0")
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    entries: dict[str, str] = {}
+    position = 1
+    while match := _ENTRY.match(text, position):
+        entries[match[1]] = match[2] or match[3] or match[4] or ""
+        position = match.end()
+    if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in ("True", "False"):
+        return None
+    dims = [part.strip() for part in entries["shape"].split(",") if part.strip()]
+    if not all(dim.isdigit() and len(dim) < 20 for dim in dims):
+        return None
+    return entries["descr"], entries["fortran_order"] == "True", tuple(int(dim) for dim in dims)
+
+
+def array_tensor(header: Header, path: str, source: Source, name: str = "") -> Tensor:
+    """The tensor that a header describes, if its elements are numbers and all of them are there."""
+    dtype = dtypes.find_numpy(header.descr)
+    if dtype is None:
+        raise DumpError(path, f"elements of type {header.descr!r} are not numbers{_why(header.descr)}")
+    if dtype.nbytes(prod(header.shape)) > source.nbytes:
+        needed = dtype.nbytes(prod(header.shape))
+        raise DumpError(
+            path, f"shape {list(header.shape)} needs {needed} bytes, but {source.nbytes} are there: cut off"
+        )
+    notes = (_BFLOAT16_LOST,) if dtype is dtypes.BFLOAT16 else ()
+    return Tensor(TensorSpec(dtype, header.shape, "ND"), source, name, notes)
+
+
+def _why(descr: str) -> str:
+    reasons = {
+        "O": ": Python objects would have to be unpickled, which can run foreign code",
+        "U": ": text",
+        "S": ": text",
+        "V": ": the name of the type was lost when the file was saved",
+        "M": ": dates",
+        "m": ": time spans",
+    }
+    return next((text for code, text in reasons.items() if code in descr[:2]), "")

@@ -1,0 +1,190 @@
+"""The standard dump (a length, a protobuf header, the payload) and its older, purely protobuf form.
+
+See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte tables.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from opdiff import dtypes, layouts
+from opdiff.errors import DumpError
+from opdiff.model import Blob, Container, OpDump, Tensor, TensorSpec
+from opdiff.read.cursor import Cursor
+from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A header describes tensors; one of this size would describe hundreds of thousands.
+MAX_HEADER = 64 << 20
+# The length that stands before the header.
+_PREFIX = 8
+
+_SHAPE = Message({1: Field("dim", Type.UINT64, repeated=True)})
+_DIM_RANGE = Message({1: Field("dim_start", Type.UINT64), 2: Field("dim_end", Type.UINT64)})
+_ORIGINAL_OP = Message(
+    {
+        1: Field("name", Type.STRING),
+        2: Field("output_index", Type.UINT32),
+        3: Field("data_type", Type.INT32),
+        4: Field("format", Type.INT32),
+    }
+)
+_OUTPUT = Message(
+    {
+        1: Field("data_type", Type.INT32),
+        2: Field("format", Type.INT32),
+        3: Field("shape", Type.MESSAGE, message=_SHAPE),
+        4: Field("original_op", Type.MESSAGE, message=_ORIGINAL_OP),
+        5: Field("data", Type.DATA),
+        6: Field("size", Type.UINT64),
+        7: Field("original_shape", Type.MESSAGE, message=_SHAPE),
+        8: Field("sub_format", Type.INT32),
+        9: Field("address", Type.UINT64),
+        10: Field("dim_range", Type.MESSAGE, repeated=True, message=_DIM_RANGE),
+        11: Field("offset", Type.UINT64),
+        12: Field("arg_index", Type.UINT32),
+    }
+)
+_INPUT = Message(
+    {
+        1: Field("data_type", Type.INT32),
+        2: Field("format", Type.INT32),
+        3: Field("shape", Type.MESSAGE, message=_SHAPE),
+        4: Field("data", Type.DATA),
+        5: Field("size", Type.UINT64),
+        6: Field("original_shape", Type.MESSAGE, message=_SHAPE),
+        7: Field("sub_format", Type.INT32),
+        8: Field("address", Type.UINT64),
+        9: Field("offset", Type.UINT64),
+        10: Field("arg_index", Type.UINT32),
+        11: Field("input_type", Type.UINT32),
+    }
+)
+_BUFFER = Message({1: Field("kind", Type.INT32), 2: Field("data", Type.DATA), 3: Field("size", Type.UINT64)})
+_SPACE = Message(
+    {
+        1: Field("kind", Type.INT32),
+        2: Field("data", Type.DATA),
+        3: Field("size", Type.UINT64),
+        4: Field("arg_index", Type.UINT32),
+    }
+)
+_ATTR = Message({1: Field("name", Type.STRING), 2: Field("value", Type.STRING)})
+DUMP_DATA = Message(
+    {
+        1: Field("version", Type.STRING),
+        2: Field("dump_time", Type.UINT64),
+        3: Field("output", Type.MESSAGE, repeated=True, message=_OUTPUT),
+        4: Field("input", Type.MESSAGE, repeated=True, message=_INPUT),
+        5: Field("buffer", Type.MESSAGE, repeated=True, message=_BUFFER),
+        6: Field("op_name", Type.STRING),
+        7: Field("attr", Type.MESSAGE, repeated=True, message=_ATTR),
+        8: Field("space", Type.MESSAGE, repeated=True, message=_SPACE),
+        9: Field("dfx_message", Type.STRING),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is being read: its path, descriptor, size, and its first bytes."""
+
+    path: str
+    descriptor: int
+    size: int
+    head: bytes
+
+
+def read_ascend(file: OpenFile) -> OpDump:
+    """The operator of a standard dump, or of an old one where the file is one protobuf message."""
+    if file.size <= _PREFIX:
+        raise DumpError(file.path, f"{file.size} bytes are too few for a dump; it was cut off or never written")
+    header = Cursor(file.head, file.path).u64("the header's length")
+    if header > file.size - _PREFIX:
+        return _read_protobuf(file, header)
+    if header > MAX_HEADER:
+        raise DumpError(file.path, f"a header of {header} bytes is not credible; {MAX_HEADER} are allowed", 0)
+    data = file.head
+    if len(data) < _PREFIX + header:
+        data = os.pread(file.descriptor, _PREFIX + header, 0)
+    values = DUMP_DATA.decode(Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + header)))
+    return _describe(values, file, Container.STANDARD, _running_ranges(file, _PREFIX + header))
+
+
+def _read_protobuf(file: OpenFile, header: int) -> OpDump:
+    """The old form; a file that is not one gets the error of the standard form, which it far more likely is."""
+    with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
+        try:
+            values = DUMP_DATA.decode(Cursor(data, file.path))
+        except DumpError as error:
+            problem = f"the header should have {header} bytes, but the file has {file.size}: cut off, or not a dump"
+            raise DumpError(file.path, problem, 0) from error
+    if not any(values.get(kind) for kind in ("input", "output", "buffer", "space")):
+        raise DumpError(file.path, "neither a standard dump nor one of the old form: nothing is described", 0)
+    return _describe(values, file, Container.PROTOBUF, _embedded_ranges(file))
+
+
+def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:
+    """Payload ranges in the order in which they are asked for, each checked against the file's size."""
+    position = start
+
+    def following(item: dict[str, Any]) -> FileRange:
+        nonlocal position
+        offset, nbytes = position, item.get("size", 0)
+        position += nbytes
+        if position > file.size:
+            problem = f"{nbytes} bytes of data should start here, but the file ends at {file.size}: it was cut off"
+            raise DumpError(file.path, problem, offset)
+        return FileRange(file.path, offset, nbytes)
+
+    return following
+
+
+def _embedded_ranges(file: OpenFile) -> Callable[[dict[str, Any]], FileRange]:
+    def embedded(item: dict[str, Any]) -> FileRange:
+        place: Range = item.get("data", Range(0, 0))
+        return FileRange(file.path, place.offset, place.nbytes)
+
+    return embedded
+
+
+def _describe(
+    values: dict[str, Any], file: OpenFile, container: Container, locate: Callable[[dict[str, Any]], FileRange]
+) -> OpDump:
+    # The payload holds inputs, outputs, buffers, spaces, in this order; `locate` counts along.
+    attrs = values.get("attr", [])
+    return OpDump(
+        path=file.path,
+        container=container,
+        inputs=tuple(_tensor(item, locate(item)) for item in values.get("input", [])),
+        outputs=tuple(_tensor(item, locate(item)) for item in values.get("output", [])),
+        buffers=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("buffer", [])),
+        spaces=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("space", [])),
+        op_name=values.get("op_name", ""),
+        version=values.get("version", ""),
+        dump_time=values.get("dump_time"),
+        attr=attrs[0].get("value", "") if attrs else "",
+    )
+
+
+def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
+    number = item.get("data_type", 0)
+    dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
+    layout, groups = layouts.split_word(item.get("format", 0))
+    shape = tuple(item.get("shape", {}).get("dim", ()))
+    spec = TensorSpec(
+        dtype=dtype,
+        # An undefined type says nothing of its elements: the bytes as they are.
+        shape=(source.nbytes,) if dtype is dtypes.UNDEFINED else shape,
+        layout=layout,
+        origin_shape=tuple(item.get("original_shape", {}).get("dim", ())),
+        groups=max(item.get("sub_format", 0), groups, 1),
+        address=item.get("address") or None,
+    )
+    return Tensor(spec, source)

@@ -1,0 +1,101 @@
+"""A bounds-checked position in bytes: the one way in which opdiff unpacks binary headers."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError
+
+if TYPE_CHECKING:
+    import mmap
+
+_U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
+_U64 = struct.Struct("<Q")
+
+
+class Cursor:
+    """Reads little-endian values one after the other and never beyond its end.
+
+    `data[start:end]` is what may be read; `origin` is the file offset of `data[0]`, so that errors name file offsets.
+    """
+
+    __slots__ = ("_data", "_end", "_origin", "path", "position")
+
+    def __init__(
+        self, data: bytes | memoryview | mmap.mmap, path: str, start: int = 0, end: int | None = None, origin: int = 0
+    ) -> None:
+        self._data = data
+        self._end = len(data) if end is None else end
+        self._origin = origin
+        self.path = path
+        self.position = start
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that are left."""
+        return self._end - self.position
+
+    @property
+    def offset(self) -> int:
+        """The position as an offset in the file."""
+        return self._origin + self.position
+
+    def error(self, problem: str, back: int = 0) -> DumpError:
+        """The error to raise for this place, or for `back` bytes before it."""
+        return DumpError(self.path, problem, self.offset - back)
+
+    def skip(self, nbytes: int, what: str) -> None:
+        """Pass over bytes."""
+        if nbytes > self.remaining:
+            raise self.error(f"{what} should have {nbytes} bytes, but {self.remaining} are left")
+        self.position += nbytes
+
+    def take(self, nbytes: int, what: str) -> bytes:
+        """The next bytes, copied. Nothing is allocated before it is known that they are there."""
+        start = self.position
+        self.skip(nbytes, what)
+        return bytes(self._data[start : self.position])
+
+    def part(self, nbytes: int, what: str) -> Cursor:
+        """A cursor over the next bytes, which this one passes over."""
+        start = self.position
+        self.skip(nbytes, what)
+        return Cursor(self._data, self.path, start, self.position, self._origin)
+
+    def u32(self, what: str) -> int:
+        """An unsigned 32-bit number."""
+        return self._unpack(_U32, what)
+
+    def i32(self, what: str) -> int:
+        """A signed 32-bit number."""
+        return self._unpack(_I32, what)
+
+    def u64(self, what: str) -> int:
+        """An unsigned 64-bit number."""
+        return self._unpack(_U64, what)
+
+    def varint(self, what: str, bits: int = 64) -> int:
+        """A base-128 number of at most `bits` bits."""
+        data, position, end = self._data, self.position, self._end
+        result = shift = 0
+        while position < end:
+            byte = data[position]
+            position += 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if result >> bits:
+                    raise self.error(f"{what} does not fit in {bits} bits")
+                self.position = position
+                return result
+            shift += 7
+            if shift >= bits:
+                raise self.error(f"{what} does not end after {shift // 7} bytes")
+        raise self.error(f"the bytes end inside {what}")
+
+    def _unpack(self, layout: struct.Struct, what: str) -> int:
+        start = self.position
+        self.skip(layout.size, what)
+        value: int = layout.unpack_from(self._data, start)[0]
+        return value

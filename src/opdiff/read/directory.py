@@ -1,0 +1,232 @@
+"""What a directory tree holds: files by folder, their real names, and where in the run each folder belongs.
+
+One pass, no file is opened but `mapping.csv`. See docs/formats/directories.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from opdiff.errors import InputError
+from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_DEPTH = 64
+_MAX_MAPPING = 100 << 20
+_RANK = r"(?:.*?/)?(?:worldsize\d+_(?:global_)?rank(?P<rank>\d{1,18})/)?"
+_NUMBER = r"\d{1,18}"
+_PLACES = tuple(
+    re.compile(_RANK + rest)
+    for rest in (
+        rf"(?:(?P<time>\d{{14}})/)?(?P<device>{_NUMBER})/(?P<model>[^/]*[^/\d][^/]*)/(?P<model_id>{_NUMBER})/(?P<step>{_NUMBER})",
+        rf"graph_(?P<graph>{_NUMBER})/(?P<step>{_NUMBER})",
+        rf"(?P<next_step>{_NUMBER})/gm_\d+_dump",
+        rf"(?P<time>\d{{14}})/(?P<device>{_NUMBER})",
+    )
+)
+_GRAPH_TEXT = re.compile(r"dynamo_\w+\.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where in a run a folder belongs; what its path does not tell is `None`."""
+
+    rank: int | None = None
+    time: str | None = None
+    device: int | None = None
+    model: str | None = None
+    model_id: int | None = None
+    graph: int | None = None
+    step: int | None = None
+
+    @property
+    def run(self) -> Location:
+        """The same place without the step: folders that agree in it are steps of one run."""
+        return Location(self.rank, self.time, self.device, self.model, self.model_id, self.graph)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One dump file: its path, its real base name, its size, and what the name says."""
+
+    path: str
+    name: str
+    nbytes: int
+    parsed: FileName
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file that is not what it should be, and why."""
+
+    path: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder with dump files, oldest first."""
+
+    path: str
+    location: Location
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything below a root.
+
+    Attributes:
+        root: the directory that was scanned.
+        folders: those with dump files, in the order of the run.
+        graphs: graph texts.
+        strangers: files whose names fit no pattern, so that they are not taken for dumps.
+        problems: what could not be looked at, and why.
+    """
+
+    root: str
+    folders: tuple[Folder, ...]
+    graphs: tuple[str, ...]
+    strangers: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    def entries(self) -> Iterator[Entry]:
+        """All dump files."""
+        return (entry for folder in self.folders for entry in folder.entries)
+
+
+@dataclass(slots=True)
+class _Findings:
+    root: str
+    folders: list[Folder] = field(default_factory=list)
+    graphs: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def scan(root: str) -> Tree:
+    """Look through a directory tree. Links that leave it are not followed.
+
+    Raises:
+        InputError: the root itself is not a readable directory.
+    """
+    if not os.path.isdir(root):
+        raise InputError(root, "no such directory")
+    found = _Findings(os.path.realpath(root))
+    pending = [(root, 0)]
+    while pending:
+        path, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            found.problems.append(Problem(path, f"more than {_MAX_DEPTH} levels deep; not entered"))
+            continue
+        pending += [(below, depth + 1) for below in _scan_folder(path, found, is_root=path == root)]
+    found.folders.sort(key=lambda folder: natural(folder.path))
+    graphs, strangers = (tuple(sorted(paths, key=natural)) for paths in (found.graphs, found.strangers))
+    return Tree(root, tuple(found.folders), graphs, strangers, tuple(found.problems))
+
+
+def locate(path: str) -> Location:
+    """Where in a run the folder at this path belongs."""
+    text = os.path.abspath(path)
+    match = next((match for pattern in _PLACES if (match := pattern.fullmatch(text))), None)
+    if match is None:
+        return Location()
+    found = match.groupdict()
+    numbers = {key: int(found[key]) for key in ("rank", "device", "model_id", "graph", "step") if found.get(key)}
+    if found.get("next_step"):
+        # These writers raised the counter before the run: the folder is one ahead of the step.
+        numbers["step"] = int(found["next_step"]) - 1
+    return Location(time=found.get("time"), model=found.get("model"), **numbers)
+
+
+def natural(text: str) -> list[tuple[int, int | str]]:
+    """A key that sorts numbers inside names by their value: step 9 comes before step 10."""
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", text) if part]
+
+
+def _scan_folder(path: str, found: _Findings, *, is_root: bool) -> list[str]:
+    """Take in one folder; returns the folders below it."""
+    try:
+        with os.scandir(path) as listing:
+            items = sorted(listing, key=lambda item: item.name)
+    except OSError as error:
+        if is_root:
+            raise InputError(path, f"cannot be listed: {error.strerror}") from error
+        found.problems.append(Problem(path, f"cannot be listed: {error.strerror}"))
+        return []
+    below = [item.path for item in items if item.is_dir(follow_symlinks=False)]
+    files = [item for item in items if not item.is_dir(follow_symlinks=False)]
+    mapping = _read_mapping(path, found) if any(item.name == "mapping.csv" for item in files) else {}
+    entries = [entry for item in files if (entry := _entry(item, mapping, found))]
+    if entries:
+        entries.sort(key=lambda entry: (entry.parsed.timestamp or 0, natural(entry.name)))
+        found.folders.append(Folder(path, locate(path), tuple(entries)))
+    return below
+
+
+def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) -> Entry | None:
+    """The dump file that a directory entry is, if it is one."""
+    if item.name in COMPANIONS or item.name.startswith("."):
+        return None
+    problem = _problem(item, mapping, found.root)
+    if problem is not None:
+        found.problems.append(Problem(item.path, problem))
+        return None
+    if _GRAPH_TEXT.fullmatch(item.name):
+        found.graphs.append(item.path)
+        return None
+    name = mapping.get(item.name, item.name)
+    parsed = parse_name(name)
+    if parsed is None:
+        found.strangers.append(item.path)
+        return None
+    return Entry(item.path, name, item.stat().st_size, parsed)
+
+
+def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> str | None:
+    """Why an entry cannot be taken, whatever it holds."""
+    if item.is_symlink():
+        return _link_problem(item, root)
+    if not item.is_file():
+        return "not a regular file"
+    if is_hashed(item.name) and item.name not in mapping:
+        return "the name is a hash, but no mapping.csv beside it gives the real name"
+    return None
+
+
+def _link_problem(item: os.DirEntry[str], root: str) -> str | None:
+    real = os.path.realpath(item.path)
+    if not real.startswith(root.rstrip(os.sep) + os.sep):
+        return "a link that leaves the directory; not followed"
+    if os.path.isdir(real):
+        return "a link to a folder; the folder itself is visited where it is"
+    return None if os.path.isfile(real) else "a link to nothing"
+
+
+def _read_mapping(folder: str, found: _Findings) -> dict[str, str]:
+    """Real names by hashed name; a line that is not `digits,name` is reported and ignored."""
+    path = os.path.join(folder, "mapping.csv")
+    names: dict[str, str] = {}
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MAX_MAPPING).splitlines()
+    except OSError as error:
+        found.problems.append(Problem(path, f"cannot be read: {error.strerror}"))
+        return names
+    for number, line in enumerate(lines, 1):
+        hashed, comma, real = line.strip().partition(",")
+        if comma and real and "," not in real and "/" not in real:
+            names[hashed] = real
+        elif line.strip():
+            found.problems.append(Problem(path, f"line {number} is not `digits,name`; ignored"))
+    return names
+
+
+def is_statistics(entry: Entry) -> bool:
+    """Whether the file has statistics of tensors instead of their data."""
+    return isinstance(entry.parsed, DumpName) and entry.parsed.statistics

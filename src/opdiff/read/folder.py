@@ -1,0 +1,80 @@
+"""One folder of dumps as operators: slices joined, and of several dumps of one operator the newest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError
+from opdiff.read import read_operator
+from opdiff.read.directory import Problem, is_statistics
+from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
+from opdiff.read.slices import join_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from opdiff.model import OpDump
+    from opdiff.read.directory import Entry, Folder
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of a folder and the files it came from, oldest first.
+
+    A golden, FX or converted file holds one tensor of its operator, so each of them stands alone here.
+    """
+
+    name: str
+    op_type: str
+    dump: OpDump
+    files: tuple[Entry, ...]
+
+
+def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[Problem, ...]]:
+    """The operators of a folder, oldest first, and the files that could not be read."""
+    operators: list[Operator] = []
+    problems: list[Problem] = []
+    for entries in group_entries(folder.entries):
+        try:
+            operators.append(_read_group(entries))
+        except DumpError as error:
+            problems.append(Problem(entries[-1].path, error.brief))
+    return tuple(operators), tuple(problems)
+
+
+def group_entries(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """Files by what they are dumps of, in the order in which each first appears. Debug and csv files are left out."""
+    groups: dict[Key, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if not is_statistics(entry) and not (isinstance(entry.parsed, DumpName) and entry.parsed.is_debug):
+            groups[_key(entry)].append(entry)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _key(entry: Entry) -> Key:
+    parsed = entry.parsed
+    if isinstance(parsed, DumpName):
+        return (operator_name(parsed.op_name) or parsed.op_name,)
+    if isinstance(parsed, ConvertedName):
+        return (parsed.op_name, parsed.slot, str(parsed.index))
+    if isinstance(parsed, FxName):
+        return (parsed.op_name, parsed.slot, str(parsed.index), str(parsed.element))
+    return (parsed.op_name, "output", str(parsed.index))
+
+
+def _read_group(entries: Sequence[Entry]) -> Operator:
+    newest = entries[-1]
+    parsed = newest.parsed
+    slices = [
+        (entry.parsed, entry) for entry in entries if isinstance(entry.parsed, DumpName) and entry.parsed.is_slice
+    ]
+    if len(slices) > 1:
+        dump = join_slices([(name, read_operator(entry.path, entry.name)) for name, entry in slices])
+    else:
+        dump = read_operator(newest.path, newest.name)
+    op_type = parsed.op_type if isinstance(parsed, DumpName) else ""
+    return Operator(_key(newest)[0], op_type, dump, tuple(entries))

@@ -1,0 +1,57 @@
+"""Archives of NumPy arrays: `.npz`. Uncompressed members are ranges of the file. See docs/formats/numpy-files.md."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError
+from opdiff.model import Container, OpDump, Tensor
+from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
+from opdiff.read.cursor import Cursor
+from opdiff.source import FileRange, Source, ZipMember
+
+if TYPE_CHECKING:
+    from opdiff.read.ascend import OpenFile
+
+_MAX_MEMBERS = 100_000
+
+
+def read_npz(file: OpenFile) -> OpDump:
+    """A dump with an output for each array, named like it."""
+    try:
+        with closing(zipfile.ZipFile(file.path)) as archive:
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            if len(members) > _MAX_MEMBERS:
+                raise DumpError(file.path, f"{len(members)} arrays in one file are not credible")
+            tensors = tuple(_member(archive, info, file) for info in members)
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise DumpError(file.path, f"not a readable zip file: {error}") from error
+    return OpDump(file.path, Container.NPZ, outputs=tensors)
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
+    with archive.open(info) as member:
+        head = member.read(MAX_HEADER + 16)
+    header = parse_header(Cursor(head, f"{file.path}:{info.filename}"))
+    nbytes = max(info.file_size - header.data, 0)
+    order = (header.big_endian, header.fortran_order)
+    stored_at = _stored_at(file, info) if info.compress_type == zipfile.ZIP_STORED else None
+    source: Source
+    if stored_at is None:
+        source = ZipMember(file.path, info.filename, header.data, nbytes, *order)
+    else:
+        source = FileRange(file.path, stored_at + header.data, nbytes, *order)
+    return array_tensor(header, file.path, source, info.filename.removesuffix(".npy"))
+
+
+def _stored_at(file: OpenFile, info: zipfile.ZipInfo) -> int | None:
+    """Where an uncompressed member's bytes start: behind its local header, which repeats name and extra field."""
+    local = os.pread(file.descriptor, 30, info.header_offset)
+    cursor = Cursor(local, file.path, 26, origin=info.header_offset)
+    lengths = cursor.u32("the lengths in a member's header")
+    start = info.header_offset + 30 + (lengths & 0xFFFF) + (lengths >> 16)
+    return start if start + info.file_size <= file.size else None

@@ -1,0 +1,121 @@
+"""Overflow debug records: the payload of `Opdebug.Node_OpDebug` files. See docs/formats/overflow-records.md."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.read.cursor import Cursor
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from opdiff.model import OpDump
+
+Word = int | tuple[int, ...]
+Words = tuple[tuple[str, Word], ...]
+
+_MAGIC = 0x5A5A5A5A
+_OLD_SIZE = 2048
+_TASK = ("model_id", "stream_id", "task_id", "task_type")
+_CORE = (*_TASK, "context_id", "thread_id", "pc_start", "para_base", "core_id", "block_id", "status")
+_ACC_TYPES: dict[int, tuple[str, tuple[str, ...]]] = {
+    0: ("AIC", _CORE),
+    1: ("AIV", _CORE),
+    2: ("AICPU", (*_TASK, "context_id", "cpu_id", "thread_id", "status")),
+    3: ("SDMA", (*_TASK, "context_id", "thread_id", "src_addr", "dst_addr", "channel_id", "status")),
+}
+# Old record: name, where its task stands, where its status words stand, and what they are called.
+_OLD_BLOCKS = (
+    ("DHA Atomic Add", 0, 512, ("status",)),
+    ("L2 Atomic Add", 128, 768, ("status",)),
+    ("AI Core", 256, 1024, ("kernel_code", "block_idx", "status")),
+)
+_SHOWN_IN_HEX = frozenset({"pc_start", "para_base", "src_addr", "dst_addr", "kernel_code"})
+_OLD_TASK = (*_TASK, "pc_start", "para_base")
+
+
+@dataclass(frozen=True, slots=True)
+class AccRecord:
+    """The record of newer runtimes: one accelerator and its words, in the order in which they are stored."""
+
+    version: int
+    valid: int
+    acc_type: str
+    rsv: int
+    data_len: int
+    words: Words
+
+    @property
+    def status(self) -> tuple[int, ...]:
+        """The status words; all zero means that nothing overflowed."""
+        value = dict(self.words)["status"]
+        return value if isinstance(value, tuple) else (value,)
+
+
+@dataclass(frozen=True, slots=True)
+class OldRecord:
+    """The record of older runtimes: for each of three units the task and its status."""
+
+    blocks: tuple[tuple[str, Words], ...]
+
+
+OverflowRecord = AccRecord | OldRecord
+
+
+def read_overflow(operator: OpDump) -> tuple[OverflowRecord, ...]:
+    """The records of an overflow debug file, one for each output."""
+    sources = [output.source for output in operator.outputs if isinstance(output.source, FileRange)]
+    return tuple(parse_record(bytes(source.raw()), operator.path, source.offset) for source in sources)
+
+
+def parse_record(raw: bytes, path: str, origin: int = 0) -> OverflowRecord:
+    """One record; the first number tells which form it has. `origin` is where it starts in the file."""
+    cursor = Cursor(raw, path, origin=origin)
+    if cursor.u32("the record's first number") == _MAGIC:
+        return _acc_record(cursor)
+    if len(raw) != _OLD_SIZE:
+        raise cursor.error(f"an old record has {_OLD_SIZE} bytes, this one {len(raw)}", back=4)
+    return OldRecord(
+        tuple(
+            (name, _words(raw, task_at, _OLD_TASK) + _words(raw, status_at, status))
+            for name, task_at, status_at, status in _OLD_BLOCKS
+        )
+    )
+
+
+def to_json(record: OverflowRecord) -> dict[str, object]:
+    """The record as `convert` writes it: addresses and codes in hexadecimal, everything else in decimal."""
+    if isinstance(record, OldRecord):
+        return {name: _shown(words) for name, words in record.blocks}
+    return {
+        "magic": hex(_MAGIC),
+        "version": record.version,
+        "acc_list": {
+            "valid": record.valid,
+            "acc_type": record.acc_type,
+            "rsv": record.rsv,
+            "data_len": record.data_len,
+            "data": _shown(record.words),
+        },
+    }
+
+
+def _shown(words: Words) -> dict[str, object]:
+    return {name: hex(word) if name in _SHOWN_IN_HEX and isinstance(word, int) else word for name, word in words}
+
+
+def _acc_record(cursor: Cursor) -> AccRecord:
+    version, valid, number = (cursor.u32(what) for what in ("the version", "the valid flag", "the type"))
+    rsv, data_len = cursor.u32("a reserved word"), cursor.u32("the length of the data")
+    if number not in _ACC_TYPES:
+        raise cursor.error(f"accelerator type {number} is not known", back=12)
+    acc_type, names = _ACC_TYPES[number]
+    words: list[tuple[str, Word]] = [(name, cursor.u64(name)) for name in names[:-1]]
+    status = [cursor.u64("status") for _ in range(4 if version == 1 and names is _CORE else 1)]
+    words.append(("status", tuple(status) if len(status) > 1 else status[0]))
+    return AccRecord(version, valid, acc_type, rsv, data_len, tuple(words))
+
+
+def _words(raw: bytes, start: int, names: tuple[str, ...]) -> Words:
+    return tuple(zip(names, struct.unpack_from(f"<{len(names)}Q", raw, start), strict=True))

@@ -1,0 +1,171 @@
+"""The protobuf wire format, as far as dump headers need it: a table of fields in, values out.
+
+Fields of type `DATA` are not copied: their value is a range of the file. Unknown fields, and known ones with another
+wire type, are passed over, as protobuf does; anything malformed is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from opdiff.read.cursor import Cursor
+
+_MAX_GROUP_DEPTH = 100
+_VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
+
+
+class Type(Enum):
+    """What a field holds."""
+
+    UINT64 = auto()
+    UINT32 = auto()
+    INT32 = auto()
+    STRING = auto()
+    DATA = auto()
+    MESSAGE = auto()
+
+
+_NUMBERS = {Type.UINT64, Type.UINT32, Type.INT32}
+
+
+class Range(NamedTuple):
+    """Bytes in the file."""
+
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One line of a message's table."""
+
+    name: str
+    type: Type
+    repeated: bool = False
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The table of a message: its fields by number."""
+
+    fields: dict[int, Field] = field(default_factory=dict)
+
+    def decode(self, cursor: Cursor) -> dict[str, Any]:
+        """The values by field name, repeated ones as lists; absent fields are absent."""
+        values: dict[str, Any] = {}
+        self._decode_into(values, cursor)
+        return values
+
+    def _decode_into(self, values: dict[str, Any], cursor: Cursor) -> None:
+        while cursor.remaining:
+            number, wire = _tag(cursor)
+            known = self.fields.get(number)
+            if known is None or not _store(values, known, wire, cursor):
+                _pass_over(cursor, number, wire)
+
+
+def _tag(cursor: Cursor) -> tuple[int, int]:
+    tag = cursor.varint("a field's tag", bits=32)
+    if tag < 8:
+        raise cursor.error("a field has number 0")
+    return tag >> 3, tag & 7
+
+
+def _store(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
+    """Read the value of a known field; False when the wire type is not the field's own."""
+    if known.type in _NUMBERS:
+        return _store_number(values, known, wire, cursor)
+    if wire != _LENGTH:
+        return False
+    part = _length_delimited(cursor, known.name)
+    if known.type is Type.MESSAGE and known.message is not None:
+        _store_message(values, known, known.message, part)
+    elif known.type is Type.STRING:
+        _put(values, known, _text(part, known.name))
+    else:
+        _put(values, known, Range(part.offset, part.remaining))
+    return True
+
+
+def _store_number(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
+    if wire == _VARINT:
+        _put(values, known, _number(cursor, known))
+        return True
+    if wire == _LENGTH and known.repeated:
+        packed = _length_delimited(cursor, known.name)
+        numbers = values.setdefault(known.name, [])
+        while packed.remaining:
+            numbers.append(_number(packed, known))
+        return True
+    return False
+
+
+def _store_message(values: dict[str, Any], known: Field, message: Message, part: Cursor) -> None:
+    if known.repeated:
+        values.setdefault(known.name, []).append(message.decode(part))
+    else:
+        # A message that comes twice is merged, field by field.
+        message._decode_into(values.setdefault(known.name, {}), part)  # noqa: SLF001  same module
+
+
+def _put(values: dict[str, Any], known: Field, value: object) -> None:
+    if known.repeated:
+        values.setdefault(known.name, []).append(value)
+    else:
+        values[known.name] = value
+
+
+def _number(cursor: Cursor, known: Field) -> int:
+    value = cursor.varint(known.name)
+    if known.type is Type.UINT64:
+        return value
+    value &= 0xFFFF_FFFF
+    if known.type is Type.INT32 and value >= 1 << 31:
+        value -= 1 << 32
+    return value
+
+
+def _text(part: Cursor, name: str) -> str:
+    start = part.offset
+    try:
+        return part.take(part.remaining, name).decode()
+    except UnicodeDecodeError as error:
+        raise part.error(f"{name} is not UTF-8", back=part.offset - start - error.start) from error
+
+
+def _length_delimited(cursor: Cursor, name: str) -> Cursor:
+    return cursor.part(cursor.varint(name), name)
+
+
+def _pass_over(cursor: Cursor, number: int, wire: int, depth: int = 0) -> None:
+    what = f"field {number}"
+    if wire == _VARINT:
+        cursor.varint(what)
+    elif wire == _FIXED64:
+        cursor.skip(8, what)
+    elif wire == _LENGTH:
+        cursor.skip(cursor.varint(what), what)
+    elif wire == _FIXED32:
+        cursor.skip(4, what)
+    elif wire == _GROUP:
+        _pass_over_group(cursor, number, depth + 1)
+    else:
+        raise cursor.error(f"{what} has wire type {wire}")
+
+
+def _pass_over_group(cursor: Cursor, number: int, depth: int) -> None:
+    if depth >= _MAX_GROUP_DEPTH:
+        raise cursor.error("groups are nested too deeply")
+    while True:
+        if not cursor.remaining:
+            raise cursor.error(f"group {number} is not closed")
+        inner, wire = _tag(cursor)
+        if wire == _END_GROUP:
+            if inner != number:
+                raise cursor.error(f"group {number} is closed as group {inner}")
+            return
+        _pass_over(cursor, inner, wire, depth)

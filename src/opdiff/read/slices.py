@@ -1,0 +1,140 @@
+"""FFTS+ slices: operators that the scheduler cut up, and how the parts become one again.
+
+See docs/formats/sliced-dumps.md.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from opdiff.errors import DumpError
+from opdiff.source import Joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.model import OpDump, Shape, Tensor
+    from opdiff.read.filename import DumpName
+
+# By thread, then by tensor.
+SliceShapes = tuple[tuple["Shape", ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceInfo:
+    """What a slice says about the whole.
+
+    Attributes:
+        automatic: the scheduler cut the operator; the header then has the full shapes.
+        count: how many slices there are.
+        cuts: for each output, for each axis, in how many parts it is cut.
+        inputs: shapes of the input slices, by thread and tensor.
+        outputs: shapes of the output slices, by thread and tensor.
+    """
+
+    automatic: bool
+    count: int
+    cuts: tuple[Shape, ...]
+    inputs: SliceShapes
+    outputs: SliceShapes
+
+    def cut_axis(self, output: int) -> int | None:
+        """The first axis along which an output is cut, if it is."""
+        parts = self.cuts[output] if output < len(self.cuts) else ()
+        return next((axis for axis, count in enumerate(parts) if count != 1), None)
+
+
+def parse_attr(operator: OpDump) -> SliceInfo:
+    """The description of the slices that a sliced dump carries as JSON."""
+    try:
+        values = json.loads(operator.attr)
+        return SliceInfo(
+            automatic=bool(values["threadMode"]),
+            count=_whole(values.get("slice_instance_num", 1)),
+            cuts=tuple(tuple(_whole(part) for part in parts) for parts in values.get("outputCutList") or ()),
+            inputs=_slice_shapes(values.get("input_tensor_slice")),
+            outputs=_slice_shapes(values.get("output_tensor_slice")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DumpError(operator.path, f"the description of its slices cannot be understood: {error!r}") from error
+
+
+def as_slice(operator: OpDump, name: DumpName) -> OpDump:
+    """The operator with the shapes of its slice: an automatic one has the full shapes in its header."""
+    info = parse_attr(operator)
+    if not info.automatic:
+        return operator
+    thread = name.slice_number
+    return replace(
+        operator,
+        inputs=_with_shapes(operator, operator.inputs, info.inputs, thread),
+        outputs=_with_shapes(operator, operator.outputs, info.outputs, thread),
+    )
+
+
+def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
+    """One operator from all of its slices (each as `as_slice` gives it); the inputs are those of the first one.
+
+    Of several dumps of the same slice the newest counts.
+
+    Raises:
+        DumpError: slices are missing, or do not fit together.
+    """
+    ordered = sorted(parts, key=lambda part: (part[0].slice_number, part[0].timestamp))
+    newest = [list(group)[-1][1] for _, group in groupby(ordered, key=lambda part: part[0].slice_number)]
+    first = newest[0]
+    info = parse_attr(first)
+    if all(info.cut_axis(output) is None for output in range(len(first.outputs))):
+        return max(parts, key=lambda part: part[0].timestamp)[1]
+    if len(newest) != info.count:
+        raise DumpError(first.path, f"{len(newest)} of {info.count} slices are there; they cannot be joined")
+    if len({len(operator.outputs) for operator in newest}) > 1:
+        raise DumpError(first.path, "its slices have different numbers of outputs")
+    return replace(
+        first,
+        outputs=tuple(_join_output(newest, output, info.cut_axis(output)) for output in range(len(first.outputs))),
+    )
+
+
+def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> Tensor:
+    tensors = [operator.outputs[output] for operator in operators]
+    first = tensors[0]
+    if axis is None:
+        return first
+    shapes = tuple(tensor.spec.shape for tensor in tensors)
+    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
+    if len(others) > 1 or axis >= len(shapes[0]):
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise DumpError(operators[0].path, f"slices {listed} of output {output} do not fit along axis {axis}")
+    whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
+    source = Joined(tuple(tensor.source for tensor in tensors), shapes, axis)
+    note = f"joined from {len(tensors)} slices along axis {axis}"
+    return replace(first, spec=replace(first.spec, shape=whole), source=source, notes=(*first.notes, note))
+
+
+def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceShapes, thread: int) -> tuple[Tensor, ...]:
+    if not tensors:
+        return ()
+    mine = shapes[thread] if thread < len(shapes) else ()
+    if len(mine) != len(tensors):
+        problem = f"slice {thread} has {len(tensors)} tensors, but shapes are given for {len(mine)}"
+        raise DumpError(operator.path, problem)
+    return tuple(
+        replace(tensor, spec=replace(tensor.spec, shape=shape)) for tensor, shape in zip(tensors, mine, strict=True)
+    )
+
+
+def _slice_shapes(threads: Any) -> SliceShapes:  # noqa: ANN401  parsed JSON has no better type
+    return tuple(
+        tuple(tuple(_whole(dim["higher"]) - _whole(dim["lower"]) for dim in tensor) for tensor in thread)
+        for thread in threads or ()
+    )
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value

@@ -1,0 +1,65 @@
+"""Statistics dumps: a csv file with a line for each tensor instead of its data. See docs/formats/statistics-dump.md."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError
+from opdiff.model import Slot
+
+if TYPE_CHECKING:
+    from opdiff.model import Shape
+
+_MAX_BYTES = 64 << 20
+_NOT_GIVEN = frozenset({"", "NA", "-", "N/A"})
+# Columns that describe the tensor; every other column is a statistic under its own name.
+_DESCRIBING = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
+
+
+@dataclass(frozen=True, slots=True)
+class TensorStatistics:
+    """What the runtime wrote down about one tensor; `values` has the statistics by the names of their columns."""
+
+    slot: Slot
+    index: int
+    nbytes: int | None
+    dtype: str
+    layout: str
+    shape: Shape
+    values: tuple[tuple[str, float | None], ...]
+
+
+def read_statistics(path: str) -> tuple[TensorStatistics, ...]:
+    """The lines of a statistics file. Columns are found by their heading, since writers choose them."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MAX_BYTES).splitlines()
+        return tuple(_line(row, path) for row in csv.DictReader(lines))
+    except OSError as error:
+        raise DumpError(path, f"cannot be read: {error.strerror}") from error
+    except csv.Error as error:
+        raise DumpError(path, f"not a table: {error}") from error
+
+
+def _line(row: dict[str, str], path: str) -> TensorStatistics:
+    try:
+        slot, index = Slot(row["Input/Output"].strip().lower()), int(row["Index"])
+        nbytes = row.get("Data Size") or ""
+        shape = row.get("Shape") or ""
+        return TensorStatistics(
+            slot,
+            index,
+            None if nbytes in _NOT_GIVEN else int(nbytes),
+            row.get("Data Type") or "",
+            row.get("Format") or "",
+            () if shape in _NOT_GIVEN else tuple(int(dim) for dim in shape.split("x")),
+            tuple((name, _number(text)) for name, text in row.items() if name and name not in _DESCRIBING),
+        )
+    except (KeyError, ValueError, AttributeError) as error:
+        raise DumpError(path, f"not a line of tensor statistics: {error}") from error
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None or text.strip() in _NOT_GIVEN else float(text)

@@ -1,0 +1,120 @@
+"""The compiled network at work on an imagined NPU, and the dump files that its runtime writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff import dtypes
+from opdiff.sample import memory
+from opdiff.sample.container import (
+    EncodedDump,
+    EncodedTensor,
+    Overflow,
+    encode_tensor,
+    overflow_dump,
+    overflow_record,
+    standard_dump,
+)
+from opdiff.sample.graph import Port
+from opdiff.sample.names import DumpName, overflow_name
+
+if TYPE_CHECKING:
+    from opdiff.elements import AnyArray
+    from opdiff.sample.graph import DeviceOp, Network
+
+_FIRST_TIMESTAMP = 1_700_000_100_000_000
+_MICROSECONDS_PER_STEP = 173
+_MODEL_ID = 1
+_FLOAT_OVERFLOW = 0x8
+"""The status bit of a floating-point result out of range."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRun:
+    """What a run left in memory: all tensors as they are stored, by output and by name of the constant."""
+
+    features: dict[Port, EncodedTensor]
+    weights: dict[str, EncodedTensor]
+    overflowed: tuple[str, ...]
+    """Operators that made an infinity."""
+
+
+def run_device(network: Network) -> DeviceRun:
+    """Every operator in turn; its results are rounded to the element types of its outputs."""
+    values: dict[Port, AnyArray] = {Port(network.image_name): network.image}
+    features = {Port(network.image_name): encode_tensor(network.image, dtypes.FLOAT32, "NCHW")}
+    overflowed = []
+    for op in network.device:
+        results = _results(op, values)
+        values |= results
+        outputs = zip(op.outputs, results.items(), strict=True)
+        features |= {port: encode_tensor(array, output.dtype, output.layout) for output, (port, array) in outputs}
+        if any(np.isinf(array).any() for array in results.values()):
+            overflowed.append(op.name)
+    weights = {
+        const.name: encode_tensor(const.array, const.dtype, const.layout, groups=const.groups)
+        for op in network.device
+        for const in op.consts
+    }
+    return _placed(network, DeviceRun(features, weights, tuple(overflowed)))
+
+
+def dump_files(network: Network, run: DeviceRun) -> dict[str, bytes]:
+    """File names and contents: a dump for each operator and an overflow record for each that overflowed."""
+    files = {}
+    for step, op in enumerate(network.device):
+        name = dump_name(op, step)
+        inputs = (*(run.features[port] for port in op.inputs), *(run.weights[const.name] for const in op.consts))
+        outputs = tuple(run.features[port] for port in op.ports)
+        files[str(name)] = standard_dump(EncodedDump(inputs, outputs, op_name=op.name, dump_time=name.timestamp))
+        if op.name in run.overflowed:
+            files |= _overflow_file(name)
+    return files
+
+
+def dump_name(op: DeviceOp, step: int) -> DumpName:
+    """The dump file of the operator that runs as number `step`."""
+    first_task = 2
+    timestamp = _FIRST_TIMESTAMP + _MICROSECONDS_PER_STEP * step
+    return DumpName(op.type, op.name, step + first_task, op.stream, timestamp)
+
+
+def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]:
+    inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
+    results = op.kernel(*(array.astype(np.float64) for array in inputs))
+    arrays = results if isinstance(results, tuple) else (results,)
+    with np.errstate(over="ignore"):  # a number beyond the range becomes infinite, as on the device
+        return {
+            port: array.astype(output.dtype.storage)
+            for port, output, array in zip(op.ports, op.outputs, arrays, strict=True)
+        }
+
+
+def _placed(network: Network, run: DeviceRun) -> DeviceRun:
+    """The same run with device addresses."""
+    sizes = {port: len(tensor.payload) for port, tensor in run.features.items()}
+    features = memory.plan_features(network.device, sizes, kept=network.results, given=Port(network.image_name))
+    weights = memory.plan_weights({name: len(tensor.payload) for name, tensor in run.weights.items()})
+    return replace(
+        run,
+        features={port: replace(tensor, address=features[port]) for port, tensor in run.features.items()},
+        weights={name: replace(tensor, address=weights[name]) for name, tensor in run.weights.items()},
+    )
+
+
+def _overflow_file(name: DumpName) -> dict[str, bytes]:
+    stream_id = name.stream_id or 0
+    overflow = Overflow(
+        model_id=_MODEL_ID,
+        stream_id=stream_id,
+        task_id=name.task_id,
+        pc_start=memory.WEIGHTS_BASE - 0x8000,
+        para_base=memory.WEIGHTS_BASE - 0x1000,
+        core_id=1,
+        status=(_FLOAT_OVERFLOW,),
+    )
+    debug = overflow_name(name.task_id, stream_id, name.timestamp + 1)
+    return {str(debug): standard_dump(overflow_dump(overflow_record(overflow), debug.timestamp))}

@@ -1,0 +1,109 @@
+"""The sample as files, and the rules for where it may be put."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.errors import UsageError
+from opdiff.files import whole_file
+from opdiff.sample.faults import FAULTS, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+_TARGET, _GOLDEN, _RULES = "npu", "golden", "rules/network.json"
+_MANIFEST = "sample.json"
+_MAKER = "opdiff sample"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Where the parts of a sample are, and which faults are in it."""
+
+    target: str
+    golden: str
+    rules: str
+    faults: tuple[Fault, ...]
+
+
+def write_sample(directory: str, *, faults: Collection[str] = tuple(FAULTS), overwrite: bool = False) -> Sample:
+    """Write the dumps of the sample network, its golden data and its rule file; some 3 MB, always the same.
+
+    A sample that is there is replaced. Files that are not of a sample are never removed.
+
+    Raises:
+        UsageError: the directory holds other files and `overwrite` is not set, or a fault is not known.
+    """
+    files = make_sample(faults)
+    _make_room(directory, overwrite=overwrite)
+    for name, content in (_manifest(files, faults) | files).items():
+        path = os.path.join(directory, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with whole_file(path) as file:
+            file.write(content)
+    target, golden, rules = (os.path.join(directory, part) for part in (_TARGET, _GOLDEN, _RULES))
+    return Sample(target, golden, rules, tuple(FAULTS[name] for name in faults))
+
+
+def make_sample(faults: Collection[str] = tuple(FAULTS)) -> dict[str, bytes]:
+    """The contents of all files of the sample, by their path below its directory."""
+    from opdiff.sample.device import dump_files, run_device
+    from opdiff.sample.faults import plant_faults
+    from opdiff.sample.golden import golden_files, run_golden
+    from opdiff.sample.network import build
+    from opdiff.sample.rules import rule_json
+
+    network = plant_faults(build(), faults)
+    run = run_device(network)
+    golden = golden_files(run_golden(network))
+    return {
+        **{f"{_TARGET}/{name}": content for name, content in dump_files(network, run).items()},
+        **{f"{_GOLDEN}/{name}": content for name, content in golden.items()},
+        _RULES: _json(rule_json(network, run)),
+    }
+
+
+def _manifest(files: Iterable[str], faults: Collection[str]) -> dict[str, bytes]:
+    """The file that marks the directory as a sample and tells what is wrong in it."""
+    described = [{"name": name, "operator": FAULTS[name].operator, "what": FAULTS[name].what} for name in faults]
+    return {_MANIFEST: _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})}
+
+
+def _make_room(directory: str, *, overwrite: bool) -> None:
+    if not os.path.isdir(directory) or not os.listdir(directory):
+        return
+    old = _read_old_files(directory)
+    if old is None and not overwrite:
+        raise UsageError(
+            f"{directory} has files that are not of a sample; give another directory, or allow to write there"
+        )
+    for name in old or ():
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            os.remove(path)
+
+
+def _read_old_files(directory: str) -> list[str] | None:
+    """The files of the sample in `directory`; None when there is none."""
+    try:
+        with open(os.path.join(directory, _MANIFEST), "rb") as file:
+            manifest = json.load(file)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(manifest, dict) or manifest.get("made_by") != _MAKER:
+        return None
+    return [name for name in manifest.get("files", ()) if _is_ours(name)]
+
+
+def _is_ours(name: object) -> bool:
+    """A path that a sample can have, and not one that leads out of its directory."""
+    if not isinstance(name, str) or ".." in name.split("/"):
+        return False
+    return name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1, ensure_ascii=False).encode()

@@ -1,0 +1,126 @@
+"""The rule file: which operators of the original model each operator of the device stands for, as ATC writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opdiff import dtypes
+from opdiff.sample.graph import Output, Port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from opdiff.model import Shape
+    from opdiff.sample.container import EncodedTensor
+    from opdiff.sample.device import DeviceRun
+    from opdiff.sample.graph import Const, DeviceOp, Network
+
+Json = dict[str, Any]
+
+_TYPE_NAMES = {
+    dtypes.FLOAT32: "DT_FLOAT",
+    dtypes.FLOAT16: "DT_FLOAT16",
+    dtypes.INT32: "DT_INT32",
+}
+
+
+def rule_json(network: Network, run: DeviceRun) -> Json:
+    """The whole file."""
+    ops = [op | {"id": number} for number, op in enumerate(_iter_ops(network, run))]
+    return {
+        "name": "sample",
+        "version": 2,
+        "graph": [{"name": "sample_classifier", "op": ops}],
+    }
+
+
+def _iter_ops(network: Network, run: DeviceRun) -> Iterator[Json]:
+    image = Port(network.image_name)
+    origin = Output(dtypes.FLOAT32, "NCHW", image)
+    yield _op(image.op, "Data", originals=(image.op,), outputs=[_output(run.features[image], origin)])
+    for op in network.device:
+        yield from (_const(const, run) for const in op.consts)
+        yield _device_op(op, run)
+    inputs = [str(port) for port in network.results]
+    yield _op("Node_Output", "NetOutput") | {"input": inputs}
+
+
+def _const(const: Const, run: DeviceRun) -> Json:
+    output = Output(const.dtype, const.layout)
+    return _op(const.name, "Const", outputs=[_output(run.weights[const.name], output)])
+
+
+def _device_op(op: DeviceOp, run: DeviceRun) -> Json:
+    outputs = [_output(run.features[port], output) for port, output in zip(op.ports, op.outputs, strict=True)]
+    inputs = [*op.inputs, *(Port(const.name) for const in op.consts)]
+    described = _op(op.name, op.type, op.originals, outputs, _fusion_attrs(op))
+    tensors = [*(run.features[port] for port in op.inputs), *(run.weights[const.name] for const in op.consts)]
+    return described | {
+        "input": [str(port) for port in inputs],
+        "input_desc": [_tensor(tensor, _shape_attrs(tensor)) for tensor in tensors],
+    }
+
+
+def _op(
+    name: str,
+    op_type: str,
+    originals: tuple[str, ...] = (),
+    outputs: Iterable[Json] = (),
+    attrs: Iterable[Json] = (),
+) -> Json:
+    names = _attr("_datadump_original_op_names", _strings(originals))
+    kernel = _attr("_ge_attr_op_kernel_lib_name", {"s": "AIcoreEngine"})
+    described: Json = {"name": name, "type": op_type, "attr": [kernel, names, *attrs]}
+    return described | {"output_desc": list(outputs)} if outputs else described
+
+
+def _fusion_attrs(op: DeviceOp) -> list[Json]:
+    attrs = []
+    if op.is_part:
+        attrs.append(_attr("_datadump_is_multiop", {"b": True}))
+    if op.graph_pass:
+        attrs.append(_attr("pass_name", _strings((op.graph_pass,))))
+    if op.buffer_pass:
+        attrs.append(_attr("pass_name_ub", {"s": op.buffer_pass}))
+    return attrs
+
+
+def _output(tensor: EncodedTensor, output: Output) -> Json:
+    return _tensor(tensor, [*_origin_attrs(tensor, output.origin), *_shape_attrs(tensor)])
+
+
+def _tensor(tensor: EncodedTensor, attrs: list[Json]) -> Json:
+    assert isinstance(tensor.dtype, dtypes.DType)  # noqa: S101 - the sample has no unknown types
+    return {
+        "dtype": _TYPE_NAMES[tensor.dtype],
+        "layout": tensor.layout,
+        "shape": {"dim": list(tensor.shape or ())},
+        "attr": attrs,
+    }
+
+
+def _origin_attrs(tensor: EncodedTensor, origin: Port | None) -> list[Json]:
+    if origin is None:
+        return []
+    return [
+        _attr("_datadump_origin_name", {"s": origin.op}),
+        _attr("_datadump_origin_output_index", {"i": origin.index}),
+        _attr("_datadump_origin_format", {"s": _origin_layout(tensor.origin_shape)}),
+    ]
+
+
+def _shape_attrs(tensor: EncodedTensor) -> list[Json]:
+    shape = {"list": {"i": list(tensor.origin_shape), "val_type": 2}}
+    return [_attr("origin_format", {"s": _origin_layout(tensor.origin_shape)}), _attr("origin_shape", shape)]
+
+
+def _origin_layout(shape: Shape) -> str:
+    return "NCHW" if len(shape) == 4 else "ND"
+
+
+def _strings(values: tuple[str, ...]) -> Json:
+    return {"list": {"s": list(values), "val_type": 1} if values else {"val_type": 1}}
+
+
+def _attr(key: str, value: Json) -> Json:
+    return {"key": key, "value": value}

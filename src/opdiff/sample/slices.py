@@ -1,0 +1,126 @@
+"""Operators that the FFTS+ scheduler cut in slices: a file for each, from the dump of the whole operator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from opdiff import elements
+from opdiff.dtypes import DType
+from opdiff.errors import LayoutError
+from opdiff.sample import names
+from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.model import Shape
+    from opdiff.sample.names import DumpName
+
+Bounds = tuple[tuple[int, int], ...]
+"""For each axis where a slice begins and where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFile:
+    """One file: its name and its bytes."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How an operator is cut: for each output the number of parts along each axis of its stored shape.
+
+    As in the files, an axis with 1 part is not cut, and an output is cut along one axis at most.
+    """
+
+    outputs: tuple[Shape, ...]
+
+    @property
+    def threads(self) -> int:
+        """Slices in all."""
+        return max((parts for output in self.outputs for parts in output), default=1)
+
+
+def automatic_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: int = 0) -> tuple[SliceFile, ...]:
+    """The files of a dump in automatic mode: each header has the full shape, each payload its slice only.
+
+    Threads do not end in order: each has a timestamp before that of its predecessor.
+    """
+    attr = _automatic_attr(dump, cuts)
+    files = []
+    for thread in range(cuts.threads):
+        stamped = replace(name, timestamp=name.timestamp - thread)
+        outputs = tuple(
+            replace(part, shape=whole.shape)
+            for whole, part in zip(dump.outputs, _slice_outputs(dump, cuts, thread), strict=True)
+        )
+        content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
+        files.append(SliceFile(str(names.automatic_slice(stamped, context_id, thread)), content))
+    return tuple(files)
+
+
+def manual_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: int = 0) -> tuple[SliceFile, ...]:
+    """The files of a dump in manual mode: each header has the shape of its slice."""
+    attr = json.dumps(_attr(cuts, automatic=False))
+    files = []
+    for number in range(cuts.threads):
+        stamped = replace(name, timestamp=name.timestamp + number)
+        outputs = _slice_outputs(dump, cuts, number)
+        content = standard_dump(replace(dump, outputs=outputs, attr=attr, dump_time=stamped.timestamp))
+        files.append(SliceFile(str(names.manual_slice(stamped, context_id, number)), content))
+    return tuple(files)
+
+
+def _slice_outputs(dump: EncodedDump, cuts: Cuts, thread: int) -> tuple[EncodedTensor, ...]:
+    pairs = zip(dump.outputs, cuts.outputs, strict=True)
+    return tuple(_slice(tensor, _bounds(_shape(tensor), parts, thread)) for tensor, parts in pairs)
+
+
+def _bounds(shape: Shape, parts: Shape, thread: int) -> Bounds:
+    """Where slice `thread` lies; an axis that does not divide gives its first slices one element more."""
+    bounds = []
+    for extent, count in zip(shape, parts, strict=True):
+        part = min(thread, count - 1)
+        size, more = divmod(extent, count)
+        low = part * size + min(part, more)
+        bounds.append((low, low + size + (part < more)))
+    return tuple(bounds)
+
+
+def _slice(tensor: EncodedTensor, bounds: Bounds) -> EncodedTensor:
+    dtype, shape = tensor.dtype, _shape(tensor)
+    if not isinstance(dtype, DType):
+        raise LayoutError(str(tensor.layout), f"elements of type {dtype} cannot be cut in slices")
+    codes = elements.unpack(tensor.payload, dtype, prod(shape)).reshape(shape)
+    part = codes[tuple(slice(low, high) for low, high in bounds)]
+    return replace(tensor, shape=part.shape, payload=elements.pack(part, dtype))
+
+
+def _shape(tensor: EncodedTensor) -> Shape:
+    return tensor.shape or ()
+
+
+def _attr(cuts: Cuts, *, automatic: bool) -> dict[str, object]:
+    return {"threadMode": int(automatic), "slice_instance_num": cuts.threads, "outputCutList": cuts.outputs}
+
+
+def _automatic_attr(dump: EncodedDump, cuts: Cuts) -> str:
+    threads = range(cuts.threads)
+    whole = [_ranges((0, extent) for extent in _shape(tensor)) for tensor in dump.inputs]
+    outputs = tuple(zip(dump.outputs, cuts.outputs, strict=True))
+    lists = {
+        "input_tensor_slice": [whole for _ in threads],
+        "output_tensor_slice": [
+            [_ranges(_bounds(_shape(tensor), parts, thread)) for tensor, parts in outputs] for thread in threads
+        ],
+    }
+    return json.dumps(_attr(cuts, automatic=True) | lists)
+
+
+def _ranges(bounds: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
+    return [{"lower": low, "higher": high} for low, high in bounds]

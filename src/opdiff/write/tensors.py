@@ -1,0 +1,87 @@
+"""Arrays and raw bytes to files, without a copy where the stored bytes are the result already."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from opdiff import dtypes, elements
+from opdiff.errors import ElementError, UsageError
+from opdiff.files import whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+
+def write_npy(path: str, codes: AnyArray, dtype: DType) -> None:
+    """A NumPy file with the numbers of `codes`."""
+    with whole_file(path) as file:
+        _put_npy(file, elements.decode(codes, dtype))
+
+
+def write_npz(path: str, tensors: Iterable[tuple[str, AnyArray, DType]]) -> None:
+    """A NumPy archive, not compressed; tensors are decoded one at a time."""
+    import zipfile
+
+    with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, codes, dtype in tensors:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                _put_npy(member, elements.decode(codes, dtype))
+
+
+def write_raw(path: str, codes: AnyArray, dtype: DType) -> None:
+    """The elements in their own encoding, one after the other; types under 8 bits as numbers, one for each element."""
+    array = elements.decode(codes, dtype) if dtype.bits < 8 else codes
+    with whole_file(path) as file:
+        _put(file, array)
+
+
+def write_pt(path: str, codes: AnyArray, dtype: DType) -> None:
+    """A PyTorch file with the numbers of `codes`; bfloat16 stays bfloat16."""
+    try:
+        import torch
+    except ImportError as error:
+        raise UsageError("writing .pt files needs PyTorch; install it, or use --type npy") from error
+    if dtype is dtypes.BFLOAT16:
+        tensor = torch.from_numpy(np.array(codes, "<i2")).view(torch.bfloat16)
+    else:
+        tensor = _torch_tensor(torch, elements.decode(codes, dtype))
+    with whole_file(path) as file:
+        torch.save(tensor, file)
+
+
+def write_bytes(path: str, data: bytes | memoryview) -> None:
+    """The bytes as they are."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def write_json(path: str, values: dict[str, object]) -> None:
+    """A JSON file, indented for people."""
+    write_bytes(path, (json.dumps(values, indent=4) + "\n").encode())
+
+
+def _put_npy(file: IO[bytes], array: AnyArray) -> None:
+    header = np.lib.format.header_data_from_array_1_0(array)
+    if header["fortran_order"]:
+        array = np.ascontiguousarray(array)
+        header = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(file, header)
+    _put(file, array)
+
+
+def _put(file: IO[bytes], array: AnyArray) -> None:
+    if array.size:
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def _torch_tensor(torch: Any, array: AnyArray) -> Any:  # noqa: ANN401  PyTorch is optional and untyped here
+    try:
+        return torch.from_numpy(np.array(array))
+    except TypeError as error:
+        raise ElementError(str(array.dtype), "PyTorch has no such element type") from error

@@ -1,0 +1,362 @@
+"""`convert`: from any layout to any comparable one and back, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opdiff import dtypes, layouts
+from opdiff.align import LAYOUTS, Aligned, convert
+from opdiff.errors import LayoutError
+from opdiff.model import TensorSpec
+from opdiff.sample.storage import place
+
+if TYPE_CHECKING:
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape
+
+FLAT_4D = ("NCHW", "NHWC", "HWCN", "CHWN")
+FLAT_5D = ("NCDHW", "NDHWC", "DHWCN", "DHWNC")
+TILED_4D = ("NC1HWC0", "NC1HWC0_C04", "NHWC1C0", "C1HWNC0", "C1HWNCoC0")
+WEIGHTS_4D = ("FRACTAL_Z", "FRACTAL_Z_C04")
+TILED_5D = ("NDC1HWC0", "FRACTAL_Z_3D")
+FOUR = FLAT_4D + TILED_4D + WEIGHTS_4D
+FIVE = FLAT_5D + TILED_5D
+
+
+def numbered(shape: Shape) -> AnyArray:
+    return np.arange(1, np.prod(shape, dtype=int) + 1, dtype="<i2").reshape(shape)
+
+
+def change(
+    codes: AnyArray, source: str, target: str, origin: Shape = (), shape: Shape = (), groups: int = 1
+) -> Aligned:
+    return convert(codes, TensorSpec(dtypes.INT16, codes.shape, source, origin, groups), target, shape)
+
+
+def axes_of(name: str) -> str:
+    layout = LAYOUTS.find(name)
+    assert layout is not None
+    return layout.axes
+
+
+def in_order(shape: Shape, order: str) -> Shape:
+    """A shape NCHW, NCDHW or NC in another order."""
+    letters = {4: "NCHW", 5: "NCDHW", 2: "NC"}[len(shape)]
+    return tuple(shape[letters.index(letter)] for letter in order)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_there_and_back_again(data: st.DataObject) -> None:
+    names = data.draw(st.sampled_from([FOUR, FIVE]))
+    source, target = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+    space = st.integers(0, 3)
+    shape = data.draw(st.tuples(st.integers(0, 18), st.integers(0, 4), *[space] * (2 if names is FOUR else 3)))
+    stored = place(numbered(shape), source)
+    if source == target:
+        np.testing.assert_array_equal(change(stored, source, target).codes, stored)
+        return
+    there = change(stored, source, target, shape=in_order(shape, axes_of(target)))
+    np.testing.assert_array_equal(there.codes, place(numbered(shape), target))
+    back = change(there.codes, target, source, shape=in_order(shape, axes_of(source)))
+    np.testing.assert_array_equal(back.codes, stored)
+
+
+@pytest.mark.parametrize("source", TILED_4D)
+@settings(max_examples=25, deadline=None)
+@given(shape=st.tuples(*[st.integers(0, 40)] * 2, *[st.integers(0, 4)] * 2), data=st.data())
+def test_the_order_of_the_origin_shape_does_not_matter(source: str, shape: Shape, data: st.DataObject) -> None:
+    array = numbered(shape)
+    c0 = data.draw(st.sampled_from([2, 8, 16, 32]))
+    origin = tuple(data.draw(st.permutations(shape + data.draw(st.sampled_from([(), (1,), (1, 1)])))))
+    aligned = change(place(array, source, c0=c0), source, "NHWC", origin)
+    np.testing.assert_array_equal(aligned.codes, array.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC", "HWCN"])
+@pytest.mark.parametrize("target", FLAT_4D)
+@pytest.mark.parametrize("source", WEIGHTS_4D)
+def test_weights_find_the_order_of_their_origin_shape(source: str, target: str, order: str) -> None:
+    array = numbered((37, 3, 5, 7))
+    aligned = change(place(array, source), source, target, in_order(array.shape, order))
+    np.testing.assert_array_equal(aligned.codes, place(array, target))
+
+
+@pytest.mark.parametrize("order", ["NCDHW", "NDHWC", "DHWCN"])
+def test_3d_weights_find_the_order_of_their_origin_shape(order: str) -> None:
+    array = numbered((37, 20, 2, 5, 7))
+    aligned = change(place(array, "FRACTAL_Z_3D"), "FRACTAL_Z_3D", "NDHWC", in_order(array.shape, order))
+    np.testing.assert_array_equal(aligned.codes, place(array, "NDHWC"))
+
+
+def test_an_origin_shape_in_another_order_than_the_target_is_not_applied_by_position() -> None:
+    array = numbered((2, 35, 3, 4))
+    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 35, 3, 4))
+    np.testing.assert_array_equal(aligned.codes, array.transpose(0, 2, 3, 1))
+    assert aligned == Aligned(
+        aligned.codes,
+        "NHWC",
+        ("NC1HWC0 [2, 3, 3, 4, 16] -> NCHW [2, 35, 3, 4], 312 padding elements cut", "axes NCHW -> NHWC"),
+    )
+
+
+def test_worked_example_of_the_format_page() -> None:
+    stored = np.array([1, 5, 2, 6, 3, 7, 4, 8, 9, 0, 10, 0, 11, 0, 12, 0], "<i2").reshape(1, 2, 2, 2, 2)
+    for shape, target in [((), "NCHW"), ((1, 2, 2, 3), "NHWC")]:
+        aligned = change(stored, "NC1HWC0", target, (1, 3, 2, 2), shape)
+        np.testing.assert_array_equal(aligned.codes, place(numbered((1, 3, 2, 2)), target))
+
+
+KEPT: list[tuple[str, Shape, str, Shape, str]] = [
+    ("NC1HWC0", (1, 2, 3, 4, 16), "NHWC", (1, 3, 4, 32), "no origin shape is recorded: the padding of C is kept"),
+    ("NDC1HWC0", (1, 5, 2, 3, 4, 16), "NCDHW", (1, 32, 5, 3, 4), "the padding of C is kept, C = 32"),
+    ("FRACTAL_NZ", (7, 2, 1, 16, 16), "ND", (7, 16, 32), "the padding is kept, matrices of [16, 32]"),
+]
+
+
+@pytest.mark.parametrize(("source", "stored", "target", "shape", "step"), KEPT)
+def test_without_an_origin_shape_padding_is_kept(
+    source: str, stored: Shape, target: str, shape: Shape, step: str
+) -> None:
+    aligned = change(numbered(stored), source, target)
+    assert aligned.codes.shape == shape
+    assert step in aligned.steps[0]
+
+
+# An array NCHW, the origin shape, and how ND has it: the order of the axes, and the note.
+AS_ORIGIN: list[tuple[Shape, Shape, str, str]] = [
+    ((2, 20, 3, 4), (2, 20, 3, 4), "NCHW", "which is NCHW"),
+    ((2, 20, 3, 4), (2, 3, 4, 20), "NHWC", "which is NHWC"),
+    ((2, 20, 3, 4), (3, 4, 20, 2), "HWCN", "which is HWCN"),
+    ((2, 20, 1, 1), (2, 20), "NCHW", "which is NCHW"),
+    ((2, 20, 1, 1), (20, 2), "HWCN", "which is HWCN"),
+    ((1, 20, 3, 4), (20, 3, 4), "NCHW", "which is NCHW"),
+    ((1, 20, 3, 4), (3, 4, 20), "NHWC", "which is NHWC"),
+    ((4, 4, 1, 1), (4, 4, 1, 1), "NCHW", "which is NCHW"),
+    ((4, 4, 4, 4), (4, 4, 4, 4), "NCHW", "could be NCHW or NHWC or HWCN"),
+    ((2, 20, 3, 4), (4, 3, 20, 2), "NCHW", "is in no known order"),
+    ((2, 32, 3, 4), (), "NCHW", "no origin shape is recorded"),
+    ((1, 1, 1, 1), (1,), "NCHW", "which is NCHW"),
+    ((0, 5, 1, 3), (0, 1, 3, 5), "NHWC", "which is NHWC"),
+]
+
+
+@pytest.mark.parametrize(("shape", "origin", "order", "note"), AS_ORIGIN)
+def test_nd_is_arranged_as_the_origin_shape_is(shape: Shape, origin: Shape, order: str, note: str) -> None:
+    array = numbered(shape)
+    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "ND", origin)
+    expected = place(array, order)
+    known = "which is" in note
+    np.testing.assert_array_equal(aligned.codes, expected.reshape(origin) if known else expected)
+    assert note in aligned.steps[-1]
+
+
+def test_plain_layouts_become_nd_in_the_order_of_the_origin_shape() -> None:
+    array = numbered((2, 5, 3, 4))
+    moved = change(place(array, "NHWC"), "NHWC", "ND", (2, 5, 3, 4))
+    np.testing.assert_array_equal(moved.codes, array)
+    kept = change(place(array, "CHWN"), "CHWN", "ND", (5, 3, 4, 2))
+    np.testing.assert_array_equal(kept.codes, place(array, "CHWN"))
+
+
+def test_weights_become_nd_in_the_order_of_the_origin_shape() -> None:
+    array = numbered((37, 20, 5, 3))
+    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", "ND", (5, 3, 20, 37))
+    np.testing.assert_array_equal(aligned.codes, place(array, "HWCN"))
+
+
+def test_the_wanted_shape_decides_how_nd_is_arranged() -> None:
+    array = numbered((2, 20, 3, 4))
+    stored = place(array, "NC1HWC0")
+    aligned = change(stored, "NC1HWC0", "ND", (2, 20, 3, 4), (2, 3, 4, 20))
+    np.testing.assert_array_equal(aligned.codes, place(array, "NHWC"))
+
+
+@pytest.mark.parametrize("target", ["ND", "NCHW", "NHWC", "HWCN"])
+@pytest.mark.parametrize("source", ["FRACTAL_NZ", "FRACTAL_ZZ"])
+def test_matrices_keep_their_order_under_any_letters(source: str, target: str) -> None:
+    array = numbered((2, 3, 17, 33))
+    aligned = change(place(array, source, c0=32), source, target, array.shape)
+    np.testing.assert_array_equal(aligned.codes, array)
+    assert aligned.layout == target
+
+
+def test_matrices_of_another_rank_are_nd_under_any_letters() -> None:
+    array = numbered((17, 33))
+    aligned = change(place(array, "FRACTAL_NZ"), "FRACTAL_NZ", "NCHW", array.shape)
+    np.testing.assert_array_equal(aligned.codes, array)
+    assert aligned.steps[-1] == "NCHW with 2 axes is the same as ND"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (0, 4, 2), (1, 2, 3, 4, 5)], ids=str)
+@pytest.mark.parametrize("target", ["ND", "NHWC"])
+def test_plain_layouts_of_another_rank_are_nd(shape: Shape, target: str) -> None:
+    array = numbered(shape)
+    aligned = change(array, "NCHW", target)
+    np.testing.assert_array_equal(aligned.codes, array)
+    assert aligned.steps[0] == f"NCHW with {len(shape)} axes taken as ND"
+
+
+def test_nd_keeps_its_order_and_says_so() -> None:
+    array = numbered((2, 3, 4, 5))
+    aligned = change(array, "ND", "NHWC")
+    np.testing.assert_array_equal(aligned.codes, array)
+    assert aligned.steps == ("ND keeps the order of the origin, taken to be NHWC",)
+
+
+def test_nd_takes_any_shape_of_as_many_elements() -> None:
+    assert change(numbered((24,)), "ND", "NCHW", shape=(1, 2, 3, 4)).codes.shape == (1, 2, 3, 4)
+
+
+# Read as NCHW these are kernels of 5 x 3, read as NHWC of 3 x 5; both need 15 rows.
+AMBIGUOUS = (3, 3, 5, 3)
+
+
+@pytest.mark.parametrize(("target", "shape"), [("NCHW", (3, 3, 5, 3)), ("NHWC", (3, 3, 3, 5))])
+def test_the_target_decides_between_several_orders_of_weights(target: str, shape: Shape) -> None:
+    array = numbered(shape)
+    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
+    np.testing.assert_array_equal(aligned.codes, place(array, target))
+    assert aligned.steps[0] == f"origin shape [3, 3, 5, 3] fits as NCHW and as NHWC, read as {target}"
+
+
+@pytest.mark.parametrize("target", ["ND", "HWCN", "CHWN"])
+def test_several_orders_of_weights_are_refused_when_the_target_is_none_of_them(target: str) -> None:
+    message = r"\[3, 3, 5, 3\] fits as NCHW and as NHWC: give --shape, or one of these as the target layout"
+    with pytest.raises(LayoutError, match=message):
+        change(np.zeros((15, 1, 16, 16), "<i2"), "FRACTAL_Z", target, AMBIGUOUS)
+
+
+def test_groups_are_ignored_by_all_but_weights() -> None:
+    array = numbered((4, 5, 3, 2))
+    for source in (*FLAT_4D, "NC1HWC0"):
+        aligned = change(place(array, source), source, "ND", array.shape, groups=4)
+        np.testing.assert_array_equal(aligned.codes, array)
+
+
+@pytest.mark.parametrize("target", FLAT_4D)
+def test_grouped_weights_there_and_back(target: str) -> None:
+    array = numbered((40, 8, 3, 2))
+    stored = place(array, "FRACTAL_Z", groups=10)
+    there = change(stored, "FRACTAL_Z", target, array.shape, groups=10)
+    np.testing.assert_array_equal(there.codes, place(array, target))
+    back = change(there.codes, target, "FRACTAL_Z", groups=10)
+    np.testing.assert_array_equal(back.codes, stored)
+
+
+def test_zero_groups_are_no_groups() -> None:
+    array = numbered((4, 5, 3, 2))
+    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", array.shape, groups=0)
+    np.testing.assert_array_equal(aligned.codes, array)
+
+
+PACKED: list[tuple[dtypes.DType, str, Shape]] = [
+    (dtypes.FLOAT16, "NC1HWC0", (2, 2, 3, 4, 16)),
+    (dtypes.INT8, "NC1HWC0", (2, 1, 3, 4, 32)),
+    (dtypes.INT8, "FRACTAL_Z", (24, 1, 16, 16)),
+    (dtypes.FLOAT32, "FRACTAL_NZ", (2, 20, 1, 1, 16, 16)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "target", "stored"), PACKED)
+def test_tiles_follow_the_element_type(dtype: dtypes.DType, target: str, stored: Shape) -> None:
+    codes = np.zeros((2, 20, 3, 4), dtype.storage)
+    aligned = convert(codes, TensorSpec(dtype, codes.shape, "NCHW"), target)
+    assert aligned.codes.shape == stored
+    assert aligned.codes.dtype == codes.dtype
+    assert aligned.steps[-1] == f"packed to {target} {list(stored)}"
+
+
+@pytest.mark.parametrize("name", ["NCHW", "NC1HWC0", "BN_WEIGHT", "my_own"])
+def test_the_same_layout_is_left_alone(name: str) -> None:
+    codes = numbered((1, 1, 2, 2, 16))
+    assert change(codes, name, name, origin=(1, 3, 2, 2)).codes is codes
+    kept = change(codes, name, name, shape=(4, 16))
+    assert kept.codes.shape == ((4, 16) if name == "NCHW" else codes.shape)
+    assert len(kept.steps) == 1
+    with pytest.raises(LayoutError, match=r"in this layout already, with shape \[1, 1, 2, 2, 16\]; \[1, 3, 2, 2\]"):
+        change(codes, name, name, shape=(1, 3, 2, 2))
+
+
+# stored shape, source, target, origin shape, wanted shape, groups, message
+REFUSED: list[tuple[Shape, str, str, Shape, Shape, int, str]] = [
+    ((1, 1, 2, 2, 16), "NC1HWC0", "NCHW", (1, 17, 2, 2), (), 1,
+     r"stored shape \[1, 1, 2, 2, 16\] is not how an array of shape \[1, 17, 2, 2\] is stored"),
+    ((1, 2, 2, 2, 16), "NC1HWC0", "NCHW", (1, 16, 2, 2), (), 1, r"\[1, 2, 2, 2, 16\] is not .* \[1, 16, 2, 2\]"),
+    ((1, 1, 2, 2, 16), "NC1HWC0", "NCHW", (1, 16, 4), (), 1, r"\[1, 1, 2, 2, 16\] is not .* \[1, 16, 4\]"),
+    ((1, 1, 2, 3, 16), "NC1HWC0", "NHWC", (), (1, 3, 2, 5), 1, r"\[1, 1, 2, 3, 16\] is not .* \[1, 5, 3, 2\]"),
+    ((1, 1, 2, 3, 16), "NC1HWC0", "NHWC", (), (2, 3, 5), 1, r"--shape \[2, 3, 5\] must have .* the axes NHWC"),
+    ((1, 1, 2, 2, 16, 16), "C1HWNCoC0", "NCHW", (1, 17, 2, 2), (), 1,
+     r"\[1, 1, 2, 2, 16, 16\] is not .* \[1, 17, 2, 2\]"),
+    ((1, 1, 2, 2, 16, 16), "C1HWNCoC0", "NCHW", (), (1, 17, 2, 2), 1,
+     r"\[1, 1, 2, 2, 16, 16\] is not .* \[1, 17, 2, 2\]"),
+    ((1, 1, 16, 16), "FRACTAL_NZ", "ND", (17, 16), (), 1, r"\[1, 1, 16, 16\] is not .* \[17, 16\]"),
+    ((2, 1, 16, 16), "FRACTAL_NZ", "ND", (16, 16), (), 1, r"\[2, 1, 16, 16\] is not .* \[16, 16\]"),
+    ((1, 1, 16, 16), "FRACTAL_NZ", "ND", (2, 16, 16), (), 1, r"\[1, 1, 16, 16\] is not .* \[2, 16, 16\]"),
+    ((1, 1, 16, 16), "FRACTAL_NZ", "ND", (), (4, 40), 1, r"\[1, 1, 16, 16\] is not .* \[4, 40\]"),
+    ((1, 1, 16, 16), "FRACTAL_NZ", "NC1HWC0", (4, 4), (), 1, r"shape \[4, 4\] does not have the axes NCHW of NC1HWC0"),
+    ((9, 1, 16, 16), "FRACTAL_Z", "NCHW", (), (), 1, r"\[9, 1, 16, 16\] does not tell H from W and C: give --shape"),
+    ((9, 1, 16, 16), "FRACTAL_Z", "NCHW", (16, 144), (), 1, r"\[16, 144\] does not have the 4 axes NCHW: give --shape"),
+    ((9, 1, 16, 16), "FRACTAL_Z", "NCHW", (16, 16, 2, 2), (), 1,
+     r"\[16, 16, 2, 2\] does not fit stored shape \[9, 1, 16, 16\], whether read as NCHW, NHWC, HWCN"),
+    ((9, 1, 16, 16), "FRACTAL_Z", "NCHW", (), (16, 17, 3, 3), 1, r"\[9, 1, 16, 16\] is not .* \[16, 17, 3, 3\]"),
+    ((9, 1, 16, 16), "FRACTAL_Z", "NCHW", (16, 16, 3, 3), (), 5, "of 5 groups, whether read as"),
+    ((9, 1, 16, 16), "FRACTAL_Z_C04", "NCHW", (), (16, 4, 3, 3), 1, r"\[9, 1, 16, 16\] is not .* \[16, 4, 3, 3\]"),
+    ((9, 1, 16, 16), "FRACTAL_Z_3D", "NCDHW", (16, 16, 1, 3, 3), (), 2, "how 2 groups are stored is not known"),
+    ((9, 1, 16, 16), "FRACTAL_Z_C04", "NCHW", (16, 4, 3, 3), (), 2, "how 2 groups are stored is not known"),
+    ((2, 3, 4, 5), "NCHW", "NCDHW", (), (), 1, "axes NCHW cannot become axes NCDHW of NCDHW; ND takes any axes"),
+    ((2, 3, 4, 5), "NCHW", "NDC1HWC0", (), (), 1, "axes NCHW cannot become axes NCDHW of NDC1HWC0"),
+    ((2, 3, 4, 5), "NCHW", "NC", (), (2, 3), 1, "axes NCHW cannot become axes NC of NC"),
+    ((2, 3, 4, 5), "NCHW", "NHWC", (), (2, 4, 5, 4), 1, r"\[2, 3, 4, 5\] is not .* \[2, 4, 4, 5\]"),
+    ((2, 3, 4, 5), "NCHW", "ND", (), (2, 60), 1, r"no order of NCHW \[2, 3, 4, 5\] is \[2, 60\]"),
+    ((6, 4), "ND", "NCHW", (), (5, 5), 1, r"24 elements of shape \[6, 4\] do not fill the shape \[5, 5\]"),
+    ((6, 4), "ND", "FRACTAL_Z", (), (), 1, r"shape \[6, 4\] does not have the axes NCHW of FRACTAL_Z"),
+    ((6, 4), "NHWC", "NC1HWC0", (), (), 1, r"shape \[6, 4\] does not have the axes NCHW of NC1HWC0"),
+    ((6, 4), "nchw", "ND", (), (), 1, r"layout nchw: no such layout; did you mean NCHW"),
+    ((6, 4), "ND", "bogus!", (), (), 1, "layout bogus!: no such layout; write a plug-in or a custom conversion for it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stored", "source", "target", "origin", "shape", "groups", "message"), REFUSED)
+def test_what_cannot_be_done_is_said(
+    stored: Shape, source: str, target: str, origin: Shape, shape: Shape, groups: int, message: str
+) -> None:
+    with pytest.raises(LayoutError, match=message):
+        change(np.zeros(stored, "<i2"), source, target, origin, shape, groups)
+
+
+@pytest.mark.parametrize("name", sorted(set(layouts.NUMBERS) - set(LAYOUTS.names())))
+def test_known_names_without_a_layout_say_what_can_be_done(name: str) -> None:
+    message = f"layout {name}: opdiff does not know where its elements are; write a plug-in or a custom conversion"
+    for source, target in [(name, "ND"), ("ND", name)]:
+        with pytest.raises(LayoutError, match=message):
+            change(numbered((2, 2)), source, target)
+
+
+def test_data_and_description_must_agree() -> None:
+    spec = TensorSpec(dtypes.INT16, (2, 3), "ND")
+    with pytest.raises(LayoutError, match=r"the data has shape \[6\], its description says \[2, 3\]"):
+        convert(numbered((6,)), spec, "NCHW")
+
+
+def test_mapped_codes_are_only_read() -> None:
+    for name in (*TILED_4D, *WEIGHTS_4D):
+        array = numbered((3, 4, 2, 2))
+        stored = place(array, name)
+        stored.flags.writeable = False
+        np.testing.assert_array_equal(change(stored, name, "NCHW", shape=array.shape).codes, array)
+
+
+@pytest.mark.parametrize("order", [*permutations("CHW")], ids="".join)
+def test_axes_of_extent_one_in_the_origin_shape_do_not_matter(order: tuple[str, ...]) -> None:
+    extents = {"C": 20, "H": 3, "W": 4}
+    array = numbered((1, 20, 3, 4))
+    origin = tuple(extents[letter] for letter in order)
+    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "NCHW", origin)
+    np.testing.assert_array_equal(aligned.codes, array)

@@ -1,0 +1,91 @@
+"""The header message of dumps as Google's protobuf sees it: an implementation that shares nothing with ours.
+
+`DumpData` is a message class made at run time from the field tables of the format page:
+
+    message = DumpData.FromString(raw)
+    raw = DumpData(version="2.0", output=[{"data_type": 2, "size": 8}]).SerializeToString()
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_PACKAGE = "toolkit.dumpdata"
+
+# Message -> its fields as "number name type", with "*" behind the type of a repeated field. Enums are open in proto3,
+# and on the wire they are plain varints; int32 shows every number, known or not.
+_MESSAGES: dict[str, tuple[str, ...]] = {
+    "Shape": ("1 dim uint64*",),
+    "DimRange": ("1 dim_start uint64", "2 dim_end uint64"),
+    "OriginalOp": ("1 name string", "2 output_index uint32", "3 data_type int32", "4 format int32"),
+    "OpOutput": (
+        "1 data_type int32",
+        "2 format int32",
+        "3 shape Shape",
+        "4 original_op OriginalOp",
+        "5 data bytes",
+        "6 size uint64",
+        "7 original_shape Shape",
+        "8 sub_format int32",
+        "9 address uint64",
+        "10 dim_range DimRange*",
+        "11 offset uint64",
+        "12 arg_index uint32",
+    ),
+    "OpInput": (
+        "1 data_type int32",
+        "2 format int32",
+        "3 shape Shape",
+        "4 data bytes",
+        "5 size uint64",
+        "6 original_shape Shape",
+        "7 sub_format int32",
+        "8 address uint64",
+        "9 offset uint64",
+        "10 arg_index uint32",
+        "11 input_type uint32",
+    ),
+    "OpBuffer": ("1 buffer_type int32", "2 data bytes", "3 size uint64"),
+    "OpAttr": ("1 name string", "2 value string"),
+    "Workspace": ("1 type int32", "2 data bytes", "3 size uint64", "4 arg_index uint32"),
+    "DumpData": (
+        "1 version string",
+        "2 dump_time uint64",
+        "3 output OpOutput*",
+        "4 input OpInput*",
+        "5 buffer OpBuffer*",
+        "6 op_name string",
+        "7 attr OpAttr*",
+        "8 space Workspace*",
+        "9 dfx_message string",
+    ),
+}
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+
+
+def _add_field(message: descriptor_pb2.DescriptorProto, line: str) -> None:
+    number, name, kind = line.split()
+    field = message.field.add(name=name, number=int(number))
+    field.label = _FIELD.LABEL_REPEATED if kind.endswith("*") else _FIELD.LABEL_OPTIONAL
+    kind = kind.removesuffix("*")
+    if kind in _MESSAGES:
+        field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+    else:
+        field.type = getattr(_FIELD, f"TYPE_{kind.upper()}")
+
+
+def _message_class(name: str) -> Any:  # noqa: ANN401 - the class is made at run time
+    file = descriptor_pb2.FileDescriptorProto(name="dumpdata.proto", package=_PACKAGE, syntax="proto3")
+    for title, lines in _MESSAGES.items():
+        message = file.message_type.add(name=title)
+        for line in lines:
+            _add_field(message, line)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+DumpData: Any = _message_class("DumpData")
