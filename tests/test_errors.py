@@ -106,3 +106,12 @@ def test_one_except_catches_them_all(error: OpdiffError, sentence: str, facts: d
 def test_the_tree_is_drawn_as_it_is() -> None:
     drawn = {line.split()[1] for line in (errors.__doc__ or "").splitlines() if line.strip().startswith(("├", "└"))}
     assert drawn == {kind.__name__ for kind in OpdiffError.__subclasses__() if kind.__module__ == errors.__name__}
+
+
+@pytest.mark.parametrize(
+    ("offset", "brief"),
+    [(None, "ends early"), (0, "ends early (byte 0)"), (17, "ends early (byte 17)")],
+    ids=["nowhere", "at_0", "at_17"],
+)
+def test_the_brief_form_leaves_out_the_path(offset: int | None, brief: str) -> None:
+    assert DumpError("/d/a", "ends early", offset).brief == brief

@@ -160,7 +160,7 @@ BAD_STORED: list[tuple[str, Shape, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "stored", "message"), BAD_STORED)
+@pytest.mark.parametrize(("name", "stored", "message"), BAD_STORED, ids=[f"{row[0]}-{row[1]}" for row in BAD_STORED])
 def test_impossible_stored_shapes(name: str, stored: Shape, message: str) -> None:
     layout = layout_of(name)
     with pytest.raises(LayoutError, match=f"layout {name}: .*{message}"):
@@ -181,7 +181,9 @@ BAD_ARRAYS: list[tuple[str, Shape, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shape", "groups", "message"), BAD_ARRAYS)
+@pytest.mark.parametrize(
+    ("name", "shape", "groups", "message"), BAD_ARRAYS, ids=[f"{row[0]}-{row[1]}-{row[2]}" for row in BAD_ARRAYS]
+)
 def test_arrays_that_a_layout_cannot_hold(name: str, shape: Shape, groups: int, message: str) -> None:
     with pytest.raises(LayoutError, match=f"layout {name}: .*{message}"):
         layout_of(name).pack(np.zeros(shape), Tile(), groups)
@@ -244,7 +246,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "message"), BROKEN)
+@pytest.mark.parametrize(("broken", "message"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 def test_the_contract_finds_broken_layouts(broken: type[TiledChannels], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_layout(broken("NC1HWC0", axes="NCHW", order="N1HW0"), [numbered((1, 3, 2, 2))])

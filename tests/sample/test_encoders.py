@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.dumpdata_proto import DumpData
-from tests.sample.hex_text import parse_hex
 
+from dumpdata_proto import DumpData
 from opdiff import dtypes, layouts
 from opdiff.errors import ElementError, LayoutError
 from opdiff.sample import wire
@@ -29,6 +28,7 @@ from opdiff.sample.container import (
     standard_dump,
 )
 from opdiff.sample.storage import place
+from sample.hex_text import parse_hex
 
 HALF_OUTPUT = """
 0000  1c 00 00 00 00 00 00 00                     H = 28
@@ -247,13 +247,15 @@ def test_type_without_a_nano_number_is_refused() -> None:
 
 def test_nano_leaves_out_what_is_not_known() -> None:
     tensor = EncodedTensor(dtypes.UINT8, None, "ND", b"abc")
-    raw = nano_dump(EncodedDump(inputs=(tensor,)), version=7)
-    assert unpack_from("<QII", raw) == (len(raw) - 11, 0x5A5A5A5A, 7)
+    raw = nano_dump(EncodedDump(inputs=(tensor,), outputs=(tensor,)), version=7)
+    assert unpack_from("<QII", raw) == (len(raw) - 14, 0x5A5A5A5A, 7)
     assert unpack_from("<III", raw, 16) == (4, 4 + 40, 1)
     assert unpack_from("<iii", raw, 28) == (4, 2, 0)
     assert unpack_from("<QQQI", raw, 40) == (0, 0, 3, 0)
-    assert unpack_from("<III", raw, 68) == (5, 4, 0)
-    assert raw[80:] == b"abc"
+    assert unpack_from("<III", raw, 68) == (5, 4 + 52, 1)
+    assert unpack_from("<iiiiii", raw, 80) == (4, 2, 0, 0, 0, 0)
+    assert unpack_from("<QQQI", raw, 104) == (0, 0, 3, 0)
+    assert raw[132:] == b"abcabc"
 
 
 @given(st.integers(-(2**63), 2**64 - 1))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dumpdata_proto import DumpData
 
+from dumpdata_proto import DumpData
 from opdiff import dtypes
 from opdiff.errors import LayoutError
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opdiff import layouts
 from opdiff.align.custom import run_custom
-from opdiff.align.layout import Aligned, Extents, Tile
+from opdiff.align.layout import Aligned, Extents, Tile, reshaped
 from opdiff.align.origin import arranged, reordered
 from opdiff.align.permute import for_rank, is_plain
 from opdiff.errors import LayoutError
@@ -68,6 +68,8 @@ def convert(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), c
     if codes.shape != spec.shape:
         problem = f"the data has shape {list(codes.shape)}, its description says {list(spec.shape)}"
         raise LayoutError(spec.layout, problem)
+    if min(shape, default=0) < 0:
+        raise LayoutError(layout, f"--shape {list(shape)} has a negative number")
     script = custom.find(spec.layout, layout) if custom else None
     if script:
         return _scripted(codes, spec, layout, shape, script)
@@ -106,7 +108,7 @@ def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, scri
         problem = f"{script.path} returned shape {list(result.shape)}, {list(shape)} is wanted"
         raise LayoutError(spec.layout, problem)
     step = f"{spec.layout} {list(codes.shape)} -> {layout} {list(result.shape)} by {script.path}"
-    return Aligned(result.reshape(shape) if shape else result, layout, (step,))
+    return Aligned(reshaped(result, shape, layout) if shape else result, layout, (step,))
 
 
 def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
@@ -117,7 +119,8 @@ def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
         raise LayoutError(layout, problem)
     if not is_plain(_find(layout)):
         return Aligned(codes, layout, (f"stored shape {list(codes.shape)} kept",))
-    return Aligned(codes.reshape(shape), layout, (f"{list(codes.shape)} reshaped to {list(shape)}",))
+    result = reshaped(codes, shape, layout)
+    return Aligned(result, layout, (f"{list(codes.shape)} reshaped to {list(shape)}",))
 
 
 def _unpacked(codes: AnyArray, way: _Way) -> _Logical:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opdiff.align.layout import Extents
+from opdiff.align.layout import Extents, reshaped
 from opdiff.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, str]:
     if len({_effect(array.shape, axes, order) for order in same}) > 1:
         return array, f"axes in the order {axes}: origin shape {list(origin)} could be {' or '.join(same)}"
     moved = array.transpose([axes.index(letter) for letter in same[0]])
-    return moved.reshape(origin), f"axes in the order of the origin shape {list(origin)}, which is {same[0]}"
+    return reshaped(moved, origin, "ND"), f"axes in the order of the origin shape {list(origin)}, which is {same[0]}"
 
 
 def _solid(shape: Shape) -> Shape:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +46,7 @@ def describe(codes: AnyArray, dtype: DType) -> Statistics:
         raise ElementError(dtype.name, "complex numbers have no smallest and largest")
     lows: list[float | int] = []
     highs: list[float | int] = []
-    sums: list[float | int] = []
+    total = Fraction()
     zeros = nans = infs = finite = 0
     for values in _blocks(codes, dtype):
         kept = values[np.isfinite(values)] if dtype.kind is Kind.FLOAT else values
@@ -55,30 +57,40 @@ def describe(codes: AnyArray, dtype: DType) -> Statistics:
         if kept.size:
             lows.append(kept.min().item())
             highs.append(kept.max().item())
-            sums.append(_sum(kept, dtype))
-    mean = sum(sums) / finite if finite else None
-    return Statistics(codes.size, min(lows, default=None), max(highs, default=None), mean, zeros, nans, infs)
+            total += _sum(kept, dtype)
+    if not finite:
+        return Statistics(codes.size, None, None, None, zeros, nans, infs)
+    low, high = min(lows), max(highs)
+    # Rounding may carry a sum of floats past the ends of the range.
+    mean = float(min(max(total / finite, Fraction(low)), Fraction(high)))
+    return Statistics(codes.size, low, high, mean, zeros, nans, infs)
 
 
 def constant_value(codes: AnyArray, dtype: DType) -> float | int | complex | None:
-    """The one number that all elements are, or `None` when they differ. Ends at the first difference."""
-    flat = codes.reshape(-1)
-    if not flat.size or any(np.any(flat[start : start + _BLOCK] != flat[0]) for start in range(0, flat.size, _BLOCK)):
-        return None
-    value: float | int | complex = elements.decode(flat[:1], dtype)[0].item()
-    return value
+    """The one number that all elements are, NaN included, or `None` when they differ. Ends at the first difference."""
+    first: AnyArray | None = None
+    for values in _blocks(codes, dtype):
+        first = values[:1].copy() if first is None else first
+        is_nan = dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and bool(np.isnan(first[0]))
+        if not (np.isnan(values) if is_nan else values == first).all():
+            return None
+    return None if first is None else first[0].item()
 
 
 def _blocks(codes: AnyArray, dtype: DType) -> Iterator[AnyArray]:
-    flat = codes.reshape(-1)
-    return (elements.decode(flat[start : start + _BLOCK], dtype) for start in range(0, flat.size, _BLOCK))
+    """The numbers in the order in which they lie in memory; a block is gone when the next one comes."""
+    flags: list[Any] = ["external_loop", "buffered", "zerosize_ok"]
+    parts = np.nditer(codes, flags, order="K", buffersize=_BLOCK)
+    return (elements.decode(np.asarray(part), dtype) for part in parts)
 
 
-def _sum(values: AnyArray, dtype: DType) -> float | int:
+def _sum(values: AnyArray, dtype: DType) -> Fraction:
+    """The sum of a block, exact for integers; for floats what float64 gives, beyond its range too."""
     if dtype.kind is Kind.FLOAT:
-        with np.errstate(over="ignore"):
-            return float(values.sum(dtype=np.float64))
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(values.sum(dtype=np.float64))
+        return Fraction(total) if isfinite(total) else Fraction(float((values / _BLOCK).sum())) * _BLOCK
     if dtype.bits < 64:
-        return int(values.sum(dtype=np.int64))
+        return Fraction(int(values.sum(dtype=np.int64)))
     # A block of 64-bit integers can exceed 64 bits: add the halves.
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
+    return Fraction((int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum()))

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _HEAD = 1 << 16
 
 
-def read_operator(path: str, name: str | None = None) -> OpDump:
+def read_operator(path: str, name: str | None = None, *, sliced: bool = True) -> OpDump:
     """Describe a dump file of any format.
 
     Args:
         path: the file.
         name: its real base name, where the file carries a hash of it.
+        sliced: give the file of a slice the shapes of its slice, and not those of the whole operator.
 
     Raises:
         DumpError: with the offset and the problem, for whatever the bytes are.
@@ -39,7 +40,7 @@ def read_operator(path: str, name: str | None = None) -> OpDump:
     except OSError as error:
         raise DumpError(path, f"cannot be opened: {error.strerror}") from error
     try:
-        return _describe(_open_file(path, descriptor), name)
+        return _describe(_open_file(path, descriptor), name, sliced=sliced)
     except OSError as error:
         raise DumpError(path, f"cannot be read: {error.strerror}") from error
     finally:
@@ -55,7 +56,7 @@ def _open_file(path: str, descriptor: int) -> OpenFile:
     return OpenFile(path, descriptor, status.st_size, os.pread(descriptor, _HEAD, 0))
 
 
-def _describe(file: OpenFile, name: str) -> OpDump:
+def _describe(file: OpenFile, name: str, *, sliced: bool) -> OpDump:
     if is_nano(file.head):
         return read_nano(file)
     if name.endswith(".npy"):
@@ -65,5 +66,5 @@ def _describe(file: OpenFile, name: str) -> OpDump:
 
         return read_npz(file)
     operator = read_ascend(file)
-    parsed = parse_dump_name(name)
-    return as_slice(operator, parsed) if parsed and parsed.is_slice and operator.attr else operator
+    parsed = parse_dump_name(name) if sliced and operator.attr else None
+    return as_slice(operator, parsed) if parsed and parsed.is_slice else operator

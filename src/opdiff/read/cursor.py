@@ -77,7 +77,7 @@ class Cursor:
         return self._unpack(_U64, what)
 
     def varint(self, what: str, bits: int = 64) -> int:
-        """A base-128 number of at most `bits` bits."""
+        """A base-128 number of at most `bits` bits; of 64, as protobuf does, what is above is dropped."""
         data, position, end = self._data, self.position, self._end
         result = shift = 0
         while position < end:
@@ -85,10 +85,10 @@ class Cursor:
             position += 1
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
-                if result >> bits:
+                if result >> bits and bits < 64:
                     raise self.error(f"{what} does not fit in {bits} bits")
                 self.position = position
-                return result
+                return result & 0xFFFF_FFFF_FFFF_FFFF
             shift += 7
             if shift >= bits:
                 raise self.error(f"{what} does not end after {shift // 7} bytes")

@@ -14,7 +14,7 @@ from opdiff.model import Slot
 _WORD = r"[A-Za-z0-9_-]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv)?")
-_GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.({_DIGITS})(?:\.({_DIGITS}))?\.(npy|pb|quant)")
+_GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|pb|quant)")
 _FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
 _CONVERTED = re.compile(rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy")
 _DIGITS_ONLY = re.compile(rf"{_DIGITS}(?:\.npy)?")

@@ -73,7 +73,7 @@ def _read_group(entries: Sequence[Entry]) -> Operator:
         (entry.parsed, entry) for entry in entries if isinstance(entry.parsed, DumpName) and entry.parsed.is_slice
     ]
     if len(slices) > 1:
-        dump = join_slices([(name, read_operator(entry.path, entry.name)) for name, entry in slices])
+        dump = join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
     else:
         dump = read_operator(newest.path, newest.name)
     op_type = parsed.op_type if isinstance(parsed, DumpName) else ""

@@ -34,6 +34,8 @@ def read_npz(file: OpenFile) -> OpDump:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DumpError(file.path, f"member {info.filename!r} is compressed in a way that NumPy does not write")
     with archive.open(info) as member:
         head = member.read(MAX_HEADER + 16)
     header = parse_header(Cursor(head, f"{file.path}:{info.filename}"))

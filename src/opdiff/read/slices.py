@@ -63,7 +63,12 @@ def parse_attr(operator: OpDump) -> SliceInfo:
 
 
 def as_slice(operator: OpDump, name: DumpName) -> OpDump:
-    """The operator with the shapes of its slice: an automatic one has the full shapes in its header."""
+    """The operator with the shapes of its slice: an automatic one has the full shapes in its header.
+
+    The origin shape is that of the whole as well, so a slice has none.
+    """
+    if operator.attr.strip() == "{}":
+        return operator
     info = parse_attr(operator)
     if not info.automatic:
         return operator
@@ -76,7 +81,7 @@ def as_slice(operator: OpDump, name: DumpName) -> OpDump:
 
 
 def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
-    """One operator from all of its slices (each as `as_slice` gives it); the inputs are those of the first one.
+    """One operator from all of its slices, as their headers describe them; the inputs are those of the first one.
 
     Of several dumps of the same slice the newest counts.
 
@@ -84,19 +89,20 @@ def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
         DumpError: slices are missing, or do not fit together.
     """
     ordered = sorted(parts, key=lambda part: (part[0].slice_number, part[0].timestamp))
-    newest = [list(group)[-1][1] for _, group in groupby(ordered, key=lambda part: part[0].slice_number)]
-    first = newest[0]
+    newest = [list(group)[-1] for _, group in groupby(ordered, key=lambda part: part[0].slice_number)]
+    first = newest[0][1]
     info = parse_attr(first)
     if all(info.cut_axis(output) is None for output in range(len(first.outputs))):
-        return max(parts, key=lambda part: part[0].timestamp)[1]
+        name, operator = max(parts, key=lambda part: part[0].timestamp)
+        return as_slice(operator, name)
     if len(newest) != info.count:
         raise DumpError(first.path, f"{len(newest)} of {info.count} slices are there; they cannot be joined")
-    if len({len(operator.outputs) for operator in newest}) > 1:
+    slices = [as_slice(operator, name) for name, operator in newest]
+    if len({len(operator.outputs) for operator in slices}) > 1:
         raise DumpError(first.path, "its slices have different numbers of outputs")
-    return replace(
-        first,
-        outputs=tuple(_join_output(newest, output, info.cut_axis(output)) for output in range(len(first.outputs))),
-    )
+    joined = [_join_output(slices, output, info.cut_axis(output)) for output in range(len(first.outputs))]
+    origins = [tensor.spec.origin_shape for tensor in first.outputs]
+    return replace(slices[0], outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
 
 
 def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> Tensor:
@@ -115,6 +121,10 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     return replace(first, spec=replace(first.spec, shape=whole), source=source, notes=(*first.notes, note))
 
 
+def _with_origin(tensor: Tensor, origin_shape: Shape) -> Tensor:
+    return replace(tensor, spec=replace(tensor.spec, origin_shape=origin_shape))
+
+
 def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceShapes, thread: int) -> tuple[Tensor, ...]:
     if not tensors:
         return ()
@@ -123,7 +133,10 @@ def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceSha
         problem = f"slice {thread} has {len(tensors)} tensors, but shapes are given for {len(mine)}"
         raise DumpError(operator.path, problem)
     return tuple(
-        replace(tensor, spec=replace(tensor.spec, shape=shape)) for tensor, shape in zip(tensors, mine, strict=True)
+        tensor
+        if tensor.spec.shape == shape
+        else replace(tensor, spec=replace(tensor.spec, shape=shape, origin_shape=()))
+        for tensor, shape in zip(tensors, mine, strict=True)
     )
 
 

@@ -57,7 +57,7 @@ def _line(row: dict[str, str], path: str) -> TensorStatistics:
             () if shape in _NOT_GIVEN else tuple(int(dim) for dim in shape.split("x")),
             tuple((name, _number(text)) for name, text in row.items() if name and name not in _DESCRIBING),
         )
-    except (KeyError, ValueError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise DumpError(path, f"not a line of tensor statistics: {error}") from error
 
 

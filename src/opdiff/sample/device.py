@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _FIRST_TIMESTAMP = 1_700_000_100_000_000
 _MICROSECONDS_PER_STEP = 173
 _MODEL_ID = 1
-_FLOAT_OVERFLOW = 0x8
-"""The status bit of a floating-point result out of range."""
+_STATUS = 0x8
+"""Any bit that is set tells of an overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +114,7 @@ def _overflow_file(name: DumpName) -> dict[str, bytes]:
         pc_start=memory.WEIGHTS_BASE - 0x8000,
         para_base=memory.WEIGHTS_BASE - 0x1000,
         core_id=1,
-        status=(_FLOAT_OVERFLOW,),
+        status=(_STATUS,),
     )
     debug = overflow_name(name.task_id, stream_id, name.timestamp + 1)
     return {str(debug): standard_dump(overflow_dump(overflow_record(overflow), debug.timestamp))}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
 from opdiff.files import whole_file
-from opdiff.sample.faults import FAULTS, Fault
+from opdiff.sample.faults import FAULTS, Fault, choose, plant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -30,33 +30,33 @@ class Sample:
 
 
 def write_sample(directory: str, *, faults: Collection[str] = tuple(FAULTS), overwrite: bool = False) -> Sample:
-    """Write the dumps of the sample network, its golden data and its rule file; some 3 MB, always the same.
+    """Write the dumps of the sample network, its golden data and its rule file: 2 MB, the same bytes every time.
 
-    A sample that is there is replaced. Files that are not of a sample are never removed.
+    A sample that is there already is replaced. Files that are not of a sample are never removed.
 
     Raises:
-        UsageError: the directory holds other files and `overwrite` is not set, or a fault is not known.
+        UsageError: a fault is not known, or the directory holds other files and `overwrite` is not set.
     """
-    files = make_sample(faults)
+    chosen = choose(faults)
+    files = make_sample(chosen)
     _make_room(directory, overwrite=overwrite)
-    for name, content in (_manifest(files, faults) | files).items():
+    for name, content in {_MANIFEST: _manifest(files, chosen), **files}.items():
         path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with whole_file(path) as file:
             file.write(content)
     target, golden, rules = (os.path.join(directory, part) for part in (_TARGET, _GOLDEN, _RULES))
-    return Sample(target, golden, rules, tuple(FAULTS[name] for name in faults))
+    return Sample(target, golden, rules, chosen)
 
 
-def make_sample(faults: Collection[str] = tuple(FAULTS)) -> dict[str, bytes]:
+def make_sample(faults: Iterable[Fault]) -> dict[str, bytes]:
     """The contents of all files of the sample, by their path below its directory."""
     from opdiff.sample.device import dump_files, run_device
-    from opdiff.sample.faults import plant_faults
     from opdiff.sample.golden import golden_files, run_golden
     from opdiff.sample.network import build
     from opdiff.sample.rules import rule_json
 
-    network = plant_faults(build(), faults)
+    network = plant(build(), faults)
     run = run_device(network)
     golden = golden_files(run_golden(network))
     return {
@@ -66,19 +66,23 @@ def make_sample(faults: Collection[str] = tuple(FAULTS)) -> dict[str, bytes]:
     }
 
 
-def _manifest(files: Iterable[str], faults: Collection[str]) -> dict[str, bytes]:
+def _manifest(files: Iterable[str], faults: Iterable[Fault]) -> bytes:
     """The file that marks the directory as a sample and tells what is wrong in it."""
-    described = [{"name": name, "operator": FAULTS[name].operator, "what": FAULTS[name].what} for name in faults]
-    return {_MANIFEST: _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})}
+    described = [{"name": fault.name, "operator": fault.operator, "what": fault.what} for fault in faults]
+    return _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})
 
 
 def _make_room(directory: str, *, overwrite: bool) -> None:
-    if not os.path.isdir(directory) or not os.listdir(directory):
+    if not os.path.lexists(directory):
+        return
+    if not os.path.isdir(directory):
+        raise UsageError(f"{directory} is not a directory; a sample needs one of its own")
+    if not os.listdir(directory):
         return
     old = _read_old_files(directory)
     if old is None and not overwrite:
         raise UsageError(
-            f"{directory} has files that are not of a sample; give another directory, or allow to write there"
+            f"{directory} holds files that are not of a sample; name an empty directory, or allow overwriting"
         )
     for name in old or ():
         path = os.path.join(directory, name)
@@ -95,14 +99,13 @@ def _read_old_files(directory: str) -> list[str] | None:
         return None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MAKER:
         return None
-    return [name for name in manifest.get("files", ()) if _is_ours(name)]
+    names = manifest.get("files")
+    return [name for name in names if _is_ours(name)] if isinstance(names, list) else []
 
 
 def _is_ours(name: object) -> bool:
-    """A path that a sample can have, and not one that leads out of its directory."""
-    if not isinstance(name, str) or ".." in name.split("/"):
-        return False
-    return name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN)
+    """A path that a sample can have; none of these leads out of its directory."""
+    return isinstance(name, str) and (name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN))
 
 
 def _json(value: object) -> bytes:

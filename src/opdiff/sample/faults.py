@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from opdiff import dtypes
 from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from opdiff.elements import AnyArray
     from opdiff.sample.graph import DeviceOp, Kernel, Network
@@ -36,16 +35,19 @@ class Fault:
     plant: Callable[[DeviceOp], DeviceOp]
 
 
-def plant_faults(network: Network, faults: Collection[str]) -> Network:
-    """The network with the faults of these names in its device form; what follows is computed from bad numbers."""
-    for name in faults:
+def choose(names: Collection[str]) -> tuple[Fault, ...]:
+    """The faults of these names, in the order of the table."""
+    for name in names:
         if name not in FAULTS:
             raise UsageError(f"there is no fault {name!r} in the sample; its faults are {', '.join(FAULTS)}")
-    planted = {FAULTS[name].operator: FAULTS[name].plant for name in faults}
-    return replace(
-        network,
-        device=tuple(planted[op.name](op) if op.name in planted else op for op in network.device),
-    )
+    return tuple(fault for fault in FAULTS.values() if fault.name in names)
+
+
+def plant(network: Network, faults: Iterable[Fault]) -> Network:
+    """The network with faults in its device form; what follows them is computed from bad numbers."""
+    spoil = {fault.operator: fault.plant for fault in faults}
+    device = tuple(spoil[op.name](op) if op.name in spoil else op for op in network.device)
+    return replace(network, device=device)
 
 
 def _narrowed(op: DeviceOp) -> DeviceOp:

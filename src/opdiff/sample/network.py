@@ -19,7 +19,7 @@ import numpy as np
 
 from opdiff import dtypes
 from opdiff.sample import ops
-from opdiff.sample.graph import DeviceOp, Network, Port
+from opdiff.sample.graph import DeviceOp, Kernel, Network, Port
 from opdiff.sample.twins import Conv, Layer, Twins, Wire
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _context(net: Twins, x: Wire) -> Wire:
     (x,) = net.apply(Layer("context/pool", "MaxPoolV3", ops.max_pool), x)
     x = net.conv(x, "context/conv1", Conv(16, size=1, activation="relu"))
     x = net.conv(x, "context/conv2", Conv(16, groups=_SHUFFLED_GROUPS, activation="relu"))
-    steps = {
+    steps: dict[str, Kernel] = {
         "context/to_groups": partial(ops.to_groups, groups=_SHUFFLED_GROUPS),
         "context/transpose": ops.swap_groups,
         "context/from_groups": ops.from_groups,
@@ -99,7 +99,7 @@ def _context(net: Twins, x: Wire) -> Wire:
 
 def _gate(net: Twins, x: Wire) -> Wire:
     """Numbers beyond the range of float16 for a moment: stored as float32 until they are clipped."""
-    x = net.conv(x, "gate/conv", Conv(16, norm=False, gain=20000, dtype=dtypes.FLOAT32))
+    x = net.conv(x, "gate/conv", Conv(16, norm=False, gain=12000, dtype=dtypes.FLOAT32))
     limits = partial(ops.clip, low=-_GATE_LIMIT, high=_GATE_LIMIT)
     (x,) = net.apply(Layer("gate/clip", "ClipByValue", limits, types=(dtypes.FLOAT16,)), x)
     return net.apply(Layer("gate/scale", "Muls", partial(ops.scale, factor=1 / _GATE_LIMIT)), x)[0]
@@ -125,5 +125,6 @@ def _image() -> AnyArray:
     """Waves of different lengths and directions under some noise, as large as normalized pixels are."""
     noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, 32, 32))
     y, x = np.indices((32, 32)) / 32
-    waves = [np.sin(7 * x + 3 * y), np.cos(5 * y - 9 * x), np.sin(11 * x * y)]
-    return (noise + np.stack(waves)[None]).astype(np.float32)
+    waves = np.stack([np.sin(7 * x + 3 * y), np.cos(5 * y - 9 * x), np.sin(11 * x * y)])
+    image: AnyArray = (noise + waves).astype(np.float32)
+    return image

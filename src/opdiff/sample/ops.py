@@ -88,10 +88,10 @@ def conv(
     """
     pad = weight.shape[2] // 2
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    # (n, c, y, x, ky, kx)
+    # axes: image, channel, row, column, row and column of the kernel
     windows = sliding_window_view(padded, weight.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
     pairs = zip(np.split(windows, groups, axis=1), np.split(weight, groups), strict=True)
-    # (n, y, x, o) -> (n, o, y, x)
+    # image, row, column, channel -> image, channel, row, column
     parts = [np.tensordot(window, part, axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2) for window, part in pairs]
     return activation(np.concatenate(parts, axis=1) + np.reshape(bias, (1, -1, 1, 1)))
 
@@ -104,12 +104,14 @@ def batch_norm(x: AnyArray, factor: AnyArray, offset: AnyArray) -> AnyArray:
 def max_pool(x: AnyArray) -> AnyArray:
     """The largest of each 3 x 3 neighbourhood, edges included."""
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
-    return np.max(sliding_window_view(padded, (3, 3), axis=(2, 3)), axis=(4, 5))
+    largest: AnyArray = sliding_window_view(padded, (3, 3), axis=(2, 3)).max(axis=(4, 5))
+    return largest
 
 
 def average_all(x: AnyArray) -> AnyArray:
     """The mean of each channel, as an image of one element."""
-    return np.mean(x, axis=(2, 3), keepdims=True)
+    means: AnyArray = x.mean(axis=(2, 3), keepdims=True)
+    return means
 
 
 def to_groups(x: AnyArray, groups: int) -> AnyArray:
@@ -148,8 +150,9 @@ def dense(
 
 def softmax(x: AnyArray) -> AnyArray:
     """Each row as probabilities."""
-    powers = np.exp(x - x.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers: AnyArray = np.exp(x - x.max(axis=1, keepdims=True))
+    total: AnyArray = powers.sum(axis=1, keepdims=True)
+    return powers / total
 
 
 def top_k(x: AnyArray, k: int) -> tuple[AnyArray, AnyArray]:

@@ -8,7 +8,7 @@ from opdiff import dtypes
 from opdiff.sample.graph import Output, Port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from opdiff.model import Shape
     from opdiff.sample.container import EncodedTensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TYPE_NAMES = {
+_TYPE_NAMES: dict[dtypes.DType | int, str] = {
     dtypes.FLOAT32: "DT_FLOAT",
     dtypes.FLOAT16: "DT_FLOAT16",
     dtypes.INT32: "DT_INT32",
@@ -65,8 +65,8 @@ def _op(
     name: str,
     op_type: str,
     originals: tuple[str, ...] = (),
-    outputs: Iterable[Json] = (),
-    attrs: Iterable[Json] = (),
+    outputs: Sequence[Json] = (),
+    attrs: Sequence[Json] = (),
 ) -> Json:
     names = _attr("_datadump_original_op_names", _strings(originals))
     kernel = _attr("_ge_attr_op_kernel_lib_name", {"s": "AIcoreEngine"})
@@ -90,7 +90,6 @@ def _output(tensor: EncodedTensor, output: Output) -> Json:
 
 
 def _tensor(tensor: EncodedTensor, attrs: list[Json]) -> Json:
-    assert isinstance(tensor.dtype, dtypes.DType)  # noqa: S101 - the sample has no unknown types
     return {
         "dtype": _TYPE_NAMES[tensor.dtype],
         "layout": tensor.layout,

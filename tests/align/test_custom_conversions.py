@@ -1,0 +1,229 @@
+"""Conversions of the user's: what they get, what they may return, and which files are refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.align import Aligned, Custom, Script, convert, load_custom
+from opdiff.errors import LayoutError, PluginError
+from opdiff.model import TensorSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.model import Shape
+
+BACKWARDS = "def convert(shape_from, shape_to, array):\n    return array[::-1].reshape(shape_from)\n"
+CODES = np.arange(6, dtype="<u2").reshape(2, 3)
+
+
+def write(folder: Path, scripts: dict[str, str]) -> str:
+    (folder / "format_convert").mkdir()
+    for name, text in scripts.items():
+        (folder / "format_convert" / name).write_text(text)
+    return str(folder)
+
+
+def change(custom: Custom, source: str, target: str, shape: Shape = (), groups: int = 1) -> Aligned:
+    spec = TensorSpec(dtypes.BFLOAT16, CODES.shape, source, (3, 2), groups)
+    return convert(CODES, spec, target, shape, custom)
+
+
+def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_FSR_NCHW_to_NCHW.py": BACKWARDS, "convert_mine_to_x.py": BACKWARDS}))
+    path = str(tmp_path / "format_convert" / "convert_FSR_NCHW_to_NCHW.py")
+    assert custom.scripts[0] == Script("FSR_NCHW", "NCHW", path)
+    for source, target in [("FSR_NCHW", "NCHW"), ("mine", "x")]:
+        aligned = change(custom, source, target)
+        assert aligned.codes.tolist() == [[5, 4, 3], [2, 1, 0]]
+        assert aligned.layout == target
+    assert change(custom, "FSR_NCHW", "NCHW").steps == (f"FSR_NCHW [2, 3] -> NCHW [2, 3] by {path}",)
+
+
+def test_a_script_replaces_the_built_in_conversion_of_its_pair_only(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_ND_to_NCHW.py": BACKWARDS}))
+    assert change(custom, "ND", "NCHW").codes[0, 0] == 5
+    assert change(custom, "ND", "NHWC").codes[0, 0] == 0
+
+
+ARGUMENTS = """
+import numpy as np
+def convert(shape_from, shape_to, array{extra}):
+    assert type(shape_from) is list and type(shape_to) is list
+    assert array.ndim == 1 and array.flags.writeable and array.dtype == np.uint16
+    array[:] = 7
+    return np.array([*shape_from, 99, *shape_to{value}], array.dtype)
+"""
+
+
+def test_scripts_get_shapes_as_lists_and_codes_of_their_own(tmp_path: Path) -> None:
+    plain, grouped = ARGUMENTS.format(extra="", value=""), ARGUMENTS.format(extra=", group", value=", group")
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": plain, "convert_A_to_FRACTAL_Z.py": grouped}))
+    assert change(custom, "A", "B").codes.tolist() == [2, 3, 99, 3, 2]
+    assert change(custom, "A", "FRACTAL_Z", groups=4).codes.tolist() == [2, 3, 99, 3, 2, 4]
+    assert change(custom, "A", "B", shape=(1, 5)).codes.tolist() == [[2, 3, 99, 1, 5]]
+    assert CODES.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    modules, paths = set(sys.modules), list(sys.path)
+    change(custom, "A", "B")
+    assert set(sys.modules) == modules
+    assert sys.path == paths
+    assert os.listdir(tmp_path / "format_convert") == ["convert_A_to_B.py"]
+
+
+def test_scripts_run_on_first_use_and_once(tmp_path: Path) -> None:
+    count = f"with open({str(tmp_path / 'count')!r}, 'a') as file:\n    file.write('x')\n"
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": count + BACKWARDS}))
+    assert not (tmp_path / "count").exists()
+    change(custom, "A", "B")
+    change(pickle.loads(pickle.dumps(custom)), "A", "B")  # noqa: S301 (made here)
+    assert (tmp_path / "count").read_text() == "x"
+
+
+def test_a_changed_script_is_loaded_again(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    change(custom, "A", "B")
+    (tmp_path / "format_convert" / "convert_A_to_B.py").write_text("def convert(f, t, array):\n    return array\n")
+    assert change(custom, "A", "B").codes.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_bytecode_of_other_tools_is_ignored(tmp_path: Path) -> None:
+    directory = write(tmp_path, {})
+    (tmp_path / "format_convert" / "__pycache__").mkdir()
+    assert load_custom(directory) == Custom(str(tmp_path))
+
+
+BAD_NAMES = [
+    ("convert_A_B.py", "is not named convert_{SOURCE}_to_{TARGET}.py"),
+    ("convert_A_to_B.pyc", "is not named"),
+    ("convert_A-1_to_B.py", "is not named"),
+    ("convert__to_B.py", "is not named"),
+    ("README.md", "is not named"),
+    ("convert_Ä_to_B.py", "is not named"),
+    ("convert_" + "A" * 129 + "_to_B.py", "is not named"),
+    ("convert_A_to_B_to_C.py", "can be read in more than one way"),
+    ("convert_A_to_to_B.py", "can be read in more than one way"),
+]
+
+
+@pytest.mark.parametrize(("name", "problem"), BAD_NAMES, ids=[name[:24] for name, _ in BAD_NAMES])
+def test_names_that_say_nothing_are_refused(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        load_custom(write(tmp_path, {name: BACKWARDS}))
+    assert str(caught.value).startswith(f"conversion '{tmp_path}/format_convert/{name}': ")
+    assert problem in str(caught.value)
+
+
+BAD_SCRIPTS = [
+    ("convert_A_to_B.py", "", "has no function convert"),
+    ("convert_A_to_B.py", "convert = 3", "has no function convert"),
+    ("convert_A_to_B.py", "def convert(a, b): ...", "must take 3 arguments: shape_from, shape_to, array"),
+    ("convert_A_to_B.py", "def convert(a, b, c, d): ...", "must take 3 arguments"),
+    ("convert_A_to_FRACTAL_Z.py", "def convert(a, b, c): ...", "must take 4 arguments: .* group"),
+    ("convert_A_to_B.py", "convert = type", "must take 3 arguments"),
+    ("convert_A_to_B.py", "def convert(:", "cannot be loaded: SyntaxError"),
+    ("convert_A_to_B.py", "raise SystemExit(3)", r"cannot be loaded: SystemExit\(3\)"),
+    ("convert_A_to_B.py", "import no_such_module", "cannot be loaded: ModuleNotFoundError"),
+    ("convert_A_to_B.py", "\0", "cannot be loaded: "),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "problem"), BAD_SCRIPTS, ids=[repr(text) for _, text, _ in BAD_SCRIPTS])
+def test_scripts_that_do_not_fit_are_refused_on_first_use(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    custom = load_custom(write(tmp_path, {name: text}))
+    with pytest.raises(PluginError, match=f"conversion '.*/{name}': .*{problem}"):
+        change(custom, "A", name[len("convert_A_to_") : -len(".py")])
+
+
+BAD_RESULTS = [
+    ("raise ValueError('no')", r"convert_A_to_B.py failed: ValueError\('no'\)"),
+    ("raise SystemExit", r"convert_A_to_B.py failed: SystemExit\(\)"),
+    ("return None", "returned NoneType, not an array"),
+    ("return [1, 2]", "returned list, not an array"),
+    ("return array.astype('f4')", "returned float32 for codes of type uint16; they must keep their type"),
+    ("return array[:5]", r"returned shape \[5\], \[3, 2\] is wanted"),
+]
+
+
+@pytest.mark.parametrize(("body", "problem"), BAD_RESULTS, ids=[body for body, _ in BAD_RESULTS])
+def test_what_goes_wrong_in_a_script_costs_the_tensor(tmp_path: Path, body: str, problem: str) -> None:
+    text = f"def convert(shape_from, shape_to, array):\n    {body}\n"
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": text}))
+    with pytest.raises(LayoutError, match=f"layout A: .*{problem}"):
+        change(custom, "A", "B", shape=(3, 2))
+
+
+def test_the_wanted_shape_is_given_to_the_result(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    assert change(custom, "A", "B", shape=(3, 2)).codes.shape == (3, 2)
+
+
+def test_links_that_leave_the_directory_are_refused(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text(BACKWARDS)
+    inside = tmp_path / "custom"
+    inside.mkdir()
+    directory = write(inside, {"convert_A_to_B.py": BACKWARDS})
+    link = inside / "format_convert" / "convert_C_to_D.py"
+    link.symlink_to("convert_A_to_B.py")
+    assert len(load_custom(directory).scripts) == 2
+    link.unlink()
+    link.symlink_to(outside)
+    with pytest.raises(PluginError, match=f"convert_C_to_D.py': is a link that leaves {inside}"):
+        load_custom(directory)
+
+
+def test_a_folder_of_conversions_outside_is_refused(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    write(outside, {"convert_A_to_B.py": BACKWARDS})
+    (inside / "format_convert").symlink_to(outside / "format_convert")
+    with pytest.raises(PluginError, match="is a link that leaves"):
+        load_custom(str(inside))
+
+
+def test_only_regular_files_of_bounded_size_are_accepted(tmp_path: Path) -> None:
+    directory = write(tmp_path, {})
+    path = tmp_path / "format_convert" / "convert_A_to_B.py"
+    os.mkfifo(path)
+    with pytest.raises(PluginError, match="is not a regular file"):
+        load_custom(directory)
+    path.unlink()
+    path.symlink_to("convert_A_to_B.py")
+    with pytest.raises(PluginError, match="cannot be read: Too many levels of symbolic links"):
+        load_custom(directory)
+    path.unlink()
+    path.write_bytes(b"#" * 1_000_001)
+    with pytest.raises(PluginError, match="has 1000001 bytes, at most 1000000 are allowed"):
+        load_custom(directory)
+
+
+def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
+    directory = write(tmp_path, {f"convert_A{number}_to_B.py": "" for number in range(1000)})
+    assert len(load_custom(directory).scripts) == 1000
+    (tmp_path / "format_convert" / "convert_A1000_to_B.py").touch()
+    with pytest.raises(PluginError, match="holds more than 1000 files"):
+        load_custom(directory)
+
+
+def test_a_directory_without_conversions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match="format_convert': cannot be listed: No such file or directory"):
+        load_custom(str(tmp_path))
+
+
+def test_a_script_that_vanished_is_named(tmp_path: Path) -> None:
+    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    (tmp_path / "format_convert" / "convert_A_to_B.py").unlink()
+    with pytest.raises(PluginError, match=r"convert_A_to_B.py': cannot be read: No such file"):
+        change(custom, "A", "B")

@@ -1,0 +1,82 @@
+"""A layout that comes by entry point is used like a built-in one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from opdiff import align, dtypes
+from opdiff.align import Extents, Layout, Tile, convert
+from opdiff.align.permute import AxisOrder
+from opdiff.errors import LayoutError, PluginError
+from opdiff.model import TensorSpec
+from opdiff.registry import Registry
+from opdiff.testing.layouts import check_layout
+
+if TYPE_CHECKING:
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Backwards:
+    """Rows from the last to the first."""
+
+    name: str = "HWCN_BACKWARDS"
+    axes: str = "HWCN"
+
+    def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
+        return Extents(stored, "" if origin or groups or prefer else "never")
+
+    def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
+        if stored.shape != shape or groups < 1:
+            raise LayoutError(self.name, f"{stored.shape} is not {shape}")
+        return stored[::-1]
+
+    def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
+        assert tile.c0
+        assert groups
+        return array[::-1]
+
+
+backwards: Layout = Backwards()
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Entry points as an installed package would have them; the test fills in the values."""
+    values: list[str] = []
+
+    def entry_points(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+        assert group == "opdiff.layouts"
+        return tuple(importlib.metadata.EntryPoint("plug-in", value, group) for value in values)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(align, "LAYOUTS", Registry[Layout]("layout", (AxisOrder("NCHW"),)))
+    return values
+
+
+def test_a_plug_in_keeps_the_contract() -> None:
+    check_layout(backwards, [np.arange(120).reshape(2, 3, 4, 5)])
+
+
+def test_a_plug_in_is_found_by_its_entry_point(installed: list[str]) -> None:
+    installed.append(f"{__name__}:backwards")
+    codes = np.arange(120, dtype="<i2").reshape(2, 3, 4, 5)
+    there = convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "HWCN_BACKWARDS")
+    np.testing.assert_array_equal(there.codes, codes.transpose(2, 3, 1, 0)[::-1])
+    assert there.steps == ("axes NCHW -> HWCN", "packed to HWCN_BACKWARDS [4, 5, 3, 2]")
+    back = convert(there.codes, TensorSpec(dtypes.INT16, there.codes.shape, "HWCN_BACKWARDS"), "NCHW")
+    np.testing.assert_array_equal(back.codes, codes)
+
+
+def test_entry_points_are_not_read_for_built_in_layouts(installed: list[str]) -> None:
+    installed.append("no_such_module:layout")
+    codes = np.arange(120, dtype="<i2").reshape(2, 3, 4, 5)
+    assert convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "NCHW").codes is codes
+    with pytest.raises(PluginError, match="layout 'plug-in': cannot be loaded: ModuleNotFoundError"):
+        convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "HWCN_BACKWARDS")

@@ -1,0 +1,61 @@
+"""Where the fuzzer starts: small sound inputs for every target, made by the sample's encoders."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from opdiff import dtypes
+from opdiff.sample.container import (
+    EncodedDump,
+    Overflow,
+    encode_tensor,
+    nano_dump,
+    old_overflow_record,
+    overflow_record,
+    protobuf_dump,
+    standard_dump,
+)
+
+_T = 1671234567890123
+_DUMP = EncodedDump(
+    inputs=(encode_tensor(np.ones((1, 3, 2, 2), np.float16), dtypes.FLOAT16, "NC1HWC0"),),
+    outputs=(encode_tensor(np.arange(4), dtypes.INT32), encode_tensor(np.ones(3, np.float32), dtypes.BFLOAT16)),
+    buffers=(b"abc",),
+    spaces=(b"log",),
+    op_name="net/conv",
+    dump_time=_T,
+    attr='{"threadMode": 1}',
+)
+_ATTR = """{"threadMode": 1, "slice_instance_num": 2, "outputCutList": [[1,2]],
+"output_tensor_slice": [[[{"lower":0,"higher":2},{"lower":0,"higher":2}]]], "input_tensor_slice": [[],[]]}"""
+
+
+def _npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.arange(6, dtype=">i2").reshape(2, 3))
+    return file.getvalue()
+
+
+def _npz() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, a=np.arange(6.0), b=np.ones(2, np.int8))
+    return file.getvalue()
+
+
+SEEDS: dict[str, tuple[bytes, ...]] = {
+    "header": (standard_dump(_DUMP)[8:],),
+    "dump": (standard_dump(_DUMP), protobuf_dump(_DUMP)),
+    "nano": (nano_dump(_DUMP)[12:],),
+    "npy": (_npy()[6:],),
+    "npz": (_npz(),),
+    "name": (
+        f"Add.net_add.5.7.{_T}.4.1.2.0".encode(),
+        f"Add.a.5.7.{_T}.output.0.1x3.npy".encode(),
+        f"mm-aten.mm.default.INPUT.0.1.{_T}.npy".encode(),
+        f"partition0_sgt_graph_0_conv_lxslice3.0.{_T}.pb".encode(),
+    ),
+    "record": (overflow_record(Overflow()), old_overflow_record(Overflow(), None, Overflow())),
+    "attr": (_ATTR.encode(),),
+}

@@ -1,0 +1,170 @@
+"""NumPy files: as NumPy reads them, without NumPy and without pickle."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from opdiff import dtypes
+from opdiff.errors import DumpError
+from opdiff.read import read_operator
+from opdiff.source import FileRange, ZipMember
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NUMBERS = st.one_of(
+    hnp.floating_dtypes(sizes=(16, 32, 64), endianness="?"),
+    hnp.integer_dtypes(endianness="?"),
+    hnp.unsigned_integer_dtypes(endianness="?"),
+    hnp.boolean_dtypes(),
+    hnp.complex_number_dtypes(sizes=(64, 128), endianness="?"),
+)
+ARRAYS = hnp.arrays(NUMBERS, hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4))
+
+
+def npy(array: Any, **options: Any) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, **options)
+    return file.getvalue()
+
+
+def header(text: str, version: bytes = b"\x01\x00") -> bytes:
+    length = len(text).to_bytes(2 if version == b"\x01\x00" else 4, "little")
+    return b"\x93NUMPY" + version + length + text.encode()
+
+
+@given(array=ARRAYS, fortran=st.booleans(), version=st.sampled_from([(1, 0), (2, 0), (3, 0)]))
+def test_arrays_are_read_as_numpy_wrote_them(
+    array: Any, fortran: bool, version: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "x.0.1.npy"
+    path.write_bytes(npy(np.array(array, order="F" if fortran else "C"), version=version))
+    (tensor,) = read_operator(str(path)).outputs
+    assert tensor.spec.shape == array.shape
+    np.testing.assert_array_equal(tensor.array(), array, strict=False)
+    assert tensor.array().dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_archives(save: Any, tmp_path: Path) -> None:
+    arrays = {
+        "plain": np.arange(6.0).reshape(2, 3),
+        "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
+        "big": np.arange(3, dtype=">i4"),
+        "empty": np.zeros((0, 3), np.float16),
+        "large": np.arange(300_000, dtype=np.float64),
+    }
+    path = tmp_path / "x.npz"
+    save(path, **arrays)
+    operator = read_operator(str(path))
+    assert [tensor.name for tensor in operator.outputs] == list(arrays)
+    kind = FileRange if save is np.savez else ZipMember
+    for tensor, array in zip(operator.outputs, arrays.values(), strict=True):
+        assert isinstance(tensor.source, kind)
+        np.testing.assert_array_equal(tensor.array(), array)
+
+
+def test_bfloat16_that_lost_its_name(tmp_path: Path) -> None:
+    values = np.array([1.0, -10.0, 3e38], ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.0.1.npy", values)
+    (tensor,) = read_operator(str(tmp_path / "x.0.1.npy")).outputs
+    assert tensor.spec.dtype is dtypes.BFLOAT16
+    np.testing.assert_array_equal(tensor.array(), values.astype(np.float32))
+    assert "taken for bfloat16" in tensor.notes[0]
+
+
+class Bomb:
+    """Unpickling this would end the test run."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exit, (9,))
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (npy(np.array([Bomb()], object)), "'|O' are not numbers: Python objects would have to be unpickled"),
+        (npy(np.array(["text"])), "'<U4' are not numbers: text"),
+        (npy(np.array([b"text"])), "'|S4' are not numbers: text"),
+        (npy(np.zeros(2, "V1")), "'|V1' are not numbers: the name of the type was lost"),
+        (npy(np.zeros(2, [("a", "i4")])), "the header is not that of a plain array"),
+        (npy(np.zeros(2, "M8[s]")), "'<M8[s]' are not numbers: dates"),
+        (npy(np.zeros(9))[:-1], "shape [9] needs 72 bytes, but 71 are there: cut off"),
+        (b"\x93NUMPX\x01\x00", "the magic number is missing"),
+        (b"\x93NUM", "the magic number is missing"),
+        (b"\x93NUMPY\x09\x00\x00\x00", "version 9.0 of the format is not known"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f", "a header of 2147483647 bytes is not credible"),
+        (header("{'descr': '<f4'}"), "the header is not that of a plain array"),
+        (header("{'descr': '<f4', 'fortran_order': 1, 'shape': (2,)}"), "not that of a plain array"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "not that of a plain array"),
+        (header("{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}"), "not that of a plain array"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"), "not that of a plain"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999999999,)}"), "bytes, but 0 are there"),
+    ],
+)
+def test_arrays_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.0.1.npy"
+    path.write_bytes(raw)
+    with pytest.raises(DumpError) as caught:
+        read_operator(str(path))
+    assert problem in str(caught.value)
+
+
+def test_headers_in_another_order(tmp_path: Path) -> None:
+    path = tmp_path / "x.0.1.npy"
+    path.write_bytes(header("{'shape': (2, ), 'fortran_order': False, 'descr': '<i2', }\n") + b"\1\0\2\0")
+    (tensor,) = read_operator(str(path)).outputs
+    np.testing.assert_array_equal(tensor.array(), [1, 2])
+
+
+def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as output:
+        for name, content in members.items():
+            output.writestr(name, content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"PK but not a zip", "not a readable zip file"),
+        (archive({"a.npy": b"nothing"}), "the magic number is missing"),
+        (archive({"a.npy": npy(np.array([Bomb()], object))}), "would have to be unpickled"),
+        (archive({"a.npy": npy(np.zeros(9))[:-8]}), "shape [9] needs 72 bytes, but 64 are there"),
+        (archive({"a.npy": npy(np.zeros(9))}, zipfile.ZIP_LZMA), "compressed in a way that NumPy does not write"),
+    ],
+)
+def test_archives_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(raw)
+    with pytest.raises(DumpError) as caught:
+        read_operator(str(path))
+    assert problem in str(caught.value)
+
+
+def test_other_members_of_an_archive_are_not_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive({"../../evil.txt": b"x", "a.npy": npy(np.ones(2))}))
+    (tensor,) = read_operator(str(path)).outputs
+    np.testing.assert_array_equal(tensor.array(), [1, 1])
+
+
+def test_a_damaged_member_is_named_when_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, a=np.random.default_rng(0).random(100_000))
+    raw = bytearray(path.read_bytes())
+    raw[400_000:400_100] = bytes(100)
+    path.write_bytes(bytes(raw))
+    (tensor,) = read_operator(str(path)).outputs
+    with pytest.raises(DumpError, match=r"member 'a\.npy' cannot be unpacked"):
+        tensor.array()

@@ -1,0 +1,257 @@
+"""Standard, old and nano dumps: everything the encoder writes is read back equal; damage is named."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opdiff import dtypes, elements
+from opdiff.errors import DumpError, ElementError
+from opdiff.model import Container, OpDump, Slot, TensorSpec
+from opdiff.read import read_operator
+from opdiff.sample.container import (
+    EncodedDump,
+    EncodedTensor,
+    OriginalTensor,
+    encode_tensor,
+    nano_dump,
+    protobuf_dump,
+    standard_dump,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KNOWN = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not dtypes.Kind.OPAQUE]
+IN_NANO = [dtype for dtype in KNOWN if dtype in dtypes.NANO_BY_NUMBER.values()]
+
+
+def tensors(types: list[dtypes.DType]) -> st.SearchStrategy[EncodedTensor]:
+    """Random tensors of the given types, the payload as the shape wants it or with padding behind it."""
+
+    def build(dtype: dtypes.DType, shape: list[int], origin: list[int], seed: int, extra: int) -> EncodedTensor:
+        nbytes = dtype.nbytes(int(np.prod(shape))) + extra
+        payload = np.random.default_rng(seed).bytes(nbytes)
+        stored = (nbytes,) if dtype is dtypes.UNDEFINED else tuple(shape)
+        return EncodedTensor(dtype, stored, seed % 50, payload, tuple(origin), seed % 5 + 1, seed)
+
+    dims = st.lists(st.integers(0, 4), max_size=5)
+    return st.builds(build, st.sampled_from(types), dims, dims, st.integers(0, 2**32), st.integers(0, 8))
+
+
+def dumps(types: list[dtypes.DType]) -> st.SearchStrategy[EncodedDump]:
+    return st.builds(
+        EncodedDump,
+        inputs=st.lists(tensors(types), max_size=3).map(tuple),
+        outputs=st.lists(tensors(types), min_size=1, max_size=3).map(tuple),
+        buffers=st.lists(st.binary(max_size=9), max_size=2).map(tuple),
+        spaces=st.lists(st.binary(max_size=9), max_size=2).map(tuple),
+        op_name=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+        dump_time=st.integers(1, 2**64 - 1),
+    )
+
+
+def write(folder: Path, raw: bytes, name: str = "Add.net_add.5.7.1671234567890123") -> str:
+    path = folder / name
+    path.write_bytes(raw)
+    return str(path)
+
+
+def assert_equal(operator: OpDump, dump: EncodedDump, *, groups: bool = True) -> None:
+    for slot, encoded in ((Slot.INPUT, dump.inputs), (Slot.OUTPUT, dump.outputs)):
+        read = operator.tensors(slot)
+        assert len(read) == len(encoded)
+        for tensor, written in zip(read, encoded, strict=True):
+            assert isinstance(written.dtype, dtypes.DType)
+            layout = tensor.spec.layout
+            expected = TensorSpec(
+                dtype=written.dtype,
+                shape=written.shape or (),
+                layout=layout,
+                origin_shape=written.origin_shape,
+                groups=written.groups if groups else 1,
+                address=written.address or None,
+            )
+            assert tensor.spec == expected
+            count = int(np.prod(written.shape or ()))
+            codes = elements.unpack(written.payload, written.dtype, count)
+            np.testing.assert_array_equal(tensor.codes().reshape(-1), codes)
+
+
+@given(dump=dumps(KNOWN))
+def test_standard_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    operator = read_operator(write(tmp_path_factory.getbasetemp(), standard_dump(dump)))
+    assert operator.container is Container.STANDARD
+    assert (operator.op_name, operator.dump_time, operator.version) == (dump.op_name, dump.dump_time, "2.0")
+    assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
+    assert tuple(bytes(blob.source.raw()) for blob in operator.spaces) == dump.spaces
+    assert_equal(operator, dump)
+
+
+@given(dump=dumps(KNOWN))
+def test_old_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    operator = read_operator(write(tmp_path_factory.getbasetemp(), protobuf_dump(replace(dump, version="1.0"))))
+    assert operator.container is Container.PROTOBUF
+    assert (operator.op_name, operator.dump_time) == (dump.op_name, dump.dump_time)
+    assert tuple(bytes(blob.source.raw()) for blob in operator.buffers) == dump.buffers
+    assert_equal(operator, dump)
+
+
+@given(dump=dumps(IN_NANO))
+def test_nano_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+    operator = read_operator(write(tmp_path_factory.getbasetemp(), nano_dump(dump)))
+    assert operator.container is Container.NANO
+    assert_equal(operator, dump, groups=False)
+
+
+def test_a_header_longer_than_the_first_read(tmp_path: Path) -> None:
+    small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
+    dump = EncodedDump(outputs=(small,) * 20_000)
+    operator = read_operator(write(tmp_path, standard_dump(dump)))
+    assert len(operator.outputs) == 20_000
+    np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
+
+
+def test_a_nano_head_longer_than_the_first_read(tmp_path: Path) -> None:
+    small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
+    operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(small,) * 2000))))
+    np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
+
+
+def test_bytes_behind_the_last_item_are_ignored(tmp_path: Path) -> None:
+    tensor = encode_tensor(np.ones((2, 2), np.float16), dtypes.FLOAT16)
+    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor,))) + b"more"))
+    np.testing.assert_array_equal(operator.outputs[0].array(), np.ones((2, 2)))
+
+
+def test_unknown_numbers_are_kept_and_cost_only_their_tensor(tmp_path: Path) -> None:
+    good = encode_tensor(np.ones(2, np.float32), dtypes.FLOAT32)
+    strange = EncodedTensor(77, (2,), 99, b"abcd")
+    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(inputs=(strange,), outputs=(good,)))))
+    assert operator.inputs[0].spec.dtype.name == "type_77"
+    assert operator.inputs[0].spec.layout == "FORMAT_99"
+    np.testing.assert_array_equal(operator.outputs[0].array(), [1, 1])
+
+
+def test_a_format_word_holds_the_groups(tmp_path: Path) -> None:
+    tensor = EncodedTensor(dtypes.INT8, (4,), 4 | 32 << 8 | 5 << 24, b"abcd")
+    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor,)))))
+    assert (operator.outputs[0].spec.layout, operator.outputs[0].spec.groups) == ("FRACTAL_Z", 32)
+
+
+def test_nano_tensors_without_a_shape_are_flat_and_named(tmp_path: Path) -> None:
+    original = OriginalTensor("conv_é")
+    tensor = EncodedTensor(dtypes.INT16, None, "ND", b"\1\0\2\0\3\0", original=original)
+    operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(tensor,)))))
+    assert operator.outputs[0].name == "conv_é"
+    np.testing.assert_array_equal(operator.outputs[0].array(), [1, 2, 3])
+
+
+def test_missing_nano_sections_are_empty(tmp_path: Path) -> None:
+    head = struct.pack("<II", 0x5A5A5A5A, 1)
+    operator = read_operator(write(tmp_path, struct.pack("<Q", 8) + head))
+    assert (operator.inputs, operator.outputs) == ((), ())
+
+
+def one_output() -> EncodedDump:
+    return EncodedDump(outputs=(encode_tensor(np.arange(8, dtype=np.float32), dtypes.FLOAT32),), op_name="x")
+
+
+@pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump])
+def test_a_file_cut_at_any_byte_is_refused_or_shorter(encode: Callable[[EncodedDump], bytes], tmp_path: Path) -> None:
+    """A cut file is an error; only the old form, which has no lengths at its front, can lose whole fields unseen."""
+    raw = encode(one_output())
+    for size in range(len(raw)):
+        path = write(tmp_path, raw[:size])
+        try:
+            operator = read_operator(path)
+        except DumpError as error:
+            assert error.path == path
+            continue
+        assert encode is protobuf_dump
+        assert len(operator.outputs) == 1
+
+
+BIG = 2**62
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem", "offset"),
+    [
+        (b"", "the file is empty; the dump was interrupted or the disk was full", None),
+        (b"12345678", "8 bytes are too few for a dump; it was cut off or never written", None),
+        (
+            struct.pack("<Q", BIG) + b"payload",
+            f"the header should have {BIG} bytes, but the file has 15: cut off, or not a dump",
+            0,
+        ),
+        (
+            standard_dump(one_output())[:-1],
+            "32 bytes of data should start here, but the file ends at 65: it was cut off",
+            34,
+        ),
+        (struct.pack("<QI", 4, 0x5A5A5A5A) + b"x", "the version should have 4 bytes, but 0 are left", 12),
+        (
+            struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
+            f"the head should have {BIG} bytes, but the file has 16",
+            0,
+        ),
+        (
+            struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
+            f"{2**31} records of inputs do not fit in 0 bytes",
+            28,
+        ),
+        (nano_dump(one_output()) + b"x", "head and tensors take 156 bytes, but the file has 157", 156),
+    ],
+    ids=["empty", "eight bytes", "long header", "cut payload", "cut nano", "long head", "many records", "left over"],
+)
+def test_damage_is_named(raw: bytes, problem: str, offset: int | None, tmp_path: Path) -> None:
+    path = write(tmp_path, raw)
+    with pytest.raises(DumpError) as caught:
+        read_operator(path)
+    assert (caught.value.path, caught.value.problem, caught.value.offset) == (path, problem, offset)
+
+
+def test_things_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(DumpError, match="not a regular file"):
+        read_operator(str(tmp_path))
+    with pytest.raises(DumpError, match="cannot be opened: No such file"):
+        read_operator(str(tmp_path / "nothing"))
+
+
+@given(raw=st.binary(max_size=200))
+def test_any_bytes_give_a_value_or_a_dump_error(raw: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("Add.a.1.2.1671234567890123", "a.0.1.npy", "a.npz"):
+        path = write(folder, raw, name)
+        try:
+            operator = read_operator(path)
+        except DumpError as error:
+            assert error.path.startswith(path)
+        else:
+            assert all(tensor.source.nbytes <= len(raw) for tensor in operator.inputs + operator.outputs)
+
+
+@given(seed=st.integers(0, 2**32), place=st.floats(0, 1), value=st.integers(0, 255))
+def test_a_damaged_byte_gives_a_value_or_a_dump_error(
+    seed: int, place: float, value: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    encode = (standard_dump, protobuf_dump, nano_dump)[seed % 3]
+    raw = bytearray(encode(one_output()))
+    raw[int(place * (len(raw) - 1))] = value
+    path = write(tmp_path_factory.getbasetemp(), bytes(raw))
+    try:
+        operator = read_operator(path)
+        for tensor in operator.outputs:
+            tensor.array()
+    except DumpError as error:
+        assert error.path == path
+    except ElementError as error:
+        assert error.problem

@@ -1,0 +1,175 @@
+"""Directory trees: where folders belong, real names, and what is left out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.errors import InputError
+from opdiff.read.directory import Location, Problem, locate, natural, scan
+from opdiff.read.folder import read_folder
+from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
+from opdiff.sample.names import DumpName, hashed_name, mapping_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = 1671234567890123
+DUMP = standard_dump(EncodedDump(outputs=(encode_tensor(np.ones(2, np.float32), dtypes.FLOAT32),)))
+
+
+def add(folder: Path, *names: str, raw: bytes = DUMP) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/d/flat", Location()),
+        (
+            "/d/20240115103052/0/ge_default_20240115103046_71/1/12",
+            Location(time="20240115103052", device=0, model="ge_default_20240115103046_71", model_id=1, step=12),
+        ),
+        ("/d/1/resnet/3/0", Location(device=1, model="resnet", model_id=3, step=0)),
+        (
+            "/d/worldsize8_global_rank3/20240130064151/3/graph_1_0/1/5",
+            Location(rank=3, time="20240130064151", device=3, model="graph_1_0", model_id=1, step=5),
+        ),
+        ("/d/worldsize8_rank3/graph_2/7", Location(rank=3, graph=2, step=7)),
+        ("/d/data_dump/4/gm_20240101_dump", Location(step=3)),
+        ("/d/20240115103052/7", Location(time="20240115103052", device=7)),
+        ("/d/1/2/3/4", Location()),
+    ],
+)
+def test_places(path: str, expected: Location) -> None:
+    assert locate(path) == expected
+
+
+def test_steps_are_in_numeric_order(tmp_path: Path) -> None:
+    for step in (10, 9, 0):
+        add(tmp_path / "20240115103052" / "0" / "net" / "1" / str(step), f"Add.a.1.2.{T}")
+    folders = scan(str(tmp_path)).folders
+    assert [folder.location.step for folder in folders] == [0, 9, 10]
+    # The place is found from any level down.
+    below = tmp_path / "20240115103052" / "0" / "net"
+    assert [folder.location for folder in scan(str(below)).folders] == [folder.location for folder in folders]
+
+
+def test_files_are_in_the_order_of_their_timestamps(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.b.1.2.{T}", f"Add.a.1.2.{T + 1}", "x.0.npy", f"Add.c.1.2.{T - 1}")
+    (folder,) = scan(str(tmp_path)).folders
+    assert [entry.parsed.op_name for entry in folder.entries] == ["x", "c", "b", "a"]
+
+
+def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
+    long = str(DumpName("Add", "a" * 300, 1, 2, T))
+    hashed = hashed_name("d", long)
+    lost = "123456789"
+    add(tmp_path, hashed, lost, "5.npy")
+    (tmp_path / "mapping.csv").write_text(mapping_csv([(hashed, long)]) + "a,b,c\n7,../x\n\n")
+    tree = scan(str(tmp_path))
+    ((entry,),) = [folder.entries for folder in tree.folders]
+    assert (entry.name, entry.path) == (long, str(tmp_path / hashed))
+    text = "the name is a hash, but no mapping.csv beside it gives the real name"
+    mapping = str(tmp_path / "mapping.csv")
+    assert set(tree.problems) == {
+        Problem(mapping, "line 2 is not `digits,name`; ignored"),
+        Problem(mapping, "line 3 is not `digits,name`; ignored"),
+        Problem(str(tmp_path / lost), text),
+        Problem(str(tmp_path / "5.npy"), text),
+    }
+
+
+def test_an_empty_mapping_is_an_empty_mapping(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{T}")
+    (tmp_path / "mapping.csv").touch()
+    assert len(scan(str(tmp_path)).folders) == 1
+
+
+def test_links_that_leave_the_directory_are_not_followed(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    add(inside, f"Add.a.1.2.{T}")
+    add(outside, f"Add.secret.1.2.{T}")
+    (inside / f"Add.b.1.2.{T}").symlink_to(outside / f"Add.secret.1.2.{T}")
+    (inside / f"Add.c.1.2.{T}").symlink_to(inside / f"Add.a.1.2.{T}")
+    (inside / f"Add.d.1.2.{T}").symlink_to("nowhere")
+    (inside / "folder").symlink_to(outside)
+    (inside / "loop").symlink_to(inside)
+    tree = scan(str(inside))
+    assert [entry.parsed.op_name for entry in tree.entries()] == ["a", "c"]
+    assert {os.path.basename(problem.path): problem.what for problem in tree.problems} == {
+        f"Add.b.1.2.{T}": "a link that leaves the directory; not followed",
+        f"Add.d.1.2.{T}": "a link to nothing",
+        "folder": "a link that leaves the directory; not followed",
+        "loop": "a link that leaves the directory; not followed",
+    }
+
+
+def test_a_linked_folder_inside_is_visited_once(tmp_path: Path) -> None:
+    add(tmp_path / "real", f"Add.a.1.2.{T}")
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    tree = scan(str(tmp_path))
+    assert len(list(tree.entries())) == 1
+    assert tree.problems[0].what == "a link to a folder; the folder itself is visited where it is"
+
+
+def test_what_is_not_a_dump(tmp_path: Path) -> None:
+    add(tmp_path, "README.md", "dynamo_original_graph_1_rank_0.txt", "convert_failed_file_list.txt", ".hidden")
+    os.mkfifo(tmp_path / f"Add.p.1.2.{T}")
+    tree = scan(str(tmp_path))
+    assert tree.folders == ()
+    assert [os.path.basename(path) for path in tree.strangers] == ["README.md"]
+    assert [os.path.basename(path) for path in tree.graphs] == ["dynamo_original_graph_1_rank_0.txt"]
+    assert [problem.what for problem in tree.problems] == ["not a regular file"]
+
+
+def test_trees_that_are_too_deep_are_not_entered(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(70):
+        deep = deep / "d"
+    add(deep, f"Add.a.1.2.{T}")
+    tree = scan(str(tmp_path))
+    assert tree.folders == ()
+    assert "more than 64 levels deep" in tree.problems[0].what
+
+
+def test_a_root_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        scan(str(tmp_path / "nothing"))
+
+
+def test_natural_order() -> None:
+    assert sorted(["a10", "a9", "a", "10", "9", "b1a2"], key=natural) == ["9", "10", "a", "a9", "a10", "b1a2"]
+
+
+def test_of_several_dumps_of_an_operator_the_newest_counts(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{T + 2}", f"Add.a.1.2.{T}", f"Add.a.9.2.{T + 1}", f"Add.b.1.2.{T}")
+    (folder,) = scan(str(tmp_path)).folders
+    operators, problems = read_folder(folder)
+    assert problems == ()
+    assert {operator.name: len(operator.files) for operator in operators} == {"a": 3, "b": 1}
+    (newest,) = [operator.dump.path for operator in operators if operator.name == "a"]
+    assert newest.endswith(str(T + 2))
+
+
+def test_nine_field_names_of_normal_tasks_have_a_time_too(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{T + 1}.0.0.0.0", f"Add.a.1.2.{T}.0.0.0.1")
+    (folder,) = scan(str(tmp_path)).folders
+    (operator,), _ = read_folder(folder)
+    assert operator.dump.path.endswith(f"{T + 1}.0.0.0.0")
+
+
+def test_one_bad_file_costs_one_operator(tmp_path: Path) -> None:
+    add(tmp_path, *(f"Add.op{i}.1.2.{T + i}" for i in range(20)))
+    (tmp_path / f"Add.op7.1.2.{T + 7}").write_bytes(DUMP[:-1])
+    (folder,) = scan(str(tmp_path)).folders
+    operators, (problem,) = read_folder(folder)
+    assert len(operators) == 19
+    assert problem.path.endswith(f"op7.1.2.{T + 7}")
+    assert problem.what == "8 bytes of data should start here, but the file ends at 38: it was cut off (byte 31)"

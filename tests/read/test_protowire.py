@@ -1,0 +1,166 @@
+"""Our wire reader against Google's protobuf: the same decision and the same content, whatever the bytes."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dumpdata_proto import DumpData
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opdiff.errors import DumpError
+from opdiff.read.ascend import DUMP_DATA
+from opdiff.read.cursor import Cursor
+from opdiff.read.protowire import Field, Message, Range, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAMES = {"OpBuffer": {"buffer_type": "kind"}, "Workspace": {"type": "kind"}}
+
+
+def ours(raw: bytes) -> dict[str, Any] | None:
+    try:
+        return DUMP_DATA.decode(Cursor(raw, "header"))
+    except DumpError:
+        return None
+
+
+def theirs(raw: bytes) -> Any:
+    try:
+        return DumpData.FromString(raw)
+    except DecodeError:
+        return None
+
+
+def assert_same(values: dict[str, Any], message: Any, raw: bytes) -> None:
+    renamed = _NAMES.get(message.DESCRIPTOR.name, {})
+    for descriptor in message.DESCRIPTOR.fields:
+        name = renamed.get(descriptor.name, descriptor.name)
+        expected = getattr(message, descriptor.name)
+        if descriptor.type == descriptor.TYPE_MESSAGE:
+            if descriptor.is_repeated:
+                got = values.get(name, [])
+                assert len(got) == len(expected)
+                for value, part in zip(got, expected, strict=True):
+                    assert_same(value, part, raw)
+            else:
+                assert_same(values.get(name, {}), expected, raw)
+        elif descriptor.type == descriptor.TYPE_BYTES:
+            place = values.get(name, Range(0, 0))
+            assert raw[place.offset : place.offset + place.nbytes] == expected
+        elif descriptor.is_repeated:
+            assert values.get(name, []) == list(expected)
+        else:
+            assert values.get(name, type(expected)()) == expected
+
+
+def random_tensor(rng: random.Random, *, output: bool) -> dict[str, Any]:
+    tensor: dict[str, Any] = {
+        "data_type": rng.choice([0, 1, 2, 27, 99, -1, 2**31 - 1]),
+        "format": rng.randrange(60),
+        "shape": {"dim": [rng.choice([0, 1, 3, 2**40, 2**64 - 1]) for _ in range(rng.randrange(6))]},
+        "data": rng.randbytes(rng.randrange(9)),
+        "size": rng.choice([0, 8, 2**63]),
+        "original_shape": {"dim": [rng.randrange(300) for _ in range(rng.randrange(5))]},
+        "sub_format": rng.choice([0, 1, 4, -5]),
+        "address": rng.getrandbits(64),
+        "arg_index": rng.getrandbits(32),
+    }
+    if output:
+        tensor["original_op"] = {"name": "conv/Ü", "output_index": 3, "data_type": 1, "format": 2}
+        tensor["dim_range"] = [{"dim_start": 1, "dim_end": 2}] * rng.randrange(3)
+    return tensor
+
+
+def random_header(rng: random.Random) -> bytes:
+    message = DumpData(
+        version=rng.choice(["", "2.0"]),
+        dump_time=rng.getrandbits(64),
+        output=[random_tensor(rng, output=True) for _ in range(rng.randrange(4))],
+        input=[random_tensor(rng, output=False) for _ in range(rng.randrange(4))],
+        buffer=[{"buffer_type": rng.randrange(2), "size": 7, "data": b"xy"}] * rng.randrange(2),
+        op_name="net/conv.1",
+        attr=[{"name": "a", "value": '{"threadMode": 1}'}] * rng.randrange(3),
+        space=[{"type": 0, "size": 4, "arg_index": 9}] * rng.randrange(2),
+        dfx_message=rng.choice(["", "text"]),
+    )
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+def cut(rng: random.Random, raw: bytearray) -> None:
+    del raw[rng.randrange(len(raw) + 1) :]
+
+
+def flip(rng: random.Random, raw: bytearray) -> None:
+    for _ in range(rng.randint(1, 3)):
+        raw[rng.randrange(len(raw))] = rng.randrange(256)
+
+
+def insert(rng: random.Random, raw: bytearray) -> None:
+    place = rng.randrange(len(raw) + 1)
+    raw[place:place] = rng.choice(
+        [rng.randbytes(3), b"\x7b\x7c", b"\xfb\x01\xfc\x01", b"\xff" * 9 + b"\x01", b"\x2d1234"]
+    )
+
+
+@pytest.mark.parametrize("damage", [None, cut, flip, insert], ids=["whole", "cut", "flipped", "inserted"])
+def test_same_decision_and_content_as_protobuf(damage: Callable[[random.Random, bytearray], None] | None) -> None:
+    rng = random.Random(20)
+    accepted = rejected = 0
+    for _ in range(2500):
+        raw = bytearray(random_header(rng))
+        if damage is not None:
+            damage(rng, raw)
+        header = bytes(raw)
+        message, values = theirs(header), ours(header)
+        assert (values is None) == (message is None), header.hex()
+        if values is None:
+            rejected += 1
+        else:
+            accepted += 1
+            assert_same(values, message, header)
+    assert accepted
+    assert bool(rejected) == (damage is not None)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_get_the_same_decision(raw: bytes) -> None:
+    assert (ours(raw) is None) == (theirs(raw) is None)
+
+
+def test_a_message_that_comes_twice_is_merged() -> None:
+    # output { shape { dim 1 } shape { dim 2 } }
+    raw = bytes.fromhex("1a0a 1a03 0a0101 1a03 0a0102".replace(" ", ""))
+    assert ours(raw) == {"output": [{"shape": {"dim": [1, 2]}}]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem", "offset"),
+    [
+        ("00", "a field has number 0", 1),
+        ("ffffffff7f", "a field's tag does not fit in 32 bits", 0),
+        ("10ffffffffffffffffffff01", "dump_time does not end after 10 bytes", 1),
+        ("10ff", "the bytes end inside dump_time", 1),
+        ("0a05 61", "version should have 5 bytes, but 1 are left", 2),
+        ("32026180", "op_name is not UTF-8", 3),
+        ("7b", "group 15 is not closed", 1),
+        ("7b 8401", "group 15 is closed as group 16", 3),
+        ("7e", "field 15 has wire type 6", 1),
+        ("7d 0102", "field 15 should have 4 bytes, but 2 are left", 1),
+        ("7b" * 120, "groups are nested too deeply", 100),
+    ],
+)
+def test_malformed_bytes_are_named(raw: str, problem: str, offset: int) -> None:
+    with pytest.raises(DumpError) as caught:
+        DUMP_DATA.decode(Cursor(bytes.fromhex(raw.replace(" ", "")), "header"))
+    assert (caught.value.problem, caught.value.offset) == (problem, offset)
+
+
+def test_data_is_a_range_of_the_file() -> None:
+    message = Message({1: Field("data", Type.DATA)})
+    assert message.decode(Cursor(b"\x0a\x03abc", "file", origin=100)) == {"data": Range(102, 3)}

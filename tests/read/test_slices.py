@@ -1,0 +1,150 @@
+"""FFTS+ slices: each file has its own part, and the parts make the whole again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.errors import DumpError
+from opdiff.read import read_operator
+from opdiff.read.directory import scan
+from opdiff.read.folder import read_folder
+from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
+from opdiff.sample.names import DumpName, automatic_slice
+from opdiff.sample.slices import Cuts, SliceFile, automatic_slices, manual_slices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = np.arange(2 * 24 * 3, dtype=np.float32).reshape(2, 24, 3)
+SIDE = np.arange(7, dtype=np.int32)
+NAME = DumpName("Conv2D", "net_op", 3, 4, 1671234567890500)
+DUMP = EncodedDump(outputs=(encode_tensor(WHOLE, dtypes.FLOAT32), encode_tensor(SIDE, dtypes.INT32)), op_name="net/op")
+CUTS = Cuts(((1, 12, 1), (1,)))
+
+
+def write(folder: Path, files: tuple[SliceFile, ...]) -> list[str]:
+    paths = []
+    for file in files:
+        path = folder / file.name
+        path.write_bytes(file.content)
+        paths.append(str(path))
+    return paths
+
+
+def joined(folder: Path) -> Any:
+    (found,) = scan(str(folder)).folders
+    return read_folder(found)
+
+
+@pytest.mark.parametrize("cut", [automatic_slices, manual_slices])
+def test_slices_become_one_operator(cut: Any, tmp_path: Path) -> None:
+    """Twelve slices: sorted as numbers, not by the last digit, and whatever their timestamps are."""
+    write(tmp_path, cut(NAME, DUMP, CUTS, context_id=77))
+    operators, problems = joined(tmp_path)
+    assert problems == ()
+    (operator,) = operators
+    assert operator.name == "net_op"
+    assert len(operator.files) == 12
+    np.testing.assert_array_equal(operator.dump.outputs[0].array(), WHOLE)
+    np.testing.assert_array_equal(operator.dump.outputs[1].array(), SIDE)
+    assert operator.dump.outputs[0].notes == ("joined from 12 slices along axis 1",)
+    if cut is automatic_slices:
+        assert operator.dump.outputs[0].spec.origin_shape == WHOLE.shape
+
+
+@pytest.mark.parametrize("cut", [automatic_slices, manual_slices])
+def test_a_slice_alone_has_its_own_shape(cut: Any, tmp_path: Path) -> None:
+    paths = write(tmp_path, cut(NAME, DUMP, CUTS))
+    operator = read_operator(paths[3])
+    np.testing.assert_array_equal(operator.outputs[0].array(), WHOLE[:, 6:8])
+    if cut is automatic_slices:
+        assert operator.outputs[0].spec.origin_shape == ()
+
+
+def test_of_a_slice_that_was_dumped_twice_the_newest_counts(tmp_path: Path) -> None:
+    newer = replace(DUMP, outputs=(encode_tensor(-WHOLE, dtypes.FLOAT32), DUMP.outputs[1]))
+    write(tmp_path, automatic_slices(NAME, DUMP, CUTS))
+    write(tmp_path, automatic_slices(replace(NAME, timestamp=NAME.timestamp + 100), newer, CUTS))
+    (operator,), _ = joined(tmp_path)
+    np.testing.assert_array_equal(operator.dump.outputs[0].array(), -WHOLE)
+
+
+def test_a_missing_slice_is_a_problem_and_not_a_short_tensor(tmp_path: Path) -> None:
+    write(tmp_path, automatic_slices(NAME, DUMP, CUTS)[:-1])
+    operators, (problem,) = joined(tmp_path)
+    assert operators == ()
+    assert problem.what == "11 of 12 slices are there; they cannot be joined"
+
+
+def test_without_a_cut_axis_the_newest_file_is_the_operator(tmp_path: Path) -> None:
+    whole = Cuts(((1, 1, 1), (1,)))
+    write(tmp_path, automatic_slices(NAME, DUMP, whole))
+    (second,) = write(tmp_path, automatic_slices(replace(NAME, timestamp=NAME.timestamp + 5), DUMP, whole))
+    (operator,), _ = joined(tmp_path)
+    assert operator.dump.path == second
+
+
+ATTR = {
+    "threadMode": True,
+    "slice_instance_num": 1,
+    "outputCutList": [[1, 1, 1], [1]],
+    "output_tensor_slice": [[[{"lower": 0, "higher": n} for n in (2, 24, 3)], [{"lower": 0, "higher": 7}]]],
+}
+
+
+def with_attr(attr: str) -> SliceFile:
+    return SliceFile(str(automatic_slice(NAME, 77, 0)), standard_dump(replace(DUMP, attr=attr)))
+
+
+def damaged(change: dict[str, Any]) -> SliceFile:
+    return with_attr(json.dumps(ATTR | change))
+
+
+def test_the_undamaged_description_is_understood(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, (damaged({}),))
+    np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        (damaged({"output_tensor_slice": []}), "slice 0 has 2 tensors, but shapes are given for 0"),
+        (damaged({"slice_instance_num": -1}), "the description of its slices cannot be understood"),
+        (damaged({"output_tensor_slice": [[[{"lower": 0}]]]}), "the description of its slices cannot be understood"),
+        (damaged({"outputCutList": 7}), "the description of its slices cannot be understood"),
+    ],
+    ids=["no shapes", "negative count", "no bound", "no list"],
+)
+def test_a_description_that_makes_no_sense(file: SliceFile, problem: str, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, (file,))
+    with pytest.raises(DumpError, match=problem):
+        read_operator(path)
+
+
+@pytest.mark.parametrize("attr", ["not json", "[" * 100_000, "[1]", '{"threads": 1}'])
+def test_an_attr_is_only_understood_in_files_of_slices(attr: str, tmp_path: Path) -> None:
+    dump = replace(DUMP, attr=attr)
+    (tmp_path / str(NAME)).write_bytes(standard_dump(dump))
+    assert len(read_operator(str(tmp_path / str(NAME))).outputs) == 2
+    (path,) = write(tmp_path, (with_attr(attr),))
+    with pytest.raises(DumpError, match="the description of its slices cannot be understood"):
+        read_operator(path)
+
+
+def test_an_empty_description_means_that_nothing_was_cut(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, (with_attr("{}"),))
+    np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
+
+
+def test_slices_of_other_shapes_do_not_fit(tmp_path: Path) -> None:
+    other = replace(DUMP, outputs=(encode_tensor(np.zeros((3, 24, 3), np.float32), dtypes.FLOAT32), DUMP.outputs[1]))
+    files = manual_slices(NAME, DUMP, CUTS)
+    write(tmp_path, (*files[:5], manual_slices(NAME, other, CUTS)[5], *files[6:]))
+    _, (problem,) = joined(tmp_path)
+    assert "of output 0 do not fit along axis 1" in problem.what
