@@ -77,7 +77,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, line: str) -> None:
         field.type = getattr(_FIELD, f"TYPE_{kind.upper()}")
 
 
-def _message_class(name: str) -> Any:  # noqa: ANN401 - the class is made at run time
+def _message_class(name: str) -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="dumpdata.proto", package=_PACKAGE, syntax="proto3")
     for title, lines in _MESSAGES.items():
         message = file.message_type.add(name=title)

@@ -137,7 +137,7 @@ def test_whole_byte_codes_are_a_view_of_the_bytes(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_pack_is_row_major_whatever_the_memory_order(order: Any) -> None:  # noqa: ANN401  numpy's own literal type
+def test_pack_is_row_major_whatever_the_memory_order(order: Any) -> None:
     assert elements.pack(np.array([[1, 2], [3, 4]], np.uint8, order=order), dtypes.INT4).hex() == "2143"
     assert elements.pack(np.array([[1, 2], [3, 4]], "<i2", order=order), dtypes.INT16).hex() == "0100020003000400"
 

@@ -12,20 +12,27 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from opdiff import dtypes
-from opdiff.errors import OpdiffError
+from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Slot, Tensor, TensorKey
+from opdiff.read import read_operator
 from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName
+from opdiff.read.overflow import read_overflow
+from opdiff.read.statistics import read_statistics
 from opdiff.source import FileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.read.directory import Folder, Location, Problem, Tree
+    from opdiff.read.directory import Entry, Folder, Location, Problem, Tree
     from opdiff.read.folder import Operator
 
 # Bytes looked at in the beginning, middle and end of tensors that share an address.
 _SAMPLE = 4096
+# Tensors and steps that are named in one place of a finding; it gives the number of the others.
+_NAMED = 5
+# The most axes that an array can have. More are in no real dump, and their product takes hours.
+_MAX_RANK = 64
 # Operators that have no inputs by nature.
 _SOURCES = frozenset({"Data", "Const", "Constant", "Variable", "VariableV2", "Iterator", "IteratorV2", "RefData"})
 
@@ -80,8 +87,30 @@ def examine(patient: Patient) -> tuple[Finding, ...]:
 
 
 def _unreadable(patient: Patient) -> Iterator[Finding]:
-    where = tuple(f"{problem.path}: {problem.what}" for record in patient.records for problem in record.problems)
-    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", where)
+    where = [f"{problem.path}: {problem.what}" for record in patient.records for problem in record.problems]
+    for record in patient.records:
+        where += [f"{entry.path}: {what}" for entry in _not_read_yet(record) if (what := _why_unreadable(entry))]
+    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", tuple(where))
+
+
+def _not_read_yet(record: FolderRecord) -> Iterator[Entry]:
+    """Files that nothing was needed of: debug records, statistics, and dumps of which there are newer ones."""
+    seen = {problem.path for problem in record.problems}
+    seen |= {entry.path for op in record.operators for entry in (op.files if _is_sliced(op) else op.files[-1:])}
+    return (entry for entry in record.folder.entries if entry.path not in seen)
+
+
+def _why_unreadable(entry: Entry) -> str:
+    try:
+        if is_statistics(entry):
+            read_statistics(entry.path)
+        elif isinstance(entry.parsed, DumpName) and entry.parsed.is_debug:
+            read_overflow(read_operator(entry.path, entry.name))
+        else:
+            read_operator(entry.path, entry.name)
+    except DumpError as error:
+        return error.brief
+    return ""
 
 
 def _not_taken(patient: Patient) -> Iterator[Finding]:
@@ -97,10 +126,11 @@ def _strangers(patient: Patient) -> Iterator[Finding]:
 def _too_short(patient: Patient) -> Iterator[Finding]:
     where = []
     for record, key, tensor in _all_tensors(patient):
-        needed = tensor.spec.dtype.nbytes(tensor.spec.count)
-        if needed > tensor.source.nbytes:
-            detail = f"shape {list(tensor.spec.shape)} needs {needed} bytes, {tensor.source.nbytes} are stored"
-            where.append(f"{_place(record, key)}: {detail}")
+        shape, stored = tensor.spec.shape, tensor.source.nbytes
+        if len(shape) > _MAX_RANK:
+            where.append(f"{_place(record, key)}: {len(shape)} axes")
+        elif (needed := tensor.spec.dtype.nbytes(tensor.spec.count)) > stored:
+            where.append(f"{_place(record, key)}: shape {list(shape)} needs {needed} bytes, {stored} are stored")
     yield Finding(Severity.ERROR, "too-short", "tensors with fewer elements than their shape says", tuple(where))
 
 
@@ -143,8 +173,7 @@ def _shared_addresses(patient: Patient) -> Iterator[Finding]:
                 by_address[tensor.spec.address].append((key, tensor))
         for address, sharers in by_address.items():
             if len({key.op for key, _ in sharers}) > 1 and len({_sample(tensor) for _, tensor in sharers}) > 1:
-                keys = ", ".join(str(key) for key, _ in sharers)
-                where.append(f"{record.folder.path}: {address:#x}: {keys}")
+                where.append(f"{record.folder.path}: {address:#x}: {_some([key for key, _ in sharers])}")
     what = "addresses at which operators left different content: memory is reused there, so a late reader sees new data"
     yield Finding(Severity.NOTE, "shared-address", what, tuple(where))
 
@@ -153,7 +182,7 @@ def _repeated(patient: Patient) -> Iterator[Finding]:
     several, same_time = [], []
     for record, operator in _all_operators(patient):
         parsed = [entry.parsed for entry in operator.files]
-        if len(parsed) < 2 or any(isinstance(name, DumpName) and name.is_slice for name in parsed):
+        if len(parsed) < 2 or _is_sliced(operator):
             continue
         place = f"{record.folder.path}: {operator.name}: {len(parsed)} files"
         several.append(place)
@@ -191,8 +220,7 @@ def _missing_steps(patient: Patient) -> Iterator[Finding]:
         first = next(iter(steps.values()))
         missing = sorted(set(range(min(steps), max(steps))) - set(steps)) if max(steps) - min(steps) < 1 << 20 else []
         if missing:
-            numbers = ", ".join(map(str, missing[:20]))
-            gaps.append(f"{os.path.dirname(first.folder.path)}: no step {numbers}")
+            gaps.append(f"{os.path.dirname(first.folder.path)}: no step {_some(missing)}")
         uneven += _uneven(steps)
     yield Finding(Severity.WARNING, "missing-steps", "steps that are missing between others", tuple(gaps))
     yield Finding(Severity.WARNING, "uneven-steps", "operators that are not in every step", tuple(uneven))
@@ -231,6 +259,16 @@ def _place(record: FolderRecord, key: TensorKey) -> str:
     return f"{record.folder.path}: {key}"
 
 
+def _some(items: Sequence[object]) -> str:
+    """The first few, and how many there are beside them."""
+    named = ", ".join(map(str, items[:_NAMED]))
+    return named if len(items) <= _NAMED else f"{named} and {len(items) - _NAMED} more"
+
+
+def _is_sliced(operator: Operator) -> bool:
+    return any(isinstance(entry.parsed, DumpName) and entry.parsed.is_slice for entry in operator.files)
+
+
 def _is_lost_bfloat16(tensor: Tensor) -> bool:
     return tensor.spec.dtype is dtypes.BFLOAT16 and bool(tensor.notes)
 
@@ -238,7 +276,7 @@ def _is_lost_bfloat16(tensor: Tensor) -> bool:
 def _constant(tensor: Tensor) -> float | int | complex | None:
     from opdiff.measure.statistics import constant_value
 
-    if tensor.spec.count < 2:
+    if len(tensor.spec.shape) > _MAX_RANK or tensor.spec.count < 2:
         return None
     try:
         return constant_value(tensor.codes(), tensor.spec.dtype)

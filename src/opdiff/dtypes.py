@@ -61,6 +61,11 @@ class DType:
     small: SmallFloat | None = None
     why: str = ""
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the stored codes are NumPy's own numbers, so that nothing is to be decoded."""
+        return self.bits >= 8 and _NATIVE.get(self.storage[1:]) == self.decoded
+
     def nbytes(self, count: int) -> int:
         """Bytes that `count` elements take, the last one filled up."""
         return (count * self.bits + 7) // 8
@@ -77,6 +82,18 @@ class DType:
 
 def _from_table(name: str) -> DType:
     return BY_NAME[name]
+
+
+_NATIVE = {
+    f"{letter}{nbytes}": f"{kind}{8 * nbytes}"
+    for letter, kind, sizes in (
+        ("f", "float", (2, 4, 8)),
+        ("i", "int", (1, 2, 4, 8)),
+        ("u", "uint", (1, 2, 4, 8)),
+        ("c", "complex", (8, 16)),
+    )
+    for nbytes in sizes
+}
 
 
 def _plain(name: str, kind: Kind, storage: str) -> DType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
@@ -18,8 +19,8 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     link of that name is replaced, never written through.
     """
     folder, name = os.path.split(path)
-    # A name of its own for each process; short, since the final one may have the greatest length there is.
-    draft = os.path.join(folder, f".{os.getpid()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
+    # A name of its own for each thread and file; short, since the final one may have the greatest length there is.
+    draft = os.path.join(folder, f".{os.getpid()}.{threading.get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
     with suppress(FileNotFoundError):
         os.unlink(draft)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opdiff.doctor import Finding, FolderRecord, Patient, examine
-from opdiff.errors import OpdiffError
+from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import scan
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from opdiff.model import Container, OpDump, Shape, Tensor
     from opdiff.read.directory import Entry, Tree
     from opdiff.read.statistics import TensorStatistics
+
+_PADDED = "statistics are those of the stored data, padding included"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +170,22 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
 
 def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]]:
     """Statistics of the logical tensor; of the stored one, padding and all, where the logical one cannot be had."""
-    from opdiff.align import convert
+    from opdiff.align import LAYOUTS, convert
+    from opdiff.align.permute import is_plain
     from opdiff.measure.statistics import describe
 
+    spec = tensor.spec
     try:
         codes = tensor.codes()
-        notes: tuple[str, ...] = ()
+        # Without an origin shape nobody knows what is padding.
+        notes = () if spec.origin_shape or is_plain(LAYOUTS.find(spec.layout)) else (_PADDED,)
         try:
-            codes = convert(codes, tensor.spec, "ND").codes
+            codes = convert(codes, spec, "ND").codes
         except OpdiffError:
-            notes = ("statistics are those of the stored data, padding included",)
-        return describe(codes, tensor.spec.dtype), "", notes
+            notes = (_PADDED,)
+        return describe(codes, spec.dtype), "", notes
     except OpdiffError as error:
-        return None, str(error), ()
+        return None, error.brief if isinstance(error, DumpError) else str(error), ()
 
 
 def _tree_report(patient: Patient) -> TreeReport:
@@ -204,29 +209,29 @@ def _tree_report(patient: Patient) -> TreeReport:
         graphs=len(tree.graphs),
         dtypes=_counts(tensor.spec.dtype.name for tensor in tensors),
         layouts=_counts(tensor.spec.layout for tensor in tensors),
-        op_types=_counts(operator.op_type for operator in operators if operator.op_type),
+        op_types=_counts(op_type for _, op_type in dict.fromkeys((op.name, op.op_type) for op in operators) if op_type),
         runs=_runs(patient),
         findings=examine(patient),
     )
 
 
 def dump_kind(tree: Tree) -> str:
-    """What kind of dump a tree is, in words."""
+    """What kind of dump a tree is, in words; how many there are of each where it is mixed."""
     kinds = Counter(_entry_kind(entry) for entry in tree.entries())
     if not kinds:
         return "no dump files"
-    if len(kinds) > 1:
-        return "mixed: " + ", ".join(f"{count} {name}" for name, count in kinds.most_common())
-    return next(iter(kinds))
+    if len(kinds) == 1:
+        return f"{next(iter(kinds))}s"
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.most_common())
 
 
 def _entry_kind(entry: Entry) -> str:
     parsed = entry.parsed
     if isinstance(parsed, DumpName):
         if parsed.statistics:
-            return "NPU statistics"
-        return "overflow debug records" if parsed.is_debug else "NPU dumps"
-    return {"golden": "golden tensors", "fx": "FX tensors", "converted": "converted NPU tensors"}[parsed.kind]
+            return "NPU statistics file"
+        return "overflow debug record" if parsed.is_debug else "NPU dump"
+    return {"golden": "golden tensor", "fx": "FX tensor", "converted": "converted NPU tensor"}[parsed.kind]
 
 
 def _present(numbers: Iterable[int | None]) -> tuple[int, ...]:

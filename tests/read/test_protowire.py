@@ -6,11 +6,11 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dumpdata_proto import DumpData
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpdata_proto import DumpData
 from opdiff.errors import DumpError
 from opdiff.read.ascend import DUMP_DATA
 from opdiff.read.cursor import Cursor

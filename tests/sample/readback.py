@@ -61,7 +61,7 @@ def read_dump(file: str, content: bytes) -> Dump:
     return Dump(file, message, tuple(tensors[:count]), tuple(tensors[count:]))
 
 
-def _logical(header: Any, raw: bytes) -> AnyArray | None:  # noqa: ANN401 - the message class is made at run time
+def _logical(header: Any, raw: bytes) -> AnyArray | None:
     if header.data_type not in _NUMPY:
         return None
     stored = np.frombuffer(raw, _NUMPY[header.data_type]).reshape(tuple(header.shape.dim))
@@ -99,7 +99,7 @@ class Readback:
         self.rules: dict[str, Any] = {op["name"]: op for op in graph["op"]}
         assert len(self.rules) == len(graph["op"])
 
-    def attr(self, owner: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - JSON
+    def attr(self, owner: dict[str, Any], key: str) -> Any:
         """The only value of an attribute, None when there is none."""
         for attr in owner["attr"]:
             if attr["key"] == key:

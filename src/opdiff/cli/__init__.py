@@ -6,6 +6,7 @@ Commands import what they need when they run, so that `opdiff --help` does not p
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import sys
@@ -35,6 +36,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    _prepare_streams()
     parser = _parser()
     args = parser.parse_args(argv)
     if args.command is None:
@@ -51,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("opdiff: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except OpdiffError as error:
+    except (OpdiffError, OSError) as error:
+        # Errors of the system are not of our making: no space, no permission, a file that went away.
         print(f"opdiff: {printable(str(error))}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError | PluginError) else EXIT_INPUT
     except Exception:  # noqa: BLE001  the last border: whatever gets here is a defect of ours and is shown as one
@@ -84,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("-v", "--verbose", action="count", default=0, help="say more on standard error")
         command.set_defaults(run=module.run)
     return parser
+
+
+def _prepare_streams() -> None:
+    """Never fail for want of a letter: what an encoding does not have is escaped. A closed stream leads nowhere."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open to the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _configure_logging(verbosity: int) -> None:

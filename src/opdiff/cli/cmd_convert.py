@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -13,10 +12,13 @@ from typing import TYPE_CHECKING
 from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from opdiff.align import Custom
     from opdiff.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
     from opdiff.model import Shape
+
+    Results = dict[ConvertJob, ConvertResult]
 
 NAME = "convert"
 HELP = "turn dump files into .npy, .npz, .bin or .pt files"
@@ -32,12 +34,14 @@ examples:
   opdiff convert FILE --type bin
 
 exit codes: 0 converted (failures are listed), 1 with --strict when anything failed, 2 usage, 3 nothing could be
-converted, 70 a defect of opdiff
+converted, 70 a defect of opdiff, 130 interrupted
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_SHOWN = 20
 # Below this much work starting other processes costs more than it gains.
-_WORTH_FILES, _WORTH_BYTES = 200, 128 << 20
+_WORTH_FILES, _WORTH_BYTES = 200, 32 << 20
+# Files of this size keep the kernel and NumPy busy, which threads can use; smaller ones keep the interpreter busy.
+_LARGE_FILE = 1 << 20
 _FAILED_LIST = "convert_failed_file_list.txt"
 _LOG = logging.getLogger(__name__)
 
@@ -73,23 +77,29 @@ def run(args: argparse.Namespace) -> int:
     plan = plan_conversion(_paths(args), options)
     if not plan.jobs:
         raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
+    _make_folder(options.output)
     started = time.monotonic()
-    results: dict[str, tuple[ConvertJob, ConvertResult]] = {}
+    results: Results = {}
     interrupted = False
     try:
         for job, result in _converted(plan, args):
-            results[job.path] = (job, result)
+            results[job] = result
     except KeyboardInterrupt:
         interrupted = True
-    _leave_records(options.output, plan, results)
+    results = {job: results[job] for job in plan.jobs if job in results}
+    failed_list = _leave_records(options.output, plan, results)
     if args.json:
         _print_json(plan, results)
     else:
         _print_summary(plan, results, time.monotonic() - started)
+        _print_failures(results, failed_list)
+    for result in results.values():
+        if result.defect:
+            print(result.defect, file=sys.stderr)
     if interrupted:
         print("opdiff: interrupted; every file that is there is whole", file=sys.stderr)
         return 130
-    return _exit_code(results, strict=args.strict)
+    return _exit_code(results.values(), strict=args.strict)
 
 
 def _paths(args: argparse.Namespace) -> list[str]:
@@ -101,7 +111,8 @@ def _paths(args: argparse.Namespace) -> list[str]:
 
 
 def _options(args: argparse.Namespace) -> ConvertOptions:
-    from opdiff.align import LAYOUTS, load_custom
+    from importlib.util import find_spec
+
     from opdiff.convert import ConvertOptions
     from opdiff.model import Slot
     from opdiff.write.names import Form
@@ -110,100 +121,137 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
         raise UsageError("--shape is a shape in the layout of the results; give --format too")
     if args.custom and not args.layout:
         raise UsageError("--custom is for conversions to the layout of the results; give --format too")
-    custom = load_custom(args.custom) if args.custom else None
-    known = (
-        {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))} if args.layout else set()
-    )
-    if args.layout and args.layout not in known:
-        raise UsageError(f"--format {args.layout}: not a layout that data can be brought to; there are {_list(known)}")
+    if args.form == "pt" and find_spec("torch") is None:
+        raise UsageError("--type pt needs PyTorch, which is not installed here; use another type, such as npy")
+    custom = _custom(args) if args.layout else None
     slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if args.output is not None else None
     index = args.input if args.input is not None else args.output
     return ConvertOptions(args.output_dir, Form(args.form), args.layout, args.shape, slot, index, custom)
 
 
+def _custom(args: argparse.Namespace) -> Custom | None:
+    """The user's own conversions; makes sure that the wanted layout is one."""
+    from opdiff.align import LAYOUTS, load_custom
+
+    custom = load_custom(args.custom) if args.custom else None
+    known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
+    if args.layout not in known:
+        there = ", ".join(sorted(known))
+        raise UsageError(f"--format {args.layout}: not a layout that data can be brought to; there are {there}")
+    return custom
+
+
 def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     """Results as they are ready; large files first, so that the last one does not keep everybody waiting."""
-    from opdiff.cli.terminal import Progress
+    from opdiff.cli.terminal import Progress, printable
     from opdiff.convert import convert_file, failed
     from opdiff.run import run_serial, usable_cores
 
     jobs = sorted(plan.jobs, key=lambda job: -job.nbytes)
     workers = min(args.jobs or usable_cores(), len(jobs))
-    is_much = len(jobs) >= _WORTH_FILES or sum(job.nbytes for job in jobs) >= _WORTH_BYTES
-    if workers > 1 and (is_much or args.jobs):
+    nbytes = sum(job.nbytes for job in jobs)
+    if workers == 1 or (not args.jobs and len(jobs) < _WORTH_FILES and nbytes < _WORTH_BYTES):
+        ready = run_serial(convert_file, jobs)
+    elif nbytes / len(jobs) >= _LARGE_FILE and not args.custom:
+        from opdiff.run.threads import run_threads
+
+        ready = run_threads(convert_file, jobs, workers)
+    else:
         from opdiff.run.processes import run_processes
 
         ready = run_processes(
             convert_file, jobs, workers, lambda job: failed(job, "the process that worked on it died")
         )
-    else:
-        ready = run_serial(convert_file, jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps:
-                _LOG.info("%s: %s: %s", job.path, tensor, step)
+                _LOG.info("%s: %s: %s", printable(job.path), tensor, printable(step))
             progress.reach(done, len(jobs))
             yield job, result
 
 
-def _leave_records(output: str, plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]]) -> None:
-    """The list of failed files, as scripts know it, and the full names of results whose names were too long."""
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise InputError(path, f"results cannot be put here: {error.strerror}") from error
+
+
+def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
+    """The full names of results whose names were too long, and the list of failed files, as scripts know it.
+
+    Returns the path of that list, or nothing when there is none.
+    """
     from opdiff.write.records import write_failed_list, write_mapping
 
-    failures = [failure for job in plan.jobs if job.path in results for failure in results[job.path][1].failures]
-    if len(plan.jobs) > 1:
-        write_failed_list(os.path.join(output, _FAILED_LIST), [(f.path, f.tensor) for f in failures])
-    for job, result in results.values():
+    names: dict[str, list[tuple[str, str]]] = {}
+    for job, result in results.items():
         if result.renamed:
-            write_mapping(job.folder, result.renamed)
+            names.setdefault(job.folder, []).extend(result.renamed)
+    failures = [(failure.path, failure.tensor) for result in results.values() for failure in result.failures]
+    path = os.path.join(output, _FAILED_LIST)
+    try:
+        for folder, renamed in names.items():
+            write_mapping(folder, renamed)
+        if len(plan.jobs) > 1:
+            write_failed_list(path, failures)
+    except OSError as error:
+        print(f"opdiff: a record of the results cannot be written: {error.strerror}", file=sys.stderr)
+        return ""
+    return path if failures and len(plan.jobs) > 1 else ""
 
 
-def _print_summary(plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]], seconds: float) -> None:
-    from opdiff.cli.terminal import printable, size
+def _print_summary(plan: ConvertPlan, results: Results, seconds: float) -> None:
+    from opdiff.cli.terminal import counted, printable, size
 
-    outcomes = [result for _, result in results.values()]
+    outcomes = results.values()
     written = sum(len(result.written) for result in outcomes)
     good = sum(1 for result in outcomes if result.written)
-    nbytes = sum(job.nbytes for job, _ in results.values())
-    print(f"{good} of {len(plan.jobs)} files converted: {written} results from {size(nbytes)} in {seconds:.1f} s")
+    nbytes = sum(job.nbytes for job in results)
+    files, made = counted(len(plan.jobs), "file"), counted(written, "result")
+    print(f"{good} of {files} converted: {made} from {size(nbytes)} in {seconds:.1f} s")
+    empty = [job for job, result in results.items() if not result.written and not result.failures]
+    if empty:
+        print(f"{counted(len(empty), 'file')} with nothing to convert, such as {printable(empty[0].path)}")
     if plan.skipped:
-        print(f"{len(plan.skipped)} files left out, such as {printable(': '.join(plan.skipped[0]))}")
-    failures = [failure for result in outcomes for failure in result.failures]
+        print(f"{counted(len(plan.skipped), 'file')} left out, such as {printable(': '.join(plan.skipped[0]))}")
+
+
+def _print_failures(results: Results, failed_list: str) -> None:
+    from opdiff.cli.terminal import printable
+
+    failures = [failure for result in results.values() for failure in result.failures]
     for failure in failures[:_MAX_SHOWN]:
         which = f" {failure.tensor}" if failure.tensor else ""
         print(f"failed: {printable(failure.path)}{which}: {printable(failure.reason)}", file=sys.stderr)
     if len(failures) > _MAX_SHOWN:
-        print(f"… and {len(failures) - _MAX_SHOWN} more; --json lists them all", file=sys.stderr)
-    for result in outcomes:
-        if result.defect:
-            print(result.defect, file=sys.stderr)
+        print(f"… and {len(failures) - _MAX_SHOWN} more; --json gives the reasons of all", file=sys.stderr)
+    if failed_list:
+        print(f"{printable(failed_list)} lists the failed files", file=sys.stderr)
 
 
-def _print_json(plan: ConvertPlan, results: dict[str, tuple[ConvertJob, ConvertResult]]) -> None:
+def _print_json(plan: ConvertPlan, results: Results) -> None:
+    from opdiff.cli.terminal import json_text
+
     files = [
         {
-            "path": path,
+            "path": job.path,
             "written": result.written,
             "failures": [{"tensor": failure.tensor, "reason": failure.reason} for failure in result.failures],
             "steps": [{"tensor": tensor, "step": step} for tensor, step in result.steps],
         }
-        for path, (_, result) in results.items()
+        for job, result in results.items()
     ]
     skipped = [{"path": path, "reason": reason} for path, reason in plan.skipped]
-    print(json.dumps({"files": files, "skipped": skipped}, indent=2))
+    print(json_text({"files": files, "skipped": skipped}))
 
 
-def _exit_code(results: dict[str, tuple[ConvertJob, ConvertResult]], *, strict: bool) -> int:
-    outcomes = [result for _, result in results.values()]
+def _exit_code(outcomes: Collection[ConvertResult], *, strict: bool) -> int:
     if any(result.defect for result in outcomes):
         return 70
     if all(result.failures and not result.written for result in outcomes):
         return 3
     return 1 if strict and any(result.failures for result in outcomes) else 0
-
-
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 def _shape(text: str) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,16 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the sample, inspect it, and return the exit code."""
     from opdiff.cli.cmd_inspect import print_tree
+    from opdiff.cli.terminal import printable
     from opdiff.inspection import inspect_tree
     from opdiff.sample import write_sample
 
     sample = write_sample(args.directory, overwrite=args.force)
-    print(f"A sample was written to {os.path.abspath(args.directory)}.")
+    print(f"A sample was written to {printable(os.path.abspath(args.directory))}.")
     for title, path in (("the target, as an NPU dumped it", sample.target), ("the golden", sample.golden)):
         print(f"\n== {title} ==")
         print_tree(inspect_tree(path))
     print("\nPlanted faults, for you to find:")
     for fault in sample.faults:
         print(f"  {fault.operator}: {fault.what}")
-    print(f"\nTry: opdiff convert {sample.target} -out {os.path.join(args.directory, 'npy')} --format NCHW")
+    output = os.path.join(args.directory, "npy")
+    print(f"\nTry: opdiff convert {shlex.quote(sample.target)} -out {shlex.quote(output)} --format NCHW")
     return 0

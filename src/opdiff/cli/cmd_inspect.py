@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from opdiff.errors import DumpError, InputError
+from opdiff.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +30,8 @@ exit codes: 0 looked at (whatever was found), 2 usage, 3 unreadable or no dump a
 """
 _MAX_PLACES = 5
 _MAX_RUNS = 20
+_MAX_AXES = 16
+_MAX_KINDS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,19 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Inspect, print, and return the exit code."""
+    from opdiff.cli.terminal import json_text
     from opdiff.inspection import FileReport, inspect_file
 
     if not os.path.exists(args.path):
         raise InputError(args.path, "no such file or directory")
     if os.path.isdir(args.path):
         return _run_tree(args)
-    try:
-        report = inspect_file(args.path, statistics=args.stats)
-    except DumpError as error:
-        print(f"opdiff: {error}", file=sys.stderr)
-        return 3
+    report = inspect_file(args.path, statistics=args.stats)
     if args.json:
-        print(json.dumps(asdict(report), indent=2))
+        print(json_text(asdict(report)))
     elif isinstance(report, FileReport):
         _print_file(report)
     else:
@@ -66,24 +63,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_tree(args: argparse.Namespace) -> int:
-    from opdiff.cli.terminal import Progress
+    from opdiff.cli.terminal import Progress, json_text
     from opdiff.inspection import inspect_tree
 
     with Progress("reading", quiet=args.quiet > 0) as progress:
         report = inspect_tree(args.path, look_at_data=not args.no_data, progress=progress.reach)
     if args.json:
-        print(json.dumps(asdict(report), indent=2))
+        print(json_text(asdict(report)))
     else:
         print_tree(report, all_places=args.all)
-    return 0 if report.files else 3
+    if not report.files:
+        raise InputError(args.path, "no dump files here")
+    return 0
 
 
 def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
     """Print what a directory holds and what the doctor found."""
-    from opdiff.cli.terminal import printable, size, table
+    from opdiff.cli.terminal import counted, printable, size, table
 
     print(f"{printable(report.path)}: {report.kind}")
-    print(f"  {report.files} files, {size(report.nbytes)}, {report.operators} operators, {report.tensors} tensors")
+    counts = (counted(report.operators, "operator"), counted(report.tensors, "tensor"))
+    print(f"  {counted(report.files, 'file')}, {size(report.nbytes)}, {', '.join(counts)}")
     facts = (
         ("steps", _numbers(report.steps)),
         ("ranks", _numbers(report.ranks)),
@@ -92,7 +92,7 @@ def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
         ("graph texts", str(report.graphs or "")),
         ("types", _counts(report.dtypes)),
         ("layouts", _counts(report.layouts)),
-        ("operators", _counts(report.op_types[:12])),
+        ("operators by type", _counts(report.op_types)),
     )
     for name, value in facts:
         if value:
@@ -110,9 +110,9 @@ def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
 
 
 def _print_findings(findings: tuple[Finding, ...], *, all_places: bool) -> None:
-    from opdiff.cli.terminal import printable
+    from opdiff.cli.terminal import counted, printable
 
-    print("doctor: " + ("nothing to complain of" if not findings else f"{len(findings)} findings"))
+    print("doctor: " + (counted(len(findings), "finding") if findings else "nothing to complain of"))
     for finding in findings:
         shown = finding.where if all_places else finding.where[:_MAX_PLACES]
         print(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]")
@@ -123,7 +123,7 @@ def _print_findings(findings: tuple[Finding, ...], *, all_places: bool) -> None:
 
 
 def _print_file(report: FileReport) -> None:
-    from opdiff.cli.terminal import printable, size
+    from opdiff.cli.terminal import json_text, printable, size
 
     print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
@@ -136,7 +136,7 @@ def _print_file(report: FileReport) -> None:
     if report.tensors:
         _print_tensors(report.tensors)
     for record in report.records:
-        print(json.dumps(record, indent=2))
+        print(json_text(record))
 
 
 def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
@@ -196,13 +196,15 @@ def _number(value: float | None) -> str:
 
 
 def _shape(shape: tuple[int, ...]) -> str:
-    return "[" + ",".join(map(str, shape)) + "]"
+    listed = ",".join(map(str, shape[:_MAX_AXES]))
+    return f"[{listed}]" if len(shape) <= _MAX_AXES else f"[{listed},… {len(shape)} axes]"
 
 
 def _counts(counts: tuple[tuple[str, int], ...]) -> str:
     from opdiff.cli.terminal import printable
 
-    return ", ".join(f"{printable(name)} {count}" for name, count in counts)
+    listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_KINDS])
+    return listed if len(counts) <= _MAX_KINDS else f"{listed} and {len(counts) - _MAX_KINDS} more"
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

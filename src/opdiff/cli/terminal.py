@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, Self
@@ -31,6 +33,24 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def json_text(values: object) -> str:
+    """Values as JSON that every reader takes: NaN and infinities, which JSON does not have, as words."""
+    return json.dumps(_plain(values), indent=2)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def size(nbytes: int) -> str:
     """Bytes for people."""
     steps = max((nbytes.bit_length() - 1) // 10, 0)
@@ -44,12 +64,18 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Table(
+        title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for column in columns:
-        grid.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+        grid.add_column(Text(printable(column)), justify="right" if column in set(right) else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(printable(str(cell))) for cell in row))
-    console().print(grid)
+    # Printed by us: rich itself would end the program when the reader of a pipe is gone.
+    out = console()
+    with out.capture() as capture:
+        out.print(grid)
+    print(capture.get(), end="")
 
 
 class Progress:

@@ -7,6 +7,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import md5
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -60,9 +61,12 @@ def raw_name(dtype: DType) -> str:
 
 def fitting(name: str) -> str:
     """The name itself, or a hash with the same ending when the name is too long for a file system."""
-    if len(os.fsencode(name)) < MAX_NAME:
+    raw = os.fsencode(name)
+    if len(raw) < MAX_NAME:
         return name
-    return uuid.uuid3(uuid.NAMESPACE_DNS, name).hex + os.path.splitext(name)[1]
+    # `uuid3`, but for any bytes: names need not be text.
+    digest = md5(uuid.NAMESPACE_DNS.bytes + raw, usedforsecurity=False).digest()
+    return uuid.UUID(bytes=digest, version=3).hex + os.path.splitext(name)[1]
 
 
 def _with_op_name(name: TensorName) -> str:

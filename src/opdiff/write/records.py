@@ -18,8 +18,7 @@ def write_failed_list(path: str, failures: Iterable[tuple[str, str]]) -> None:
     for file, tensor in failures:
         by_file.setdefault(os.path.abspath(file), []).extend([tensor] if tensor else [])
     if by_file:
-        lines = [",".join([file, *tensors]) + "\n" for file, tensors in by_file.items()]
-        _write(path, lines)
+        _write(path, [",".join([file, *tensors]) for file, tensors in by_file.items()])
     else:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -30,12 +29,12 @@ def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
     path = os.path.join(folder, "mapping.csv")
     lines: list[str] = []
     with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogateescape") as file:
-        lines = file.readlines()
+        lines = [line for line in file.read().split("\n") if line]
     known = set(lines)
-    lines += [line for short, full in names if (line := f"{short},{full}\n") not in known]
+    lines += [line for short, full in names if (line := f"{short},{full}") not in known]
     _write(path, lines)
 
 
 def _write(path: str, lines: Iterable[str]) -> None:
     with whole_file(path) as file:
-        file.write("".join(lines).encode(errors="surrogateescape"))
+        file.write("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))

@@ -1,8 +1,7 @@
-"""Arrays and raw bytes to files, without a copy where the stored bytes are the result already."""
+"""Arrays to files. What is in a file as it should be is copied by `verbatim` instead."""
 
 from __future__ import annotations
 
-import json
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +9,20 @@ import numpy as np
 from opdiff import dtypes, elements
 from opdiff.errors import ElementError, UsageError
 from opdiff.files import whole_file
+from opdiff.write.names import Form
+from opdiff.write.verbatim import npy_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
+
+
+def write_tensor(path: str, form: Form, codes: AnyArray, dtype: DType) -> None:
+    """The numbers of `codes` as one file of the given form."""
+    writers = {Form.NPY: write_npy, Form.MSNPY: write_npy, Form.BIN: write_raw, Form.PT: write_pt}
+    writers[form](path, codes, dtype)
 
 
 def write_npy(path: str, codes: AnyArray, dtype: DType) -> None:
@@ -55,23 +62,8 @@ def write_pt(path: str, codes: AnyArray, dtype: DType) -> None:
         torch.save(tensor, file)
 
 
-def write_bytes(path: str, data: bytes | memoryview) -> None:
-    """The bytes as they are."""
-    with whole_file(path) as file:
-        file.write(data)
-
-
-def write_json(path: str, values: dict[str, object]) -> None:
-    """A JSON file, indented for people."""
-    write_bytes(path, (json.dumps(values, indent=4) + "\n").encode())
-
-
 def _put_npy(file: IO[bytes], array: AnyArray) -> None:
-    header = np.lib.format.header_data_from_array_1_0(array)
-    if header["fortran_order"]:
-        array = np.ascontiguousarray(array)
-        header = np.lib.format.header_data_from_array_1_0(array)
-    np.lib.format.write_array_header_1_0(file, header)
+    file.write(npy_header(array.dtype.str, array.shape))
     _put(file, array)
 
 

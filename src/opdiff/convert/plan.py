@@ -1,0 +1,141 @@
+"""Which files to convert, and where the results go. Nothing is opened here."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.errors import InputError, UsageError
+from opdiff.read.directory import scan
+from opdiff.read.filename import is_hashed
+from opdiff.write.names import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from opdiff.align import Custom
+    from opdiff.model import Shape, Slot
+
+# Files beside dumps that are never dumps themselves; arrays are left alone only where nothing would change.
+_NOT_DUMPS = (".csv", ".json", ".txt", ".bin", ".pt", ".log", ".md", ".py", ".sh", ".onnx", ".om", ".pbtxt")
+_ARRAYS = (".npy", ".npz")
+# What `convert` itself puts behind the name of a dump.
+_RESULT = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What to write, and of what.
+
+    Attributes:
+        output: the folder for the results.
+        form: the kind of file.
+        layout: the layout to bring every tensor to; empty to leave each as it is stored.
+        shape: the logical shape in that layout, where the file does not tell or tells it wrongly.
+        slot: only inputs, or only outputs.
+        index: only that input or output.
+        custom: conversions of the user's own.
+    """
+
+    output: str
+    form: Form = Form.NPY
+    layout: str = ""
+    shape: Shape = ()
+    slot: Slot | None = None
+    index: int | None = None
+    custom: Custom | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertJob:
+    """One dump file, its real name, and the folder for its results."""
+
+    path: str
+    name: str
+    folder: str
+    nbytes: int
+    options: ConvertOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertPlan:
+    """What is to be done, and what was left out, with the reason."""
+
+    jobs: tuple[ConvertJob, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPlan:
+    """The jobs for files and directory trees. The results of a tree keep its folders.
+
+    Raises:
+        InputError: a path does not exist.
+        UsageError: the options do not fit the paths, or two results would have one name.
+    """
+    if options.shape and (len(paths) > 1 or any(os.path.isdir(path) for path in paths)):
+        raise UsageError("--shape is the shape of one file's tensors; give one file")
+    # What is named twice is done once.
+    jobs: dict[ConvertJob, None] = {}
+    skipped: list[tuple[str, str]] = []
+    for path in dict.fromkeys(paths):
+        if os.path.isdir(path):
+            found = _plan_tree(path, options)
+            jobs.update(dict.fromkeys(found.jobs))
+            skipped += found.skipped
+        elif os.path.exists(path):
+            jobs[_job(path, os.path.basename(path), options.output, options)] = None
+        else:
+            raise InputError(path, "no such file or directory")
+    _refuse_name_clashes(jobs)
+    return ConvertPlan(tuple(jobs), tuple(skipped))
+
+
+def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
+    tree = scan(root)
+    # A hash is name enough for a result, whether or not the real name is known.
+    nameless = {problem.path for problem in tree.problems if _is_nameless_file(problem.path)}
+    skipped = [(problem.path, problem.what) for problem in tree.problems if problem.path not in nameless]
+    files = [(entry.path, entry.name) for entry in tree.entries()]
+    files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
+    paths = {path for path, _ in files}
+    jobs = []
+    for path, name in files:
+        reason = _why_not(path, name, paths, options)
+        if reason:
+            skipped.append((path, reason))
+        else:
+            below = os.path.relpath(os.path.dirname(path), root)
+            jobs.append(_job(path, name, os.path.join(options.output, below), options))
+    return ConvertPlan(tuple(jobs), tuple(skipped))
+
+
+def _is_nameless_file(path: str) -> bool:
+    return is_hashed(os.path.basename(path)) and os.path.isfile(path) and not os.path.islink(path)
+
+
+def _why_not(path: str, name: str, beside: Collection[str], options: ConvertOptions) -> str:
+    if name.endswith(_NOT_DUMPS):
+        return "not a dump file"
+    if name.endswith(_ARRAYS) and not options.layout and options.form in (Form.NPY, Form.NPZ, Form.MSNPY):
+        return "a NumPy file already"
+    result = _RESULT.fullmatch(path)
+    return "the result of an earlier conversion" if result and result[1] in beside else ""
+
+
+def _job(path: str, name: str, folder: str, options: ConvertOptions) -> ConvertJob:
+    nbytes = 0
+    with suppress(OSError):  # a file that went away fails when its turn comes, and alone
+        nbytes = os.path.getsize(path)
+    return ConvertJob(path, name, os.path.normpath(folder), nbytes, options)
+
+
+def _refuse_name_clashes(jobs: Collection[ConvertJob]) -> None:
+    places: dict[tuple[str, str], ConvertJob] = {}
+    for job in jobs:
+        other = places.setdefault((job.folder, os.path.basename(job.path)), job)
+        if other is not job:
+            problem = f"{other.path} and {job.path} would have the same results; convert them into different folders"
+            raise UsageError(problem)

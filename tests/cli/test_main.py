@@ -1,0 +1,330 @@
+"""The command line as a whole: help, exit codes, streams, and what costs nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import COMMAND, run, run_outside
+from dump_files import TIME, add, dump, numbered, tensor
+from opdiff import __version__, cli
+from opdiff.cli import cmd_inspect, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS = ["inspect", "convert", "demo"]
+
+
+# Help
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    for command in COMMANDS:
+        assert f"\n    {command} " in outcome.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    outcome = run(capsys, command, "--help")
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"usage: {os.path.basename(sys.argv[0])} {command} [-h]")
+    assert f"\nexamples:\n  opdiff {command}" in outcome.out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "--version")
+    assert (outcome.code, outcome.out) == (0, f"opdiff {__version__}\n")
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("usage: ")
+
+
+def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "transmogrify")
+    assert outcome.code == 2
+    assert "invalid choice: 'transmogrify' (choose from" in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["convert", "--help"], ["--version"], ["nonsense"]], ids="_".join)
+def test_help_does_not_pay_for_anything(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from opdiff.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('numpy', 'rich', 'multiprocessing', 'opdiff.read') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_inspecting_a_file_does_not_need_numpy(tmp_path: Path) -> None:
+    code = "import sys\nfrom opdiff.cli import main\nmain(sys.argv[1:])\nassert 'numpy' not in sys.modules\n"
+    arguments = ["inspect", add(tmp_path, "a"), "--json"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", [True, False], ids=["python_m", "script"])
+def test_a_process_of_its_own(tmp_path: Path, *, module: bool) -> None:
+    script = os.path.join(os.path.dirname(sys.executable), "opdiff")
+    command = COMMAND if module or not os.path.exists(script) else (script,)
+    path = add(tmp_path, "a")
+    done = subprocess.run([*command, "convert", path], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("1 of 1 file converted: 1 result from 43 B in ")
+
+
+# The borders at which errors become exit codes
+
+
+@pytest.mark.parametrize("arguments", [["inspect"], ["inspect", "a", "b"], ["demo", "--nonsense"], ["convert"]])
+def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    outcome = run(capsys, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err
+
+
+def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_args: object) -> int:
+        raise ZeroDivisionError("an arithmetic mistake")
+
+    monkeypatch.setattr(cmd_inspect, "run", broken)
+    outcome = run(capsys, "inspect", "x")
+    assert outcome.code == 70
+    assert "ZeroDivisionError: an arithmetic mistake\n" in outcome.err
+    assert outcome.err.endswith("opdiff: this is a defect of opdiff; please report it with the lines above\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyboardInterrupt(), 130, "opdiff: interrupted\n"),
+        (OSError(28, "No space left on device"), 3, "opdiff: [Errno 28] No space left on device\n"),
+        (PermissionError(13, "Permission denied", "/x\x1b"), 3, "opdiff: [Errno 13] Permission denied: '/x\\x1b'\n"),
+    ],
+    ids=["interrupt", "disk_full", "no_permission"],
+)
+def test_what_is_no_defect(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+) -> None:
+    def stopped(_args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cmd_inspect, "run", stopped)
+    outcome = run(capsys, "inspect", "x")
+    assert (outcome.code, outcome.err) == (code, text)
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "level"),
+    [(-2, logging.CRITICAL), (-1, logging.ERROR), (0, logging.WARNING), (1, logging.INFO), (2, logging.DEBUG)],
+    ids=["qq", "q", "plain", "v", "vv"],
+)
+def test_verbosity(monkeypatch: pytest.MonkeyPatch, verbosity: int, level: int) -> None:
+    found: dict[str, object] = {}
+    monkeypatch.setattr(logging, "basicConfig", found.update)
+    cli._configure_logging(verbosity)
+    assert found["level"] == level
+
+
+def test_verbose_tells_the_steps(tmp_path: Path) -> None:
+    path = add(tmp_path, "a\x1b[31mb", dump(tensor(np.ones((1, 1)))))
+    outcome = run_outside("convert", path, "-f", "NCHW", "-out", tmp_path / "out", "-v")
+    assert outcome.err == (f"opdiff: {tmp_path}/a\\x1b[31mb: output:0: NCHW with 2 axes is the same as ND\n")
+
+
+# Streams
+
+
+def many_constants(folder: Path) -> Path:
+    """A directory about which the doctor has much to say."""
+    for number in range(700):
+        name = "Add." + "n" * 150 + f"{number}.1.2.{TIME}"
+        add(folder, name, dump(tensor([1.0, 1.0])))
+    return folder
+
+
+def many_tensors(folder: Path) -> Path:
+    """A file whose table is longer than a pipe."""
+    return folder.joinpath(add(folder, "a", dump(*[tensor([1.0])] * 1000)))
+
+
+@pytest.mark.parametrize("what", [many_constants, many_tensors], ids=["lines", "table"])
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, what: object) -> None:
+    assert callable(what)
+    process = subprocess.Popen(
+        [*COMMAND, "inspect", str(what(tmp_path)), "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().startswith(os.fsencode(tmp_path))
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])
+@pytest.mark.parametrize("command", ["inspect", "convert"])
+def test_an_encoding_that_lacks_letters(tmp_path: Path, encoding: str, command: str) -> None:
+    for number in range(30):
+        add(tmp_path / "算", f"ü{number}", b"")
+    add(tmp_path / "算", f"Add.a.1.2.{TIME}", dump(tensor([0.0, 0.0])))
+    add(tmp_path / "算", f"Add.b.1.2.{TIME}", b"")
+    arguments = {"inspect": [], "convert": ["-out", tmp_path / "out"]}[command]
+    outcome = run_outside(command, tmp_path / "算", *arguments, env={"PYTHONIOENCODING": encoding})
+    assert outcome.code == 0
+    assert "Traceback" not in outcome.err
+    assert run_outside(command, "--help", env={"PYTHONIOENCODING": encoding}).code == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(tmp_path: Path, closed: str) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}")
+    command = f'"{sys.executable}" -m opdiff inspect "{tmp_path}" {closed}'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+# Names and places
+
+
+@pytest.mark.parametrize("name", ["a b", "ü 算 é", "[red]x[/red]", "-x", "a,b", "$(id)", "a\nb"], ids=repr)
+def test_any_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    add(tmp_path / name, f"Add.a.1.2.{TIME}")
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "convert", f"./{name}", "-out", f"./{name} out").code == 0
+    assert os.listdir(f"{name} out") == [f"Add.a.1.2.{TIME}.output.0.npy"]
+    assert run(capsys, "inspect", f"./{name}", "--json").json["path"] == f"./{name}"
+
+
+def test_any_path_in_a_process_of_its_own(tmp_path: Path) -> None:
+    add(tmp_path / "ü 算", f"Add.a.1.2.{TIME}")
+    assert run_outside("convert", "ü 算", "-out", "ü out", "-j", 2, cwd=tmp_path).code == 0
+    assert os.listdir(tmp_path / "ü out") == [f"Add.a.1.2.{TIME}.output.0.npy"]
+
+
+HARMFUL = ["\x1b[31mred", "\x1b]0;title\x07", "[red]x[/red]", "[link=http://x]y[/link]", ":smile:", "a\rb", "a\nb\x9b"]
+
+
+@pytest.mark.parametrize("name", HARMFUL, ids=repr)
+def test_no_name_reaches_the_terminal_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """File names, names in headers, and columns of statistics: shown, but harmless."""
+    op_name = f"net/{name}"
+    good = add(tmp_path / "in", f"good{name.replace('/', '_')}", dump(tensor([1.0]), op_name=op_name))
+    bad = add(tmp_path / "in", f"bad{name.replace('/', '_')}", b"")
+    empty = add(tmp_path / "in", f"none{name.replace('/', '_')}", dump())
+    rows = (
+        f"Input/Output,Index,{name}\nInput,0,1\n" if "\n" not in name and "\r" not in name else "Input/Output,Index\n"
+    )
+    statistics = add(tmp_path / "in", f"Add.a.1.2.{TIME}.csv", rows.encode())
+    outcomes = [
+        run(capsys, "inspect", good, "--stats"),
+        run(capsys, "inspect", bad),
+        run(capsys, "inspect", statistics),
+        run(capsys, "inspect", tmp_path / "in", "--all"),
+        run(capsys, "convert", tmp_path / "in", "-out", tmp_path / "out"),
+        run(capsys, "convert", empty, "-out", tmp_path / "out"),
+        run(capsys, "inspect", tmp_path / f"missing{name.replace('/', '_')}"),
+    ]
+    assert [outcome.code for outcome in outcomes] == [0, 3, 0, 0, 0, 0, 3]
+    text = "".join(outcome.out + outcome.err for outcome in outcomes)
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
+    assert f"operator: net/{shown}" in outcomes[0].out
+    assert shown.replace("/", "_") in outcomes[1].err
+    assert shown.replace("/", "_") in outcomes[4].err
+
+
+# Limits
+
+
+LIMITED = (
+    "import resource, sys\n"
+    "from opdiff.cli import main\n"
+    "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+    "sys.exit(main(sys.argv[1:]))\n"
+)
+
+
+def run_limited(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command that may have 1 GiB of memory."""
+    command = [sys.executable, "-c", LIMITED, *map(str, arguments)]
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=60)
+
+
+def sparse(path: str, nbytes: int) -> None:
+    """Make a file longer, without its bytes."""
+    with open(path, "ab") as file:
+        file.truncate(nbytes)
+
+
+def header_of(nbytes: int, count: int, number: int) -> bytes:
+    """The head of a dump with one output of so many bytes and elements, of the type of that number."""
+    from opdiff.sample import wire
+
+    shape = wire.block(3, wire.packed(1, (count,)))
+    header = wire.block(3, wire.number(1, number) + wire.number(2, 2) + shape + wire.number(6, nbytes))
+    return len(header).to_bytes(8, "little") + header
+
+
+GIB = 1 << 30
+BFLOAT16, UINT1, FLOAT32 = 27, 29, 1
+
+
+CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
+    "size": (header_of(1 << 50, 1 << 48, FLOAT32), 100, "npy", "bytes of data should start here"),
+    "shape": (header_of(100, 1 << 60, FLOAT32), 200, "npy", f"needs {1 << 60} elements of float32, but 25 are stored"),
+    "bits": (header_of(100, 1 << 62, UINT1), 200, "npy", "elements of uint1, but 800 are stored"),
+    "header": (
+        (1 << 40).to_bytes(8, "little") + bytes(99),
+        1 << 41,
+        "npy",
+        f"a header of {1 << 40} bytes is not credible",
+    ),
+    "too_large_to_map": (header_of(4 * GIB, GIB, FLOAT32), 5 * GIB, "npz", "cannot be read: Cannot allocate memory"),
+    "too_large_to_widen": (header_of(GIB // 2, GIB // 4, BFLOAT16), GIB, "npy", "there is not enough memory for it"),
+    "too_large_to_unpack": (header_of(GIB // 4, 2 * GIB, UINT1), GIB, "npy", "there is not enough memory for it"),
+}
+
+
+@pytest.mark.parametrize(("content", "nbytes", "form", "reason"), CLAIMS.values(), ids=CLAIMS)
+def test_large_claims_do_not_take_memory(tmp_path: Path, content: bytes, nbytes: int, form: str, reason: str) -> None:
+    path = add(tmp_path, f"Add.a.1.2.{TIME}", content)
+    sparse(path, nbytes)
+    done = run_limited("convert", path, "-out", tmp_path / "out", "-t", form)
+    assert (done.returncode, done.stdout.split(":")[0]) == (3, "0 of 1 file converted")
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("arguments", [["--stats"], []], ids=["stats", "header"])
+def test_a_large_tensor_is_not_copied_to_be_looked_at(tmp_path: Path, arguments: list[str]) -> None:
+    path = add(tmp_path, f"Add.a.1.2.{TIME}", header_of(GIB // 2, GIB // 8, FLOAT32))
+    sparse(path, GIB)
+    done = run_limited("inspect", path, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_main_takes_the_arguments_of_the_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["opdiff", "inspect", add(tmp_path, "a", numbered(2))])
+    assert main() == 0
+    assert "output:0" in capsys.readouterr().out

@@ -1,0 +1,147 @@
+"""What people see: safe text, sizes, tables and progress."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pty
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command_line import COMMAND
+from dump_files import TIME, add
+from opdiff.cli import cmd_inspect
+from opdiff.cli.terminal import Progress, counted, json_text, printable, size, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@given(st.text(st.characters()))
+def test_printable_text_is_printable_and_keeps_what_was_so(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    assert not text.isprintable() or shown == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ü 算 [red]", "plain ü 算 [red]"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("a\nb\tc", "a\\nb\\tc"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\udcff", "\\udcff"),
+        ("\x9b", "\\x9b"),
+    ],
+    ids=["plain", "escape", "space", "right_to_left", "surrogate", "c1_control"],
+)
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "shown"),
+    [
+        (0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (1 << 20, "1.0 MiB"),
+        (5 << 30, "5.0 GiB"), (1 << 40, "1.0 TiB"), (1 << 50, "1.0 PiB"), (1 << 63, "8192.0 PiB"),
+    ],
+)  # fmt: skip
+def test_size(nbytes: int, shown: str) -> None:
+    assert size(nbytes) == shown
+
+
+def test_counted() -> None:
+    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_json_has_no_numbers_that_json_has_not() -> None:
+    values = {"a": [1, math.nan, (math.inf, -math.inf)], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
+    plain = {"a": [1, "nan", ["inf", "-inf"]], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
+    text = json_text(values)
+    assert json.loads(text) == plain
+    assert text.isascii()
+
+
+def test_a_table_is_plain_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    table("title", ["[b]name", "n\x1b"], [["[red]x", 1], ["y" * 300, 22]], right=["n\x1b"])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[0] == "title"
+    assert lines[1].split() == ["[b]name", "n\\x1b"]
+    assert lines[3].split() == ["[red]x", "1"]
+    assert lines[3].endswith("1")
+    assert lines[4].split() == ["y" * 300, "22"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [((), ""), ((5,), "5"), ((0, 1, 2, 3, 5), "0-3, 5"), ((1, 3, 4, 9), "1, 3-4, 9")],
+    ids=["none", "one", "run", "mixed"],
+)
+def test_runs_of_numbers(numbers: tuple[int, ...], shown: str) -> None:
+    assert cmd_inspect._numbers(numbers) == shown
+
+
+# Progress
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("quiet", [False, True], ids=["plain", "quiet"])
+def test_a_pipe_gets_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, quiet: bool
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic", clock)
+    with Progress("reading", quiet=quiet) as progress:
+        for done, clock.now in ((1, 101.0), (2, 111.0), (3, 112.0), (4, 125.0)):
+            progress.reach(done, 5)
+    said = "" if quiet else "opdiff: reading: 2 of 5\nopdiff: reading: 4 of 5\n"
+    assert capsys.readouterr().err == said
+
+
+def on_a_terminal(*arguments: str) -> tuple[str, str]:
+    """What a command writes to a terminal that is its standard error, and to a pipe that is its standard output."""
+    ours, theirs = pty.openpty()
+    env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux tells that the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+        assert process.stdout is not None
+        out = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 0
+    return seen.decode(), out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave in their own ways")
+def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
+    for number in range(300):
+        add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}")
+    arguments = ("convert", str(tmp_path / "in"), "-out", str(tmp_path / "out"), "-j", "1")
+    seen, out = on_a_terminal(*arguments)
+    assert re.search(r"converting.*300/300", seen)
+    assert re.fullmatch(r"300 of 300 files converted: 300 results from 12\.\d KiB in \d+\.\d s\n", out)
+    assert on_a_terminal(*arguments, "-q")[0] == ""

@@ -1,0 +1,49 @@
+"""Dump files for the tests of commands: real bytes in a few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff import dtypes
+from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, standard_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+TIME = 1671234567890123
+"""A timestamp as dump names have it."""
+
+
+def tensor(
+    values: AnyArray | list[float],
+    dtype: DType = dtypes.FLOAT32,
+    layout: str = "ND",
+    *,
+    groups: int = 1,
+    address: int = 0,
+) -> EncodedTensor:
+    """The numbers as a tensor of a dump."""
+    return encode_tensor(np.asarray(values), dtype, layout, groups=groups, address=address)
+
+
+def dump(*outputs: EncodedTensor, inputs: tuple[EncodedTensor, ...] = (), op_name: str = "") -> bytes:
+    """The bytes of a standard dump."""
+    return standard_dump(EncodedDump(inputs, outputs, op_name=op_name))
+
+
+def numbered(count: int, start: int = 1) -> bytes:
+    """The bytes of a dump with one output: `count` numbers, each one greater than the one before it."""
+    return dump(tensor(np.arange(start, start + count, dtype=np.float32)))
+
+
+def add(folder: Path, name: str, content: bytes | None = None) -> str:
+    """Write a file, folders and all, and return its path; without content it is a small sound dump."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(numbered(3) if content is None else content)
+    return str(path)

@@ -1,0 +1,74 @@
+"""The tree is the architecture: who may import whom, and what must stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
+GROUND = {"dtypes", "elements", "errors", "files", "layouts", "model", "registry", "source"}
+STAGES = {"align", "measure", "read", "run", "write"}
+# The ways through the stages: only these know their order.
+WAYS = {"convert", "doctor", "inspection"}
+ALLOWED = {
+    **dict.fromkeys(GROUND, GROUND),
+    **{stage: GROUND | {stage} for stage in STAGES},
+    **dict.fromkeys(WAYS, GROUND | STAGES | WAYS),
+    "sample": GROUND | {"sample"},
+    "testing": GROUND | STAGES | {"testing"},
+    "cli": GROUND | STAGES | WAYS | {"cli", "sample", ""},
+    "__main__": {"cli"},
+    "": set(),
+}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """The part of the package that a dotted name belongs to; the package itself is the empty one."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "opdiff" else set()
+            found |= names or {node.module or ""}
+    return {part_of(name) for name in found if name == "opdiff" or name.startswith("opdiff.")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_imported_sideways(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    own = "" if own == "__init__" else own
+    found = {name if name in ALLOWED else "" for name in imports(path)}
+    assert found <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_stay_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 420
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import opdiff.cli", {"numpy", "rich", "zipfile", "multiprocessing"}),
+        ("import opdiff.read.folder", {"numpy", "rich", "zipfile"}),
+        ("import opdiff.sample", {"numpy"}),
+        ("from opdiff.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass", {"numpy", "rich"}),
+        ("from opdiff.cli import main\nmain(['inspect', 'nothing'])", {"numpy", "rich"}),
+    ],
+)
+def test_what_is_light_stays_light(statement: str, unwanted: set[str]) -> None:
+    code = f"import sys\n{statement}\nprint('loaded:', *sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    loaded = set(output.rpartition("loaded:")[2].split())
+    assert not loaded & unwanted
