@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=3000, help="small files")
-    parser.add_argument("--mib", type=int, default=64, help="size of each of four large files")
+    parser.add_argument("--mib", type=int, default=192, help="size of each of four large files")
     parser.add_argument("--dir", help="where to put the data; default: the folder for temporary files")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:

@@ -537,3 +537,23 @@ def test_types_without_numbers_are_refused_everywhere(dtype: DType) -> None:
         with pytest.raises(ElementError) as caught:
             attempt()
         assert str(caught.value) == f"element type {dtype}: {dtype.why}"
+
+
+@given(
+    shape=st.lists(st.integers(1, 40), min_size=1, max_size=5).filter(lambda dims: 20_000 < np.prod(dims) < 400_000),
+    seed=st.integers(0, 2**16),
+)
+def test_contiguous_is_a_row_major_copy_of_any_view(shape: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    whole = np.arange(np.prod(shape), dtype=np.int32).reshape(shape).transpose(rng.permutation(len(shape)))
+    view = whole[tuple(slice(int(rng.integers(0, 2)), None, int(rng.integers(1, 3))) for _ in shape)]
+    view = view[::-1] if seed % 2 else view
+    result = elements.contiguous(view)
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, view)
+
+
+def test_contiguous_leaves_a_row_major_array_alone() -> None:
+    array = np.zeros((300, 300))
+    assert elements.contiguous(array) is array
+    assert elements.contiguous(np.zeros((0, 3)).T).shape == (3, 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
-from opdiff.model import Slot, Tensor, TensorKey
+from opdiff.model import Container, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
 from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName
@@ -68,7 +68,7 @@ class FolderRecord:
         for operator in self.operators:
             for slot in Slot:
                 for index, tensor in enumerate(operator.dump.tensors(slot)):
-                    yield TensorKey(operator.name, slot, index), tensor
+                    yield _key(operator, slot, index), tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,13 @@ def _undecodable(patient: Patient) -> Iterator[Finding]:
 
 
 def _lost_types(patient: Patient) -> Iterator[Finding]:
-    where = tuple(_place(record, key) for record, key, tensor in _all_tensors(patient) if _is_lost_bfloat16(tensor))
+    where = tuple(
+        _place(record, _key(operator, Slot.OUTPUT, index))
+        for record, operator in _all_operators(patient)
+        if operator.dump.container in (Container.NPY, Container.NPZ)
+        for index, tensor in enumerate(operator.dump.outputs)
+        if tensor.spec.dtype is dtypes.BFLOAT16
+    )
     what = "NumPy files that lost their element type (V2); they are read as bfloat16"
     yield Finding(Severity.WARNING, "lost-type", what, where)
 
@@ -169,7 +175,7 @@ def _shared_addresses(patient: Patient) -> Iterator[Finding]:
     for record in patient.records:
         by_address: dict[int, list[tuple[TensorKey, Tensor]]] = defaultdict(list)
         for key, tensor in record.tensors():
-            if tensor.spec.address is not None:
+            if tensor.spec.address is not None and isinstance(tensor.source, FileRange):
                 by_address[tensor.spec.address].append((key, tensor))
         for address, sharers in by_address.items():
             if len({key.op for key, _ in sharers}) > 1 and len({_sample(tensor) for _, tensor in sharers}) > 1:
@@ -227,7 +233,7 @@ def _missing_steps(patient: Patient) -> Iterator[Finding]:
 
 
 def _uneven(steps: dict[int, FolderRecord]) -> Iterator[str]:
-    counts = Counter(operator.name for record in steps.values() for operator in record.operators)
+    counts = Counter(name for record in steps.values() for name in {operator.name for operator in record.operators})
     for name, count in counts.items():
         if count < len(steps):
             first = next(iter(steps.values()))
@@ -259,6 +265,14 @@ def _place(record: FolderRecord, key: TensorKey) -> str:
     return f"{record.folder.path}: {key}"
 
 
+def _key(operator: Operator, slot: Slot, index: int) -> TensorKey:
+    """Which tensor it is: of a file with one tensor, its name tells."""
+    parsed = operator.files[-1].parsed
+    if isinstance(parsed, DumpName):
+        return TensorKey(operator.name, slot, index)
+    return TensorKey(operator.name, getattr(parsed, "slot", Slot.OUTPUT), parsed.index)
+
+
 def _some(items: Sequence[object]) -> str:
     """The first few, and how many there are beside them."""
     named = ", ".join(map(str, items[:_NAMED]))
@@ -267,10 +281,6 @@ def _some(items: Sequence[object]) -> str:
 
 def _is_sliced(operator: Operator) -> bool:
     return any(isinstance(entry.parsed, DumpName) and entry.parsed.is_slice for entry in operator.files)
-
-
-def _is_lost_bfloat16(tensor: Tensor) -> bool:
-    return tensor.spec.dtype is dtypes.BFLOAT16 and bool(tensor.notes)
 
 
 def _constant(tensor: Tensor) -> float | int | complex | None:

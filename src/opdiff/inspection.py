@@ -252,7 +252,7 @@ def _runs(patient: Patient) -> tuple[RunReport, ...]:
         RunReport(
             place,
             _present(record.folder.location.step for record in group),
-            max(len(record.operators) for record in group),
+            max(len({operator.name for operator in record.operators}) for record in group),
             sum(len(record.folder.entries) for record in group),
             sum(entry.nbytes for record in group for entry in record.folder.entries),
         )

@@ -152,6 +152,14 @@ def _lost_type(root: Path) -> Places:
     return {"lost-type": [".: gold:output:0"]}
 
 
+def _constant_golden(root: Path) -> Places:
+    """The file's name tells which output it is."""
+    np.save(root / f"gold.3.{TIME}.npy", np.zeros(5))
+    np.save(root / f"mm_1-aten.mm.default.INPUT.2.{TIME}.npy", np.zeros(5))
+    np.save(root / f"{SUB}.input.1.npy", np.zeros(5))
+    return {"all-zero": [".: b:input:1", ".: gold:output:3", ".: mm_1-aten.mm.default:input:2"]}
+
+
 def _constants(root: Path) -> Places:
     tensors = (
         tensor(np.zeros((2, 20, 3, 3)), dtypes.FLOAT16, "NC1HWC0"),
@@ -181,10 +189,12 @@ def _same_time(root: Path) -> Places:
 
 
 def _slices(root: Path) -> Places:
-    """Several files of one operator, and no finding: they belong together."""
-    whole = EncodedDump(inputs=(tensor([1.0, 2.0]),), outputs=(tensor(np.arange(6.0)),))
+    """Several files of one operator, and no finding: they belong together, and share an address with what reads them."""
+    output = tensor(np.arange(6.0), dtypes.BFLOAT16, address=0x10)
+    whole = EncodedDump(inputs=(tensor([1.0, 2.0]),), outputs=(output,))
     for file in automatic_slices(DumpName("Sub", "b", 3, 2, TIME), whole, Cuts(((2,),))):
         add(root, file.name, file.content)
+    add(root, f"Mul.c.4.2.{TIME}", dump(tensor([1.0, 2.0]), inputs=(output,)))
     return {}
 
 
@@ -231,6 +241,15 @@ def _missing_steps(root: Path) -> Places:
     return {"missing-steps": ["./20240115103052/0/net/1: no step 2, 3, 5, 6, 7 and 4 more"]}
 
 
+def _uneven_steps_of_golden(root: Path) -> Places:
+    """Operators with several files in a step count once."""
+    for number, outputs in ((0, 3), (1, 0), (2, 1)):
+        add(step(root, number), ADD, SOUND)
+        for index in range(outputs):
+            np.save(step(root, number) / f"gold.{index}.{TIME}.npy", np.arange(3))
+    return {"uneven-steps": ["./20240115103052/0/net/1: gold: in 2 of 3 steps"]}
+
+
 def _uneven_steps(root: Path) -> Places:
     for number in (0, 1, 2):
         add(step(root, number), ADD, SOUND)
@@ -240,8 +259,9 @@ def _uneven_steps(root: Path) -> Places:
 
 CASES = (
     _empty, _cut_off, _cut_off_behind_a_newer_one, _cut_off_record, _damaged_statistics, _missing_slice, _too_short,
-    _undecodable, _link, _hash, _pipe, _stranger, _lost_type, _constants, _several, _same_time, _slices, _no_inputs,
+    _undecodable, _link, _hash, _pipe, _stranger, _lost_type, _constant_golden, _constants, _several, _same_time, _slices, _no_inputs,
     _no_outputs, _overflow, _statistics, _shared_address, _shared_address_of_many, _missing_steps, _uneven_steps,
+    _uneven_steps_of_golden,
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_a_file_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "  operator: net/conv",
         "  type: Conv2D",
         "  version: 2.0",
-        f"  time: {TIME + 1}",
+        f"  time: {TIME + 1} (2022-12-16 23:49:27 UTC)",
         "  buffers: 3 B",
         "  spaces: 3 B, 0 B",
     ]
@@ -284,6 +284,20 @@ def test_names_that_are_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = add(tmp_path, os.fsdecode(b"bad\xff"), standard_dump(CONV))
     assert inspect_json(capsys, path)["path"] == path
     assert run(capsys, "inspect", path).out.startswith(f"{tmp_path}/bad\\udcff: ")
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (1671234567890123, "1671234567890123 (2022-12-16 23:49:27 UTC)"),
+        (20240115103052, "20240115103052"),
+        (2**64 - 1, "18446744073709551615"),
+    ],
+    ids=["microseconds", "date", "absurd"],
+)
+def test_times(tmp_path: Path, capsys: pytest.CaptureFixture[str], time: int, shown: str) -> None:
+    path = add(tmp_path, "a", standard_dump(replace(CONV, dump_time=time)))
+    assert f"  time: {shown}\n" in run(capsys, "inspect", path).out
 
 
 # Errors

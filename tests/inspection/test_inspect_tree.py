@@ -167,6 +167,13 @@ def test_a_directory_without_dumps(
         assert ("[unreadable-name]" in outcome.out) is bool(names)
 
 
+def test_statistics_are_of_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    npu(tmp_path)
+    outcome = run(capsys, "inspect", tmp_path, "--stats")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "opdiff: --stats describes the tensors of one file; give a file of the directory\n"
+
+
 def test_progress_is_told(tmp_path: Path) -> None:
     for folder in "ab":
         for number in range(3):

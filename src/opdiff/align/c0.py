@@ -9,6 +9,7 @@ import numpy as np
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded
 from opdiff.align.origin import missing_extent
+from opdiff.elements import contiguous
 from opdiff.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TiledChannels:
             raise misfit(self.name, stored.shape, shape)
         # N1HW0 -> N10HW -> NCHW
         whole = stored.transpose([self.order.index(letter) for letter in self._split_axes])
-        whole = whole.reshape(self._full(stored.shape))
+        whole = contiguous(whole).reshape(self._full(stored.shape))
         return whole[tuple(slice(extent) for extent in shape)]
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from opdiff.errors import InputError
+from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +32,8 @@ _MAX_PLACES = 5
 _MAX_RUNS = 20
 _MAX_AXES = 16
 _MAX_KINDS = 12
+# Microseconds since the epoch: the years 2001 to 2096.
+_EARLIEST, _LATEST = 1_000_000_000_000_000, 4_000_000_000_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     if not os.path.exists(args.path):
         raise InputError(args.path, "no such file or directory")
     if os.path.isdir(args.path):
+        if args.stats:
+            raise UsageError("--stats describes the tensors of one file; give a file of the directory")
         return _run_tree(args)
     report = inspect_file(args.path, statistics=args.stats)
     if args.json:
@@ -127,7 +131,7 @@ def _print_file(report: FileReport) -> None:
 
     print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
-    for name, value in (*facts, ("time", str(report.dump_time or ""))):
+    for name, value in (*facts, ("time", _time(report.dump_time))):
         if value:
             print(f"  {name}: {printable(value)}")
     for name, sizes in (("buffers", report.buffers), ("spaces", report.spaces)):
@@ -189,6 +193,15 @@ def _print_statistics(report: StatisticsReport) -> None:
         for line in report.tensors
     ]
     table("", ["tensor", "type", "layout", "shape", *names], rows, right=names)
+
+
+def _time(timestamp: int | None) -> str:
+    """Microseconds since the epoch, with the date that they mean if they can mean one."""
+    from datetime import UTC, datetime
+
+    if timestamp is None or not _EARLIEST <= timestamp < _LATEST:
+        return str(timestamp or "")
+    return f"{timestamp} ({datetime.fromtimestamp(timestamp // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
 
 def _number(value: float | None) -> str:

@@ -75,7 +75,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     out = console()
     with out.capture() as capture:
         out.print(grid)
-    print(capture.get(), end="")
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 class Progress:

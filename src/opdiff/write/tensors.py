@@ -69,7 +69,7 @@ def _put_npy(file: IO[bytes], array: AnyArray) -> None:
 
 def _put(file: IO[bytes], array: AnyArray) -> None:
     if array.size:
-        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        file.write(elements.contiguous(array).reshape(-1).view(np.uint8).data)
 
 
 def _torch_tensor(torch: Any, array: AnyArray) -> Any:  # noqa: ANN401  PyTorch is optional and untyped here

@@ -1,0 +1,186 @@
+"""The documents are true: commands run, links lead somewhere, every command and every option has its place."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import run
+from opdiff import cli
+from opdiff.sample import FAULTS, write_sample
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+_FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+_EXIT = re.compile(r"#\s*exits with (\d+)")
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+# What only a shell understands.
+_SHELL = set("|<>;&$*?~`")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands_of(page: Path) -> list[tuple[str, int]]:
+    """The commands of a page and their exit codes; a line that ends in a backslash goes on in the next one."""
+    found = []
+    for language, block in _FENCE.findall(page.read_text()):
+        if language != "console":
+            continue
+        lines = block.replace("\\\n", " ").splitlines()
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
+            command = line.strip()
+            if command.startswith("$ opdiff"):
+                code = _EXIT.search(command) or _EXIT.match(following.strip())
+                found.append((command.removeprefix("$ ").partition(" #")[0].strip(), int(code[1]) if code else 0))
+    return found
+
+
+def prose_of(page: Path) -> str:
+    """A page without its code."""
+    return _FENCE.sub("", page.read_text())
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The names of a page's headings, made as code hosts make them."""
+    headings = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in _HEADING.findall(prose_of(page)))
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    actions = cli._parser()._actions
+    (commands,) = (action for action in actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands.choices)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    write_sample(str(folder / "opdiff-demo"))
+    return folder
+
+
+def run_shell(command: str, folder: Path) -> tuple[int, str]:
+    """Run a command that needs a shell, with our `opdiff` before any other."""
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', '')}"
+    done = subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=name_of)
+def test_commands_run(
+    page: Path,
+    sample: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One after the other, in a folder with the sample in it."""
+    shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for command, code in commands_of(page):
+        if _SHELL & set(command):
+            outcome = run_shell(command, tmp_path)
+        else:
+            done = run(capsys, *shlex.split(command)[1:])
+            outcome = done.code, done.err
+        assert outcome[0] == code, f"{command}\n{outcome[1]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(prose_of(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("command", parsers())
+def test_every_option_is_in_the_page_of_its_command(command: str) -> None:
+    text = (ROOT / "docs" / "commands" / f"{command}.md").read_text()
+    missing = [
+        option
+        for action in parsers()[command]._actions
+        for option in action.option_strings
+        if option not in ("-h", "--help") and not re.search(rf"`{re.escape(option)}[`\s]", text)
+    ]
+    assert missing == []
+
+
+def test_every_page_has_its_command() -> None:
+    pages = {page.stem for page in (ROOT / "docs" / "commands").glob("*.md")} - {"README"}
+    assert pages == set(parsers())
+
+
+def test_every_choice_is_in_the_page() -> None:
+    text = (ROOT / "docs" / "commands" / "convert.md").read_text()
+    (form,) = (action for action in parsers()["convert"]._actions if action.dest == "form")
+    assert form.choices is not None
+    assert [choice for choice in form.choices if f"| `{choice}` |" not in text] == []
+
+
+def test_every_finding_of_the_doctor_is_explained() -> None:
+    source = (ROOT / "src" / "opdiff" / "doctor.py").read_text()
+    codes = set(re.findall(r"Severity\.[A-Z]+, \"([a-z-]+)\"", source)) | {"no-inputs", "no-outputs"}
+    assert len(codes) > 10
+    explained = set(re.findall(r"^\| `([a-z-]+)` \| (?:error|warning|note) \|", page_of("inspect"), re.MULTILINE))
+    assert explained == codes
+
+
+def test_every_planted_fault_is_told() -> None:
+    text = page_of("demo")
+    assert [fault.operator for fault in FAULTS.values() if f"`{fault.operator}`" not in text] == []
+
+
+def page_of(command: str) -> str:
+    return (ROOT / "docs" / "commands" / f"{command}.md").read_text()
+
+
+# The tools above, on pages that are wrong
+
+
+def test_commands_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ opdiff a\noutput\n$ opdiff b  # exits with 3\n$ opdiff c \\\n    d\n# exits with 1\n$ ls\n```\n"
+        "```sh\n$ opdiff e\n```\n"
+    )
+    assert commands_of(page) == [("opdiff a", 0), ("opdiff b", 3), ("opdiff c      d", 1)]
+
+
+@pytest.mark.parametrize(
+    ("link", "found"),
+    [("other.md", True), ("nothing.md", False), ("other.md#a-part", True), ("other.md#no-part", False), ("#own", True)],
+)
+def test_broken_links_are_found(tmp_path: Path, link: str, found: bool) -> None:
+    (tmp_path / "other.md").write_text("# Title\n## A `part`\n")
+    (tmp_path / "page.md").write_text(f"# Own\n[x]({link})\n```\n[no](link.md)\n```\n")
+    if found:
+        test_links_lead_somewhere(tmp_path / "page.md")
+    else:
+        with pytest.raises(AssertionError):
+            test_links_lead_somewhere(tmp_path / "page.md")
