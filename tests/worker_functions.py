@@ -33,6 +33,14 @@ def double_slowly(number: int) -> int:
     return 2 * number
 
 
+def note(path: str) -> str:
+    """A line in a file, and the time to write it."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("done\n")
+    time.sleep(0.02)
+    return path
+
+
 def process_id(_number: int) -> int:
     """Who does the work."""
     time.sleep(0.01)

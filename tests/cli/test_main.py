@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import subprocess
@@ -150,15 +151,15 @@ def test_verbose_tells_the_steps(tmp_path: Path) -> None:
 
 def many_constants(folder: Path) -> Path:
     """A directory about which the doctor has much to say."""
-    for number in range(700):
+    for number in range(200):
         name = "Add." + "n" * 150 + f"{number}.1.2.{TIME}"
         add(folder, name, dump(tensor([1.0, 1.0])))
     return folder
 
 
 def many_tensors(folder: Path) -> Path:
-    """A file whose table is longer than a pipe."""
-    return folder.joinpath(add(folder, "a", dump(*[tensor([1.0])] * 1000)))
+    """A file with a long table."""
+    return folder.joinpath(add(folder, "a", dump(*[tensor([1.0])] * 400)))
 
 
 @pytest.mark.parametrize("what", [many_constants, many_tensors], ids=["lines", "table"])
@@ -169,6 +170,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, what: object) -> No
     )
     assert process.stdout is not None
     assert process.stderr is not None
+    # So small that the writer must wait for the reader.
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     assert process.stdout.readline().startswith(os.fsencode(tmp_path))
     process.stdout.close()
     assert process.stderr.read() == b""
@@ -291,12 +294,7 @@ CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
     "size": (header_of(1 << 50, 1 << 48, FLOAT32), 100, "npy", "bytes of data should start here"),
     "shape": (header_of(100, 1 << 60, FLOAT32), 200, "npy", f"needs {1 << 60} elements of float32, but 25 are stored"),
     "bits": (header_of(100, 1 << 62, UINT1), 200, "npy", "elements of uint1, but 800 are stored"),
-    "header": (
-        (1 << 40).to_bytes(8, "little") + bytes(99),
-        1 << 41,
-        "npy",
-        f"a header of {1 << 40} bytes is not credible",
-    ),
+    "header": (GIB.to_bytes(8, "little") + bytes(99), 2 * GIB, "npy", f"a header of {GIB} bytes is not credible"),
     "too_large_to_map": (header_of(4 * GIB, GIB, FLOAT32), 5 * GIB, "npz", "cannot be read: Cannot allocate memory"),
     "too_large_to_widen": (header_of(GIB // 2, GIB // 4, BFLOAT16), GIB, "npy", "there is not enough memory for it"),
     "too_large_to_unpack": (header_of(GIB // 4, 2 * GIB, UINT1), GIB, "npy", "there is not enough memory for it"),

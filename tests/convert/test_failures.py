@@ -93,6 +93,15 @@ def test_one_damaged_file_in_a_thousand(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "out" / LIST).read_text() == f"{bad}\n"
 
 
+def test_a_reason_is_shown_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = tmp_path / "own\x1b[31m"
+    add(scripts / "format_convert", "convert_ND_to_NCHW.py", b"def convert(a, b, c):\n    raise ValueError('no')\n")
+    outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE), "-f", "NCHW", "-c", scripts)
+    assert outcome.code == 3
+    assert "own\\x1b[31m/format_convert/convert_ND_to_NCHW.py failed: ValueError('no')" in outcome.err
+    assert "\x1b" not in outcome.err
+
+
 # The list of failed files
 
 

@@ -172,9 +172,10 @@ def test_a_link_that_leaves_the_tree_is_not_followed(tmp_path: Path, capsys: pyt
     add(tmp_path / "in", FILE)
     (tmp_path / "in" / f"Sub.sub.1.2.{TIME}").symlink_to(outside)
     (tmp_path / "in" / "folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "in" / "1234567890").symlink_to(outside)
     outcome = convert(capsys, tmp_path, tmp_path / "in", "--json")
     left = "a link that leaves the directory; not followed"
-    assert reasons(outcome) == {f"Sub.sub.1.2.{TIME}": left, "folder": left}
+    assert reasons(outcome) == {f"Sub.sub.1.2.{TIME}": left, "folder": left, "1234567890": left}
     assert tree(tmp_path / "out") == [RESULT]
 
 

@@ -227,6 +227,12 @@ def _shared_address(root: Path) -> Places:
     return {"shared-address": [".: 0x1000: c:output:0, b:output:0"]}
 
 
+def _in_place(root: Path) -> Places:
+    """An operator that writes where it read is no news."""
+    add(root, SUB, dump(tensor([5.0, 6.0], address=0x1000), inputs=(tensor([1.0, 2.0], address=0x1000),)))
+    return {}
+
+
 def _shared_address_of_many(root: Path) -> Places:
     for number in range(8):
         content = dump(tensor([number, 9.0], address=0x1000), inputs=(tensor([1.0, 2.0]),))
@@ -260,8 +266,8 @@ def _uneven_steps(root: Path) -> Places:
 CASES = (
     _empty, _cut_off, _cut_off_behind_a_newer_one, _cut_off_record, _damaged_statistics, _missing_slice, _too_short,
     _undecodable, _link, _hash, _pipe, _stranger, _lost_type, _constant_golden, _constants, _several, _same_time,
-    _slices, _no_inputs, _no_outputs, _overflow, _statistics, _shared_address, _shared_address_of_many, _missing_steps,
-    _uneven_steps, _uneven_steps_of_golden,
+    _slices, _no_inputs, _no_outputs, _overflow, _statistics, _shared_address, _in_place, _shared_address_of_many,
+    _missing_steps, _uneven_steps, _uneven_steps_of_golden,
 )  # fmt: skip
 
 

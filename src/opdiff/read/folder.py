@@ -42,7 +42,7 @@ def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[Problem, ..
         try:
             operators.append(_read_group(entries))
         except DumpError as error:
-            problems.append(Problem(entries[-1].path, error.brief))
+            problems.append(Problem(error.path, error.brief))
     return tuple(operators), tuple(problems)
 
 
