@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
 from opdiff import dtypes
@@ -24,6 +24,7 @@ from opdiff.source import FileRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from opdiff.measure.statistics import Statistics
     from opdiff.read.directory import Entry, Folder, Location, Problem, Tree
     from opdiff.read.folder import Operator
 
@@ -43,6 +44,14 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
+
+
+class Depth(IntEnum):
+    """How much of a dump is read: headers only, tensors until a question is answered, or every value."""
+
+    HEADERS = 0
+    SAMPLES = 1
+    VALUES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +82,11 @@ class FolderRecord:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """A directory tree and everything that was read of it. `look_at_data` allows the checks that open tensors."""
+    """A directory tree, everything that was read of it, and how far the examination may go."""
 
     tree: Tree
     records: tuple[FolderRecord, ...]
-    look_at_data: bool = True
+    depth: Depth
 
 
 def examine(patient: Patient) -> tuple[Finding, ...]:
@@ -156,7 +165,7 @@ def _lost_types(patient: Patient) -> Iterator[Finding]:
 
 
 def _constants(patient: Patient) -> Iterator[Finding]:
-    if not patient.look_at_data:
+    if patient.depth < Depth.SAMPLES:
         return
     zero: list[str] = []
     constant: list[str] = []
@@ -168,8 +177,19 @@ def _constants(patient: Patient) -> Iterator[Finding]:
     yield Finding(Severity.NOTE, "constant", "tensors that hold one number throughout", tuple(constant))
 
 
+def _not_finite(patient: Patient) -> Iterator[Finding]:
+    if patient.depth < Depth.VALUES:
+        return
+    where = []
+    for record, key, tensor in _all_tensors(patient):
+        found = _statistics(tensor)
+        if found is not None and found.nans + found.infs:
+            where.append(f"{_place(record, key)}: {found.nans} NaN and {found.infs} infinite of {found.count}")
+    yield Finding(Severity.WARNING, "not-finite", "tensors with NaN or infinities", tuple(where))
+
+
 def _shared_addresses(patient: Patient) -> Iterator[Finding]:
-    if not patient.look_at_data:
+    if patient.depth < Depth.SAMPLES:
         return
     where = []
     for record in patient.records:
@@ -295,6 +315,16 @@ def _constant(tensor: Tensor) -> float | int | complex | None:
         return None
 
 
+def _statistics(tensor: Tensor) -> Statistics | None:
+    from opdiff.measure.statistics import describe
+
+    try:
+        return describe(tensor.codes(), tensor.spec.dtype)
+    except OpdiffError:
+        # As above; complex numbers have no statistics.
+        return None
+
+
 def _sample(tensor: Tensor) -> tuple[int, bytes]:
     """Size and some of the content: tensors that differ here differ."""
     source = tensor.source
@@ -319,6 +349,7 @@ _EXAMINATION = (
     _not_taken,
     _strangers,
     _lost_types,
+    _not_finite,
     _constants,
     _repeated,
     _missing_steps,

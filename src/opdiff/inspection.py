@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opdiff.doctor import Finding, FolderRecord, Patient, examine
+from opdiff.doctor import Depth, Finding, FolderRecord, Patient, examine
 from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Slot
 from opdiff.read import read_operator
@@ -135,7 +135,7 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
 
 
 def inspect_tree(
-    path: str, *, look_at_data: bool = True, progress: Callable[[int, int], None] = lambda _done, _all: None
+    path: str, *, depth: Depth = Depth.SAMPLES, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> TreeReport:
     """Describe a directory tree and examine it. `progress` is told files read and files in all.
 
@@ -150,7 +150,7 @@ def inspect_tree(
         records.append(FolderRecord(folder, *read_folder(folder)))
         done += len(folder.entries)
         progress(done, total)
-    return _tree_report(Patient(tree, tuple(records), look_at_data))
+    return _tree_report(Patient(tree, tuple(records), depth))
 
 
 def _keys(operator: OpDump) -> list[tuple[Slot, int]]:

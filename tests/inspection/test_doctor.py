@@ -11,7 +11,7 @@ import pytest
 
 from dump_files import TIME, add, dump, numbered, tensor
 from opdiff import dtypes
-from opdiff.doctor import Severity
+from opdiff.doctor import Depth, Severity
 from opdiff.inspection import inspect_tree
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName
@@ -33,10 +33,16 @@ def step(root: Path, number: int) -> Path:
     return root / "20240115103052" / "0" / "net" / "1" / str(number)
 
 
-def examine(root: Path, *, look_at_data: bool = True) -> Places:
+def examine(root: Path, depth: Depth = Depth.SAMPLES) -> Places:
     """What is found below a directory: the places, relative to it, by code."""
-    report = inspect_tree(str(root), look_at_data=look_at_data)
+    report = inspect_tree(str(root), depth=depth)
     return {found.code: [place.replace(str(root), ".") for place in found.where] for found in report.findings}
+
+
+def test_not_finite_values_are_found_when_all_are_read(tmp_path: Path) -> None:
+    add(tmp_path, ADD, dump(tensor([1.0, float("nan"), float("-inf"), 2.0]), inputs=(tensor([3.0, 4.0]),)))
+    assert examine(tmp_path) == {}
+    assert examine(tmp_path, Depth.VALUES) == {"not-finite": [".: a:output:0: 1 NaN and 1 infinite of 4"]}
 
 
 def test_a_sound_directory(tmp_path: Path) -> None:
@@ -301,13 +307,13 @@ def test_the_worst_comes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("provoke", [_constants, _shared_address], ids=["constants", "addresses"])
 def test_headers_are_enough_when_told_so(tmp_path: Path, provoke: Callable[[Path], Places]) -> None:
     provoke(tmp_path)
-    assert examine(tmp_path, look_at_data=False) == {}
+    assert examine(tmp_path, Depth.HEADERS) == {}
 
 
 def test_headers_are_enough_for_truncation(tmp_path: Path) -> None:
     add(tmp_path, ADD, SOUND)
     expected = _cut_off(tmp_path)
-    assert examine(tmp_path, look_at_data=False) == expected
+    assert examine(tmp_path, Depth.HEADERS) == expected
 
 
 def test_steps_of_other_runs_are_not_missing(tmp_path: Path) -> None:

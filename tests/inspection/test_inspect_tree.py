@@ -167,11 +167,11 @@ def test_a_directory_without_dumps(
         assert ("[unreadable-name]" in outcome.out) is bool(names)
 
 
-def test_statistics_are_of_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    npu(tmp_path)
-    outcome = run(capsys, "inspect", tmp_path, "--stats")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "opdiff: --stats describes the tensors of one file; give a file of the directory\n"
+def test_statistics_of_a_directory_read_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", dump(tensor([1.0, float("inf")]), inputs=(tensor([3.0, 4.0]),)))
+    assert "[not-finite]" in run(capsys, "inspect", tmp_path, "--stats").out
+    assert "[not-finite]" not in run(capsys, "inspect", tmp_path).out
+    assert run(capsys, "inspect", tmp_path, "--stats", "--no-data").code == 2
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the sample, inspect it, and return the exit code."""
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.terminal import printable
+    from opdiff.doctor import Depth
     from opdiff.inspection import inspect_tree
     from opdiff.sample import write_sample
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"A sample was written to {printable(os.path.abspath(args.directory))}.")
     for title, path in (("the target, as an NPU dumped it", sample.target), ("the golden", sample.golden)):
         print(f"\n== {title} ==")
-        print_tree(inspect_tree(path))
+        print_tree(inspect_tree(path, depth=Depth.VALUES))
     print("\nPlanted faults, for you to find:")
     for fault in sample.faults:
         print(f"  {fault.operator}: {fault.what}")

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from opdiff.errors import InputError, UsageError
+from opdiff.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +23,7 @@ EPILOG = """\
 examples:
   opdiff inspect DUMP_DIR
   opdiff inspect DUMP_DIR --all              every place of every finding
+  opdiff inspect DUMP_DIR --stats            read every value: where are NaN and infinities?
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
 
@@ -39,8 +40,11 @@ _EARLIEST, _LATEST = 1_000_000_000_000_000, 4_000_000_000_000_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="dump file or directory")
-    parser.add_argument("--stats", action="store_true", help="for a file: read the tensors and describe their values")
-    parser.add_argument("--no-data", action="store_true", help="for a directory: look at headers only, not at tensors")
+    how_far = parser.add_mutually_exclusive_group()
+    how_far.add_argument(
+        "--stats", action="store_true", help="read all values: describe a file's, examine a directory's"
+    )
+    how_far.add_argument("--no-data", action="store_true", help="look at headers only, not at tensors")
     parser.add_argument("--all", action="store_true", help="for a directory: list every place of every finding")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
@@ -53,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
     if not os.path.exists(args.path):
         raise InputError(args.path, "no such file or directory")
     if os.path.isdir(args.path):
-        if args.stats:
-            raise UsageError("--stats describes the tensors of one file; give a file of the directory")
         return _run_tree(args)
     report = inspect_file(args.path, statistics=args.stats)
     if args.json:
@@ -68,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_tree(args: argparse.Namespace) -> int:
     from opdiff.cli.terminal import Progress, json_text
+    from opdiff.doctor import Depth
     from opdiff.inspection import inspect_tree
 
+    depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
     with Progress("reading", quiet=args.quiet > 0) as progress:
-        report = inspect_tree(args.path, look_at_data=not args.no_data, progress=progress.reach)
+        report = inspect_tree(args.path, depth=depth, progress=progress.reach)
     if args.json:
         print(json_text(asdict(report)))
     else:
