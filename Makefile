@@ -5,13 +5,27 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench fuzz clean
+# How long each target is fuzzed.
+SECONDS ?= 15
+# Cases with expected results, and the program `check` that runs them.
+CONFORMANCE ?= ../shared/conformance
+
+.PHONY: demo test conformance lint bench fuzz clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
 
 test: $(STAMPS)/test
 	$(BIN)/python -m pytest -n auto
+	@$(MAKE) --no-print-directory conformance
+
+conformance: $(STAMPS)/base
+	@if [ -x "$(CONFORMANCE)/check" ]; then \
+		"$(CONFORMANCE)/check" --command "'$(CURDIR)/$(BIN)/msprobe'" -j 2 \
+			$$("$(CONFORMANCE)/check" --list | awk '!/torchair/ { print $$1 }'); \
+	else \
+		echo "conformance: there are no cases in $(CONFORMANCE); nothing was run"; \
+	fi
 
 lint: $(STAMPS)/test $(STAMPS)/lint
 	$(BIN)/ruff check
@@ -20,9 +34,10 @@ lint: $(STAMPS)/test $(STAMPS)/lint
 
 bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/compare.py
 
 fuzz: $(STAMPS)/fuzz
-	$(BIN)/python tests/fuzz/run.py
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist opdiff-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache

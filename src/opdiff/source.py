@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MAP_FROM = 1 << 20
 
 # The most axes that a NumPy array can have.
-_MAX_RANK = 64
+MAX_RANK = 64
 
 
 class Source(Protocol):
@@ -163,8 +163,8 @@ def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType,
     from opdiff import elements
 
     # First, because the product over the axes of a hostile header takes hours.
-    if len(shape) > _MAX_RANK:
-        raise DumpError(source.path, f"a shape of {len(shape)} axes is beyond the {_MAX_RANK} that an array can have")
+    if len(shape) > MAX_RANK:
+        raise DumpError(source.path, f"a shape of {len(shape)} axes is beyond the {MAX_RANK} that an array can have")
     if any(extent < 0 for extent in shape):
         raise DumpError(source.path, f"no array can have the shape {list(shape)}")
     try:

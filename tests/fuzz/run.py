@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 FINDINGS = Path("build/fuzz")
@@ -43,12 +42,13 @@ def fuzz(name: str, seconds: int) -> None:
         from seeds import SEEDS
         from targets import TARGETS
     FINDINGS.mkdir(parents=True, exist_ok=True)
-    options = [f"-max_total_time={seconds}", "-max_len=1024", "-verbosity=0", f"-artifact_prefix={FINDINGS}/"]
-    with tempfile.TemporaryDirectory(prefix="opdiff-corpus-") as corpus:
-        for number, seed in enumerate(SEEDS[name]):
-            (Path(corpus) / str(number)).write_bytes(seed)
-        atheris.Setup([sys.argv[0], *options, corpus], TARGETS[name])
-        atheris.Fuzz()
+    options = [f"-max_total_time={seconds}", "-max_len=16384", "-verbosity=0", f"-artifact_prefix={FINDINGS}/"]
+    corpus = FINDINGS / "corpus" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(SEEDS[name]):
+        (corpus / f"seed{number}").write_bytes(seed)
+    atheris.Setup([sys.argv[0], *options, str(corpus)], TARGETS[name])
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError, ElementError
@@ -17,11 +17,12 @@ from opdiff.read.slices import parse_attr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FOLDER = tempfile.mkdtemp(prefix="opdiff-fuzz-")
+_FOLDER = Path("build/fuzz/files")
 
 
 def _read_all(raw: bytes, name: str) -> None:
-    path = os.path.join(_FOLDER, f"{os.getpid()}.{name}")
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    path = str(_FOLDER / f"{os.getpid()}.{name}")
     with open(path, "wb") as file:
         file.write(raw)
     with suppress(DumpError):

@@ -108,6 +108,7 @@ class Bomb:
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "not that of a plain array"),
         (header("{'descr': __import__('os'), 'fortran_order': False, 'shape': ()}"), "not that of a plain array"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"), "not that of a plain"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9999999999, " * 1000 + ")}"), "not that of a"),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999999999,)}"), "bytes, but 0 are there"),
     ],
 )
@@ -150,6 +151,14 @@ def test_archives_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> 
     with pytest.raises(DumpError) as caught:
         read_operator(str(path))
     assert problem in str(caught.value)
+
+
+def test_an_archive_of_a_conversion_has_inputs_and_outputs(tmp_path: Path) -> None:
+    arrays = {"output_10": np.ones(1), "output_2": np.ones(2), "input_0": np.ones(3)}
+    np.savez(tmp_path / "x.npz", allow_pickle=False, **arrays)
+    operator = read_operator(str(tmp_path / "x.npz"))
+    assert [tensor.spec.shape for tensor in operator.inputs] == [(3,)]
+    assert [tensor.spec.shape for tensor in operator.outputs] == [(2,), (1,)]
 
 
 def test_other_members_of_an_archive_are_not_looked_at(tmp_path: Path) -> None:

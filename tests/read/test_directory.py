@@ -79,11 +79,25 @@ def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
     text = "the name is a hash, but no mapping.csv beside it gives the real name"
     mapping = str(tmp_path / "mapping.csv")
     assert set(tree.problems) == {
-        Problem(mapping, "line 2 is not `digits,name`; ignored"),
-        Problem(mapping, "line 3 is not `digits,name`; ignored"),
+        Problem(mapping, "2 lines are not `digits,name` and were ignored, the first is line 2"),
         Problem(str(tmp_path / lost), text),
         Problem(str(tmp_path / "5.npy"), text),
     }
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_mapping_is_a_file_of_this_directory(kind: str, tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    add(inside, "123")
+    (tmp_path / "outside.csv").write_text(f"123,Add.a.1.2.{T}\n")
+    if kind == "link":
+        (inside / "mapping.csv").symlink_to(tmp_path / "outside.csv")
+    else:
+        os.mkfifo(inside / "mapping.csv")
+    tree = scan(str(inside))
+    assert tree.folders == ()
+    why = "a link that leaves the directory; not followed" if kind == "link" else "not a regular file"
+    assert Problem(str(inside / "mapping.csv"), why) in tree.problems
 
 
 def test_an_empty_mapping_is_an_empty_mapping(tmp_path: Path) -> None:

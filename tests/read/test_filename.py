@@ -12,8 +12,6 @@ from opdiff.read.filename import (
     DumpName,
     FxName,
     GoldenName,
-    file_form,
-    is_debug_name,
     is_hashed,
     operator_name,
     parse_name,
@@ -40,10 +38,18 @@ TIMES = st.integers(10**15, 10**16 - 1)
         (f"Add.a.5.{T}.4.1.2.3", DumpName("Add", "a", 5, None, T, None, 4, 1, 2, 3)),
         (f"Add.a.5.7.{T}.4.1.2.3", DumpName("Add", "a", 5, 7, T, None, 4, 1, 2, 3)),
         ("Add.a.5.7.123", DumpName("Add", "a", 5, 7, 123)),
-        (f"Add.a.5.7.{T}.csv", DumpName("Add", "a", 5, 7, T, statistics=True)),
+        (f"Add.a.5.7.{T}.csv", DumpName("Add", "a", 5, 7, T, suffix=".csv")),
         (f"conv1.0.{T}.npy", GoldenName("conv1", 0, T, "npy")),
         (f"net.conv.1.0.{T}.npy", GoldenName("net.conv.1", 0, T, "npy")),
         ("conv1.2.npy", GoldenName("conv1", 2, None, "npy")),
+        (f"conv1.0.{T}.npz", GoldenName("conv1", 0, T, "npz")),
+        (f"conv1.0.{T}_min_max.npy", GoldenName("conv1", 0, T, "npy", reduced=True)),
+        (f"Add.a.5.7.{T}.npz", DumpName("Add", "a", 5, 7, T, suffix=".npz")),
+        (f"Add.a.5.7.{T}_min_max.npz", DumpName("Add", "a", 5, 7, T, suffix="_min_max.npz")),
+        (
+            f"mm-aten.mm.default.OUTPUT.0.{FX}_min_max.npy",
+            FxName("mm", "aten.mm.default", Slot.OUTPUT, 0, None, FX, reduced=True),
+        ),
         (f"conv1.0.{T}.pb", GoldenName("conv1", 0, T, "pb")),
         (f"conv1.0.{T}.quant", GoldenName("conv1", 0, T, "quant")),
         (f"mm-aten.mm.default.INPUT.0.{FX}.npy", FxName("mm", "aten.mm.default", Slot.INPUT, 0, None, FX)),
@@ -118,9 +124,10 @@ def test_the_operator_behind_a_name(raw: str, plain: str | None, with_rules: str
 
 
 def test_small_questions() -> None:
-    assert file_form("net/conv.1 a\\b") == "net_conv_1_a_b"
-    assert is_debug_name(str(names.overflow_name(1, 2, T)))
-    assert not is_debug_name(f"Add.Node_OpDebug.1.2.{T}")
+    debug, other = parse_name(str(names.overflow_name(1, 2, T))), parse_name(f"Add.Node_OpDebug.1.2.{T}")
+    assert isinstance(debug, DumpName)
+    assert isinstance(other, DumpName)
+    assert (debug.is_debug, other.is_debug) == (True, False)
     assert is_hashed("123456789012345678")
     assert is_hashed("123.npy")
     assert not is_hashed("12a")

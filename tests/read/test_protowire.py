@@ -161,6 +161,19 @@ def test_malformed_bytes_are_named(raw: str, problem: str, offset: int) -> None:
     assert (caught.value.problem, caught.value.offset) == (problem, offset)
 
 
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"\x1a\x00" * 70_000, "more than 65536 of output are not credible"),
+        (b"\x1a\x84\x80\x08\x1a\x80\x80\x08" + b"\x0a\xfc\xff\x07" + b"\x01" * 131_068, "more than 65536 of dim"),
+    ],
+    ids=["outputs", "dims"],
+)
+def test_few_bytes_do_not_become_many_items(raw: bytes, problem: str) -> None:
+    with pytest.raises(DumpError, match=problem):
+        DUMP_DATA.decode(Cursor(raw, "header"))
+
+
 def test_data_is_a_range_of_the_file() -> None:
     message = Message({1: Field("data", Type.DATA)})
     assert message.decode(Cursor(b"\x0a\x03abc", "file", origin=100)) == {"data": Range(102, 3)}

@@ -11,7 +11,7 @@ from opdiff import dtypes
 from opdiff.errors import DumpError
 from opdiff.model import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
-from opdiff.source import FileRange
+from opdiff.source import MAX_RANK, FileRange
 
 if TYPE_CHECKING:
     from opdiff.model import Shape
@@ -84,7 +84,7 @@ def _parse_dict(text: str) -> tuple[str, bool, Shape] | None:
     if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in ("True", "False"):
         return None
     dims = [part.strip() for part in entries["shape"].split(",") if part.strip()]
-    if not all(dim.isdigit() and len(dim) < 20 for dim in dims):
+    if len(dims) > MAX_RANK or not all(dim.isdigit() and len(dim) < 20 for dim in dims):
         return None
     return entries["descr"], entries["fortran_order"] == "True", tuple(int(dim) for dim in dims)
 

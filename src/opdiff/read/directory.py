@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,11 +45,6 @@ class Location:
     graph: int | None = None
     step: int | None = None
 
-    @property
-    def run(self) -> Location:
-        """The same place without the step: folders that agree in it are steps of one run."""
-        return Location(self.rank, self.time, self.device, self.model, self.model_id, self.graph)
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -75,6 +71,14 @@ class Folder:
     path: str
     location: Location
     entries: tuple[Entry, ...]
+
+    @property
+    def run_path(self) -> str:
+        """The folder that has the steps of the same run; the folder itself where there are no steps."""
+        if self.location.step is None:
+            return self.path
+        parent, name = os.path.split(self.path)
+        return os.path.dirname(parent) if name.startswith("gm_") else parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ def _scan_folder(path: str, found: _Findings, *, is_root: bool) -> list[str]:
         return []
     below = [item.path for item in items if item.is_dir(follow_symlinks=False)]
     files = [item for item in items if not item.is_dir(follow_symlinks=False)]
-    mapping = _read_mapping(path, found) if any(item.name == "mapping.csv" for item in files) else {}
+    mapping = next((_read_mapping(item, found) for item in files if item.name == "mapping.csv"), {})
     entries = [entry for item in files if (entry := _entry(item, mapping, found))]
     if entries:
         entries.sort(key=lambda entry: (entry.parsed.timestamp or 0, natural(entry.name)))
@@ -208,23 +212,49 @@ def _link_problem(item: os.DirEntry[str], root: str) -> str | None:
     return None if os.path.isfile(real) else "a link to nothing"
 
 
-def _read_mapping(folder: str, found: _Findings) -> dict[str, str]:
-    """Real names by hashed name; a line that is not `digits,name` is reported and ignored."""
-    path = os.path.join(folder, "mapping.csv")
+def _read_mapping(item: os.DirEntry[str], found: _Findings) -> dict[str, str]:
+    """Real names by hashed name; lines that are not `digits,name` are reported, in one problem, and ignored."""
+    problem = _link_problem(item, found.root) if item.is_symlink() else None
+    if problem is None and not item.is_file():
+        problem = "not a regular file"
     names: dict[str, str] = {}
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(_MAX_MAPPING).splitlines()
-    except OSError as error:
-        found.problems.append(Problem(path, f"cannot be read: {error.strerror}"))
-        return names
+    odd: list[int] = []
+    if problem is None:
+        try:
+            names, odd = parse_mapping(item.path)
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror}"
+    if odd:
+        problem = f"{len(odd)} lines are not `digits,name` and were ignored, the first is line {odd[0]}"
+    if problem is not None:
+        found.problems.append(Problem(item.path, problem))
+    return names
+
+
+def parse_mapping(path: str) -> tuple[dict[str, str], list[int]]:
+    """The real names in a `mapping.csv` by hashed name, and the numbers of the lines that are not `digits,name`."""
+    names: dict[str, str] = {}
+    odd: list[int] = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read(_MAX_MAPPING).splitlines()
     for number, line in enumerate(lines, 1):
         hashed, comma, real = line.strip().partition(",")
         if comma and real and "," not in real and "/" not in real:
             names[hashed] = real
         elif line.strip():
-            found.problems.append(Problem(path, f"line {number} is not `digits,name`; ignored"))
-    return names
+            odd.append(number)
+    return names, odd
+
+
+def real_name(path: str) -> str:
+    """The base name of a file; where that is a hash, the name that the `mapping.csv` beside it gives."""
+    name = os.path.basename(path)
+    mapping = os.path.join(os.path.dirname(path), "mapping.csv")
+    if not is_hashed(name) or not os.path.isfile(mapping):
+        return name
+    with suppress(OSError):
+        return parse_mapping(mapping)[0].get(name, name)
+    return name
 
 
 def is_statistics(entry: Entry) -> bool:

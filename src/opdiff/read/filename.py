@@ -6,15 +6,15 @@ Nothing is opened here. A name that fits no pattern gives `None`; it is not gues
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from opdiff.model import Slot
 
 _WORD = r"[A-Za-z0-9_-]+"
 _DIGITS = r"[0-9]{1,255}"
-_DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv)?")
-_GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|pb|quant)")
+_DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
+_GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
 _FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
 _CONVERTED = re.compile(rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy")
 _DIGITS_ONLY = re.compile(rf"{_DIGITS}(?:\.npy)?")
@@ -26,16 +26,18 @@ _TIMESTAMP_DIGITS = 14
 # Where the timestamp is among the numeric fields when none of them is long enough to tell.
 _USUAL_PLACE = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
 _FFTS_PLUS = 4
+# What the documented script puts behind names when it reduces dumps to their smallest and largest numbers.
+_REDUCED = "_min_max"
 # Files of a dump directory that are not dumps.
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
-_DEBUG_PREFIX = "Opdebug.Node_OpDebug."
 
 
 @dataclass(frozen=True, slots=True)
 class DumpName:
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
-    Numbers that a name does not have are `None`. `statistics` is true for the csv form.
+    Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for an archive that was
+    converted, `_min_max.npz` for one that was reduced.
     """
 
     op_type: str
@@ -48,9 +50,19 @@ class DumpName:
     context_id: int | None = None
     thread_id: int | None = None
     device_id: int | None = None
-    statistics: bool = False
+    suffix: str = ""
 
     kind: ClassVar[str] = "npu"
+
+    @property
+    def statistics(self) -> bool:
+        """Whether the file is a table of statistics."""
+        return self.suffix == ".csv"
+
+    @property
+    def reduced(self) -> bool:
+        """Whether the file has the smallest and largest numbers of tensors instead of their data."""
+        return self.suffix == f"{_REDUCED}.npz"
 
     @property
     def is_slice(self) -> bool:
@@ -72,24 +84,25 @@ class DumpName:
     @property
     def is_debug(self) -> bool:
         """Whether the file holds overflow debug records instead of an operator's data."""
-        return self.op_type == "Opdebug"
+        return (self.op_type, self.op_name) == ("Opdebug", "Node_OpDebug")
 
 
 @dataclass(frozen=True, slots=True)
 class GoldenName:
-    """`{op_name}.{output_index}[.{timestamp}].npy`, or `.pb`, or `.quant`."""
+    """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to smallest and largest."""
 
     op_name: str
     index: int
     timestamp: int | None
     suffix: str
+    reduced: bool = False
 
     kind: ClassVar[str] = "golden"
 
 
 @dataclass(frozen=True, slots=True)
 class FxName:
-    """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`."""
+    """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to smallest and largest."""
 
     node: str
     target: str
@@ -97,6 +110,7 @@ class FxName:
     index: int
     element: int | None
     timestamp: int
+    reduced: bool = False
 
     kind: ClassVar[str] = "fx"
 
@@ -115,6 +129,7 @@ class ConvertedName:
     index: int
 
     kind: ClassVar[str] = "converted"
+    reduced: ClassVar[bool] = False
 
     @property
     def op_name(self) -> str:
@@ -132,11 +147,15 @@ FileName = DumpName | GoldenName | FxName | ConvertedName
 
 def parse_name(name: str) -> FileName | None:
     """What a file's base name says, if it fits a pattern."""
+    if name.endswith(f"{_REDUCED}.npy"):
+        whole = name.replace(f"{_REDUCED}.npy", ".npy")
+        parsed = _parse_fx(whole) or _parse_golden(whole)
+        return replace(parsed, reduced=True) if parsed else None
     if name.endswith(".npy"):
         return _parse_converted(name) or _parse_fx(name) or _parse_golden(name)
     if name.endswith((".pb", ".quant")):
         return _parse_golden(name)
-    return parse_dump_name(name)
+    return parse_dump_name(name) or (_parse_golden(name) if name.endswith(".npz") else None)
 
 
 def parse_dump_name(name: str) -> DumpName | None:
@@ -144,7 +163,7 @@ def parse_dump_name(name: str) -> DumpName | None:
     match = _DUMP.fullmatch(name)
     if match is None:
         return None
-    op_type, op_name, fields, csv = match.groups()
+    op_type, op_name, fields, suffix = match.groups()
     numbers = fields.split(".")[1:]
     place = _timestamp_place(numbers)
     if place is None:
@@ -161,13 +180,8 @@ def parse_dump_name(name: str) -> DumpName | None:
         context_id=after[1] if after else None,
         thread_id=after[2] if after else None,
         device_id=after[3] if len(after) == 4 else None,
-        statistics=csv is not None,
+        suffix=suffix or "",
     )
-
-
-def is_debug_name(name: str) -> bool:
-    """Whether the file holds overflow debug records."""
-    return name.startswith(_DEBUG_PREFIX)
 
 
 def is_hashed(name: str) -> bool:
@@ -187,14 +201,6 @@ def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
     if "_sgt_graph" in op_name:
         op_name = _SUB_GRAPH.sub("", op_name)
     return None if "_lxslice" in op_name else op_name
-
-
-def file_form(op_name: str) -> str:
-    """An operator's name as the runtime writes it in file names."""
-    return op_name.translate(_REPLACED)
-
-
-_REPLACED = str.maketrans(dict.fromkeys(" ./\\", "_"))
 
 
 def _timestamp_place(numbers: list[str]) -> int | None:

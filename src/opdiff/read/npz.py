@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 import zlib
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
-from opdiff.model import Container, OpDump, Tensor
+from opdiff.model import Container, OpDump, Slot, Tensor
 from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
 from opdiff.read.cursor import Cursor
 from opdiff.source import FileRange, Source, ZipMember
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from opdiff.read.ascend import OpenFile
 
 _MAX_MEMBERS = 100_000
+_NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
 
 
 def read_npz(file: OpenFile) -> OpDump:
@@ -30,7 +32,18 @@ def read_npz(file: OpenFile) -> OpDump:
             tensors = tuple(_member(archive, info, file) for info in members)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DumpError(file.path, f"not a readable zip file: {error}") from error
-    return OpDump(file.path, Container.NPZ, outputs=tensors)
+    by_slot = _by_slot(tensors)
+    return OpDump(file.path, Container.NPZ, by_slot[Slot.INPUT], by_slot[Slot.OUTPUT])
+
+
+def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
+    """Inputs and outputs, where every array is called `input_K` or `output_K`; outputs otherwise."""
+    matches = [_NUMBERED.fullmatch(tensor.name) for tensor in tensors]
+    places = [(Slot(match[1]), int(match[2])) for match in matches if match]
+    if len(places) < len(tensors):
+        return {Slot.INPUT: (), Slot.OUTPUT: tensors}
+    ordered = sorted(zip(places, tensors, strict=True), key=lambda item: item[0])
+    return {slot: tuple(tensor for place, tensor in ordered if place[0] is slot) for slot in Slot}
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:

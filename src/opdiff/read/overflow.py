@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from opdiff.errors import DumpError
 from opdiff.read.cursor import Cursor
 from opdiff.source import FileRange
 
@@ -17,6 +18,8 @@ Words = tuple[tuple[str, Word], ...]
 
 _MAGIC = 0x5A5A5A5A
 _OLD_SIZE = 2048
+# The longest record has 2048 bytes; runtimes may round their buffers up.
+_MAX_SIZE = 1 << 16
 _TASK = ("model_id", "stream_id", "task_id", "task_type")
 _CORE = (*_TASK, "context_id", "thread_id", "pc_start", "para_base", "core_id", "block_id", "status")
 _ACC_TYPES: dict[int, tuple[str, tuple[str, ...]]] = {
@@ -52,12 +55,22 @@ class AccRecord:
         value = dict(self.words)["status"]
         return value if isinstance(value, tuple) else (value,)
 
+    @property
+    def overflowed(self) -> bool:
+        """Whether it tells of an overflow."""
+        return any(self.status)
+
 
 @dataclass(frozen=True, slots=True)
 class OldRecord:
     """The record of older runtimes: for each of three units the task and its status."""
 
     blocks: tuple[tuple[str, Words], ...]
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether one of the units tells of an overflow."""
+        return any(dict(words)["status"] for _, words in self.blocks)
 
 
 OverflowRecord = AccRecord | OldRecord
@@ -66,6 +79,9 @@ OverflowRecord = AccRecord | OldRecord
 def read_overflow(operator: OpDump) -> tuple[OverflowRecord, ...]:
     """The records of an overflow debug file, one for each output."""
     sources = [output.source for output in operator.outputs if isinstance(output.source, FileRange)]
+    for source in sources:
+        if source.nbytes > _MAX_SIZE:
+            raise DumpError(operator.path, f"{source.nbytes} bytes are too many for an overflow record", source.offset)
     return tuple(parse_record(bytes(source.raw()), operator.path, source.offset) for source in sources)
 
 

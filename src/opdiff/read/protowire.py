@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from opdiff.read.cursor import Cursor
 
 _MAX_GROUP_DEPTH = 100
+# A few bytes can announce an item, so their number is bounded, and so is the length of a text.
+_MAX_ITEMS = 1 << 16
+_MAX_TEXT = 16 << 20
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
@@ -85,38 +88,44 @@ def _store(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> b
     if known.type is Type.MESSAGE and known.message is not None:
         _store_message(values, known, known.message, part)
     elif known.type is Type.STRING:
-        _put(values, known, _text(part, known.name))
+        _put(values, known, _text(part, known.name), cursor)
     else:
-        _put(values, known, Range(part.offset, part.remaining))
+        _put(values, known, Range(part.offset, part.remaining), cursor)
     return True
 
 
 def _store_number(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
     if wire == _VARINT:
-        _put(values, known, _number(cursor, known))
+        _put(values, known, _number(cursor, known), cursor)
         return True
     if wire == _LENGTH and known.repeated:
         packed = _length_delimited(cursor, known.name)
-        numbers = values.setdefault(known.name, [])
         while packed.remaining:
-            numbers.append(_number(packed, known))
+            _append(values, known, _number(packed, known), packed)
         return True
     return False
 
 
 def _store_message(values: dict[str, Any], known: Field, message: Message, part: Cursor) -> None:
     if known.repeated:
-        values.setdefault(known.name, []).append(message.decode(part))
+        _append(values, known, message.decode(part), part)
     else:
         # A message that comes twice is merged, field by field.
         message._decode_into(values.setdefault(known.name, {}), part)  # noqa: SLF001  same module
 
 
-def _put(values: dict[str, Any], known: Field, value: object) -> None:
+def _put(values: dict[str, Any], known: Field, value: object, cursor: Cursor) -> None:
     if known.repeated:
-        values.setdefault(known.name, []).append(value)
+        _append(values, known, value, cursor)
     else:
         values[known.name] = value
+
+
+def _append(values: dict[str, Any], known: Field, value: object, cursor: Cursor) -> None:
+    items = values.setdefault(known.name, [])
+    if len(items) >= _MAX_ITEMS:
+        raise cursor.error(f"more than {_MAX_ITEMS} of {known.name} are not credible")
+    items.append(value)
 
 
 def _number(cursor: Cursor, known: Field) -> int:
@@ -131,6 +140,8 @@ def _number(cursor: Cursor, known: Field) -> int:
 
 def _text(part: Cursor, name: str) -> str:
     start = part.offset
+    if part.remaining > _MAX_TEXT:
+        raise part.error(f"{name} of {part.remaining} bytes is not credible")
     try:
         return part.take(part.remaining, name).decode()
     except UnicodeDecodeError as error:

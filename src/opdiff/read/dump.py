@@ -1,0 +1,166 @@
+"""One side of a comparison: the folder with its dump files, as operators by name."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import Dump, DumpedOp, DumpKind
+from opdiff.errors import DumpError, InputError
+from opdiff.model import Slot
+from opdiff.read import read_operator
+from opdiff.read.directory import Folder, is_statistics, scan
+from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name
+from opdiff.read.slices import join_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from opdiff.model import OpDump
+    from opdiff.read.directory import Entry, Tree
+
+# Parts of names that quantization tools give to the operators they insert.
+_QUANT_MARKS = (
+    "_quant_layer", "_anti_quant_layer", "AscendQuant", "AscendWeightQuant", "AntiQuant", "_quant", "_weight_quant",
+    "_anti_quant", "_dequant_layer", "AscendDequant", "_dequant",
+)  # fmt: skip
+_MAX_LISTED = 5
+
+
+def read_dump(
+    path: str, *, with_rules: bool = False, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> Dump:
+    """The dump in a directory, or in the one folder below it that has dump files.
+
+    Args:
+        path: the directory.
+        with_rules: a fusion rule file will be asked for the names, so sub-graph prefixes are kept.
+        progress: is told files read and files in all.
+
+    Raises:
+        InputError: there is no dump, or more than one.
+    """
+    if os.path.isfile(path):
+        raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
+    return read_folder_dump(_the_folder(scan(path)), with_rules=with_rules, progress=progress)
+
+
+def read_folder_dump(
+    folder: Folder, *, with_rules: bool = False, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> Dump:
+    """The dump in one folder of a tree."""
+    entries = [entry for entry in folder.entries if _is_data(entry)]
+    kind = _kind(folder, entries)
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        groups[_name(entry, with_rules=with_rules)].append(entry)
+    operators = {}
+    for done, (name, group) in enumerate(groups.items(), 1):
+        operators[name] = _read(name, group)
+        progress(done, len(groups))
+    by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
+    return Dump(folder.path, kind, any(_is_quant(name) for name in by_time), by_time)
+
+
+def _the_folder(tree: Tree) -> Folder:
+    folders = [folder for folder in tree.folders if any(_is_data(entry) for entry in folder.entries)]
+    own = [folder for folder in folders if os.path.samefile(folder.path, tree.root)]
+    chosen = own or folders
+    if not chosen:
+        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.strangers)
+        raise InputError(tree.root, f"no dump files here ({counted} other files, {len(tree.problems)} left out)")
+    if len(chosen) > 1:
+        listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED])
+        more = f" and {len(chosen) - _MAX_LISTED} more" if len(chosen) > _MAX_LISTED else ""
+        raise InputError(tree.root, f"several folders have dump files; give one of them: {listed}{more}")
+    return chosen[0]
+
+
+def _is_data(entry: Entry) -> bool:
+    is_debug = isinstance(entry.parsed, DumpName) and entry.parsed.is_debug
+    is_whole = not (is_debug or is_statistics(entry) or entry.parsed.reduced)
+    return is_whole and not isinstance(entry.parsed, FxName)
+
+
+def _kind(folder: Folder, entries: Sequence[Entry]) -> DumpKind:
+    kinds = {DumpKind.ARRAYS if isinstance(entry.parsed, GoldenName) else DumpKind.NPU for entry in entries}
+    if not kinds:
+        raise InputError(folder.path, "no files with data of tensors here")
+    if len(kinds) > 1:
+        arrays = sum(isinstance(entry.parsed, GoldenName) for entry in entries)
+        problem = (
+            f"{len(entries) - arrays} NPU dumps and {arrays} golden files are mixed here; keep them in two folders"
+        )
+        raise InputError(folder.path, problem)
+    return kinds.pop()
+
+
+def _name(entry: Entry, *, with_rules: bool) -> str:
+    parsed = entry.parsed
+    if isinstance(parsed, DumpName):
+        return operator_name(parsed.op_name, with_rules=with_rules) or parsed.op_name
+    return parsed.op_name
+
+
+def _is_quant(name: str) -> bool:
+    return any(mark in name for mark in _QUANT_MARKS)
+
+
+def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
+    newest = entries[-1]
+    parsed = newest.parsed
+    if isinstance(parsed, DumpName):
+        return _read_npu(name, entries, parsed.op_type)
+    op_type = parsed.dump.op_type if isinstance(parsed, ConvertedName) else ""
+    return _read_arrays(DumpedOp(name, op_type, parsed.timestamp or 0, newest.path), entries)
+
+
+def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
+    newest = entries[-1]
+    found = DumpedOp(name, op_type, newest.parsed.timestamp or 0, newest.path)
+    slices = [
+        (entry.parsed, entry) for entry in entries if isinstance(entry.parsed, DumpName) and entry.parsed.is_slice
+    ]
+    try:
+        if len(slices) > 1:
+            dump = join_slices([(parsed, read_operator(e.path, e.name, sliced=False)) for parsed, e in slices])
+        else:
+            dump = read_operator(newest.path, newest.name)
+    except DumpError as error:
+        return replace(found, problem=error.brief)
+    return replace(found, inputs=dict(enumerate(dump.inputs)), outputs=dict(enumerate(dump.outputs)))
+
+
+def _read_arrays(found: DumpedOp, entries: Iterable[Entry]) -> DumpedOp:
+    """An operator with a file for each tensor; of several files for one tensor the last, newest counts."""
+    tensors: dict[Slot, dict[int, Entry]] = {Slot.INPUT: {}, Slot.OUTPUT: {}}
+    for entry in entries:
+        parsed = entry.parsed
+        if isinstance(parsed, ConvertedName):
+            tensors[parsed.slot][parsed.index] = entry
+        elif isinstance(parsed, GoldenName):
+            tensors[Slot.OUTPUT][parsed.index] = entry
+    problems: list[str] = []
+    read = {
+        slot: {
+            index: operator.outputs[0]
+            for index, entry in sorted(by_index.items())
+            if (operator := _read_array(entry, problems)) is not None
+        }
+        for slot, by_index in tensors.items()
+    }
+    return replace(found, inputs=read[Slot.INPUT], outputs=read[Slot.OUTPUT], problem="; ".join(problems))
+
+
+def _read_array(entry: Entry, problems: list[str]) -> OpDump | None:
+    try:
+        operator = read_operator(entry.path, entry.name)
+    except DumpError as error:
+        problems.append(f"{entry.name}: {error.brief}")
+        return None
+    if not operator.outputs:
+        problems.append(f"{entry.name}: there is no tensor in it")
+        return None
+    return operator

@@ -1,0 +1,116 @@
+"""One side of a comparison: which folder, which kind, and what each operator has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from dump_files import TIME, add, dump, tensor
+from opdiff.comparison import DumpKind
+from opdiff.errors import InputError
+from opdiff.read.dump import read_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOUND = dump(tensor([1.0, 2.0]), inputs=(tensor([3.0, 4.0]),))
+
+
+def save(folder: Path, name: str, *values: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / name, np.array(values, np.float32))
+
+
+def test_an_npu_dump(tmp_path: Path) -> None:
+    for name in (f"Sub.b.1.2.{TIME + 5}", f"Add.a.1.2.{TIME}", f"Add.a.1.2.{TIME + 1}"):
+        add(tmp_path, name, SOUND)
+    add(tmp_path, f"Mul.c.1.2.{TIME + 2}", SOUND[:-1])
+    found = read_dump(str(tmp_path))
+    assert (found.kind, found.quantized) == (DumpKind.NPU, False)
+    assert list(found.operators) == ["a", "c", "b"]
+    newest = found.operators["a"]
+    assert (newest.op_type, newest.timestamp) == ("Add", TIME + 1)
+    assert sorted(newest.inputs) == sorted(newest.outputs) == [0]
+    broken = found.operators["c"]
+    assert "it was cut off" in broken.problem
+    assert not broken.outputs
+
+
+def test_golden_arrays(tmp_path: Path) -> None:
+    save(tmp_path, f"a.0.{TIME}.npy", 1.0)
+    save(tmp_path, f"a.0.{TIME + 1}.npy", 2.0)
+    save(tmp_path, f"a.2.{TIME}.npy", 3.0)
+    add(tmp_path, f"a.1.{TIME}.npy", b"nothing")
+    found = read_dump(str(tmp_path))
+    assert found.kind is DumpKind.ARRAYS
+    operator = found.operators["a"]
+    assert sorted(operator.outputs) == [0, 2]
+    np.testing.assert_array_equal(operator.outputs[0].array(), [2.0])
+    assert operator.problem.startswith(f"a.1.{TIME}.npy: not a NumPy array")
+
+
+def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
+    save(tmp_path, f"Add.a.1.2.{TIME}.output.1.npy", 1.0)
+    save(tmp_path, f"Add.a.1.2.{TIME}.input.0.1x1.npy", 2.0)
+    found = read_dump(str(tmp_path))
+    assert found.kind is DumpKind.NPU
+    operator = found.operators["a"]
+    assert (operator.op_type, sorted(operator.inputs), sorted(operator.outputs)) == ("Add", [0], [1])
+
+
+@pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant"])
+def test_quantized_by_names(name: str, tmp_path: Path) -> None:
+    add(tmp_path, f"Op.{name}.1.2.{TIME}", SOUND)
+    assert read_dump(str(tmp_path)).quantized
+
+
+def test_names_with_and_without_rules(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.g_sgt_graph_0_a_lxslice1.1.2.{TIME}", SOUND)
+    assert list(read_dump(str(tmp_path)).operators) == ["a"]
+    assert list(read_dump(str(tmp_path), with_rules=True).operators) == ["g_sgt_graph_0_a"]
+
+
+def test_the_one_folder_below(tmp_path: Path) -> None:
+    below = tmp_path / "20240115103052" / "0" / "net" / "1" / "0"
+    add(below, f"Add.a.1.2.{TIME}", SOUND)
+    add(tmp_path, "README.txt", b"x")
+    assert read_dump(str(tmp_path)).path == str(below)
+
+
+def test_files_of_the_directory_itself_come_first(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
+    add(tmp_path / "old", f"Add.b.1.2.{TIME}", SOUND)
+    assert list(read_dump(str(tmp_path)).operators) == ["a"]
+
+
+def _several(root: Path) -> None:
+    for number in range(7):
+        add(root / str(number), f"Add.a.1.2.{TIME}", SOUND)
+
+
+def _mixed(root: Path) -> None:
+    add(root, f"Add.a.1.2.{TIME}", SOUND)
+    save(root, f"a.0.{TIME}.npy", 1.0)
+
+
+def _none(root: Path) -> None:
+    add(root, "README.txt", b"x")
+    add(root, f"Opdebug.Node_OpDebug.1.2.{TIME}", SOUND)
+
+
+@pytest.mark.parametrize(
+    ("fill", "problem"),
+    [
+        (_several, "several folders have dump files; give one of them: 0, 1, 2, 3, 4 and 2 more"),
+        (_mixed, "1 NPU dumps and 1 golden files are mixed here; keep them in two folders"),
+        (_none, "no dump files here (2 other files, 0 left out)"),
+    ],
+)
+def test_directories_that_are_not_one_dump(fill: object, problem: str, tmp_path: Path) -> None:
+    assert callable(fill)
+    fill(tmp_path)
+    with pytest.raises(InputError) as caught:
+        read_dump(str(tmp_path))
+    assert caught.value.problem == problem
