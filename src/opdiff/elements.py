@@ -44,6 +44,10 @@ def contiguous(array: AnyArray) -> AnyArray:
     later = array.shape[near + 1 :]
     axis = later.index(max(later)) + 1
     row = array.itemsize * array.shape[near] * prod(later) // max(later)
+    if row * max(later) <= _CACHED:
+        # Each part is fetched once anyway.
+        result[...] = array
+        return result
     step = max(_CACHED // row, 1)
     for outer in np.ndindex(array.shape[:near]):
         source, target = array[outer], result[outer]
@@ -67,8 +71,18 @@ def unpack(raw: bytes | memoryview, dtype: DType, count: int) -> AnyArray:
     packed = np.frombuffer(raw, np.uint8, dtype.nbytes(count))
     if dtype.bits == 1:
         return np.unpackbits(packed, count=count, bitorder="big")
+    if dtype.bits in (2, 4):
+        return _unpack_even(packed, dtype.bits, count)
     bits = np.unpackbits(packed, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
     return np.packbits(bits, axis=1, bitorder="little").reshape(count)
+
+
+def _unpack_even(packed: AnyArray, bits: int, count: int) -> AnyArray:
+    """Codes of which a whole number fits in a byte."""
+    codes = np.empty((packed.size, 8 // bits), np.uint8)
+    for place in range(8 // bits):
+        np.bitwise_and(packed >> np.uint8(place * bits), np.uint8((1 << bits) - 1), out=codes[:, place])
+    return codes.reshape(-1)[:count]
 
 
 def pack(codes: AnyArray, dtype: DType) -> bytes:
@@ -125,6 +139,18 @@ def value_table(dtype: DType) -> AnyArray:
         table = np.where(signed & (codes >= half), codes - 2 * half, codes).astype(dtype.decoded)
     table.flags.writeable = False
     return table
+
+
+def largest(dtype: DType) -> float | None:
+    """The largest finite number of a float type; `None` for other types."""
+    if dtype.kind is not dtypes.Kind.FLOAT:
+        return None
+    if _has_table(dtype):
+        table = value_table(dtype)
+        return float(table[np.isfinite(table)].max())
+    if dtype is dtypes.BFLOAT16:
+        return float(decode(np.array([0x7F7F], np.uint16), dtype)[0])
+    return float(np.finfo(dtype.decoded).max)
 
 
 def _require_known(dtype: DType) -> None:

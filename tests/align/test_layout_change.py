@@ -214,23 +214,31 @@ def test_nd_takes_any_shape_of_as_many_elements() -> None:
     assert change(numbered((24,)), "ND", "NCHW", shape=(1, 2, 3, 4)).codes.shape == (1, 2, 3, 4)
 
 
-# Read as NCHW these are kernels of 5 x 3, read as NHWC of 3 x 5; both need 15 rows.
-AMBIGUOUS = (3, 3, 5, 3)
+# Read as NCHW these are kernels of 3 x 4, read as HWCN of 2 x 6; both need 12 rows.
+AMBIGUOUS = (2, 6, 3, 4)
 
 
-@pytest.mark.parametrize(("target", "shape"), [("NCHW", (3, 3, 5, 3)), ("NHWC", (3, 3, 3, 5))])
+@pytest.mark.parametrize(("target", "shape"), [("NCHW", (2, 6, 3, 4)), ("HWCN", (4, 3, 2, 6))])
 def test_the_target_decides_between_several_orders_of_weights(target: str, shape: Shape) -> None:
     array = numbered(shape)
     aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
     np.testing.assert_array_equal(aligned.codes, place(array, target))
-    assert aligned.steps[0] == f"origin shape [3, 3, 5, 3] fits as NCHW and as NHWC, read as {target}"
+    assert aligned.steps[0] == f"origin shape [2, 6, 3, 4] fits as NCHW and as HWCN, read as {target}"
 
 
-@pytest.mark.parametrize("target", ["ND", "HWCN", "CHWN"])
+@pytest.mark.parametrize("target", ["ND", "NHWC", "CHWN"])
 def test_several_orders_of_weights_are_refused_when_the_target_is_none_of_them(target: str) -> None:
-    message = r"\[3, 3, 5, 3\] fits as NCHW and as NHWC: give --shape, or one of these as the target layout"
+    message = r"\[2, 6, 3, 4\] fits as NCHW and as HWCN: give --shape, or one of these as the target layout"
     with pytest.raises(LayoutError, match=message):
-        change(np.zeros((15, 1, 16, 16), "<i2"), "FRACTAL_Z", target, AMBIGUOUS)
+        change(np.zeros((12, 1, 16, 16), "<i2"), "FRACTAL_Z", target, AMBIGUOUS)
+
+
+@pytest.mark.parametrize("target", ["NCHW", "NHWC", "HWCN"])
+def test_depthwise_weights_are_the_same_in_every_layout(target: str) -> None:
+    """Read as NHWC they would fit too, but no framework writes weights so."""
+    array = numbered((64, 1, 3, 3))
+    aligned = change(place(array, "FRACTAL_Z", groups=64), "FRACTAL_Z", target, array.shape, groups=64)
+    np.testing.assert_array_equal(aligned.codes, place(array, target))
 
 
 def test_groups_are_ignored_by_all_but_weights() -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 _ORDERS = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "NC", "CN")
+# Frameworks write weights with the filters first or last; other orders are for data, and tried only when these fail.
+_OF_WEIGHTS = frozenset({"NCHW", "HWCN", "NCDHW", "DHWCN"})
 
 
 def orders_of(axes: str) -> tuple[str, ...]:
@@ -44,7 +46,7 @@ def missing_extent(origin: Shape, known: Shape) -> int | None:
 
 
 def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fits: Callable[[Shape], bool]) -> Extents:
-    """The extents, in the order of `axes`, in which the origin shape fits what is stored; `fits` decides.
+    """The extents of weights, in the order of `axes`, in which the origin shape fits what is stored; `fits` decides.
 
     `stored` is what is stored, in words.
 
@@ -60,6 +62,7 @@ def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fit
     if not found:
         tried = ", ".join(orders_of(axes))
         raise LayoutError(layout, f"origin shape {list(origin)} does not fit {stored}, whether read as {tried}")
+    found = {order: extents for order, extents in found.items() if order in _OF_WEIGHTS} or found
     if len(set(found.values())) == 1:
         return Extents(next(iter(found.values())))
     return _preferred(layout, origin, prefer, found)

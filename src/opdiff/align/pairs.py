@@ -1,0 +1,129 @@
+"""Two tensors brought to one layout, so that element k of one belongs to element k of the other.
+
+Padding is cut because a layout says so. Any other difference of extents is an error with both shapes, never a cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from opdiff.align.change import convert
+from opdiff.align.layout import Aligned
+from opdiff.errors import LayoutError
+
+if TYPE_CHECKING:
+    from opdiff.align.custom import Custom
+    from opdiff.comparison import Pairing
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape, TensorSpec
+
+# Layouts between which a declared one may be mistaken for the other.
+_TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
+# To which order the tensors of two devices are brought, by the rank of what they were before; others stay as stored.
+_COMMON = {2: "ND", 3: "ND", 4: "NCHW"}
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedPair:
+    """Codes of equal count, the shape in which they are compared, and what was done to them."""
+
+    target: AnyArray
+    golden: AnyArray
+    shape: Shape
+    steps: tuple[str, ...]
+
+
+def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Custom | None = None) -> AlignedPair:
+    """Bring the target's stored codes to the golden's layout.
+
+    Raises:
+        LayoutError: they cannot be brought to one shape.
+    """
+    spec = pairing.target.spec
+    if not spec.origin_shape and pairing.origin_shape:
+        spec = replace(spec, origin_shape=pairing.origin_shape)
+    if pairing.golden.spec.layout != "ND" or pairing.golden.spec.origin_shape:
+        return _align_devices(spec, pairing.golden.spec, target, golden, custom)
+    return _align_to_array(spec, pairing.layout, target, golden, custom)
+
+
+def _align_to_array(
+    spec: TensorSpec, layout: str, target: AnyArray, golden: AnyArray, custom: Custom | None
+) -> AlignedPair:
+    """A device's tensor against an array of the original model, in the layout that is declared for it."""
+    errors: list[LayoutError] = []
+    results: list[Aligned] = []
+    for wanted, shape in _attempts(spec, layout, golden.shape):
+        try:
+            result = convert(target, spec, wanted, shape, custom)
+        except LayoutError as error:
+            errors.append(error)
+            continue
+        if result.codes.shape == golden.shape:
+            return AlignedPair(result.codes, golden, golden.shape, result.steps)
+        results.append(result)
+    return _by_extents(results, golden, errors)
+
+
+def _attempts(spec: TensorSpec, layout: str, golden: Shape) -> list[tuple[str, Shape]]:
+    """Layouts to try, the likeliest first: the declared one with the golden's extents, its twin, the origin's order."""
+    declared = layout or spec.layout
+    names = dict.fromkeys(name for name in (declared, _TWINS.get(declared, ""), "ND") if name)
+    # Where the header tells how many elements there are, a golden of another size is not to be fitted.
+    is_golden_size = 0 not in golden and (not spec.origin_shape or prod(spec.origin_shape) == prod(golden))
+    tries: list[tuple[str, Shape]] = []
+    for name in names:
+        if spec.layout != name and is_golden_size:
+            tries.append((name, golden))
+        tries.append((name, ()))
+    return tries
+
+
+def _by_extents(results: list[Aligned], golden: AnyArray, errors: list[LayoutError]) -> AlignedPair:
+    """The first result whose extents are the golden's but for ones, else the first with as many elements."""
+    for result in results:
+        if _without_ones(result.codes.shape) == _without_ones(golden.shape):
+            return AlignedPair(result.codes, golden, result.codes.shape, result.steps)
+    for result in results:
+        if result.codes.size == golden.size:
+            step = f"target {list(result.codes.shape)} and golden {list(golden.shape)} compared element by element"
+            return AlignedPair(result.codes, golden, result.codes.shape, (*result.steps, step))
+    if results:
+        raise _mismatch(results[0].layout, results[0].codes.shape, golden.shape)
+    raise errors[0]
+
+
+def _align_devices(
+    target_spec: TensorSpec, golden_spec: TensorSpec, target: AnyArray, golden: AnyArray, custom: Custom | None
+) -> AlignedPair:
+    """Two devices' tensors, both without their padding."""
+    alike = [(spec.layout, spec.shape, spec.origin_shape) for spec in (target_spec, golden_spec)]
+    if alike[0] == alike[1] and len(target_spec.origin_shape) not in _COMMON:
+        step = f"{target_spec.layout} on both sides: compared as stored, padding included"
+        return AlignedPair(target, golden, target.shape, (step,))
+    ours, theirs = (_logical(spec, codes, custom) for spec, codes in ((target_spec, target), (golden_spec, golden)))
+    steps = tuple(f"target: {step}" for step in ours.steps) + tuple(f"golden: {step}" for step in theirs.steps)
+    if ours.codes.size != theirs.codes.size:
+        raise _mismatch(target_spec.layout, ours.codes.shape, theirs.codes.shape)
+    if _without_ones(ours.codes.shape) != _without_ones(theirs.codes.shape):
+        steps += (f"target {list(ours.codes.shape)} and golden {list(theirs.codes.shape)} compared element by element",)
+    return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps)
+
+
+def _logical(spec: TensorSpec, codes: AnyArray, custom: Custom | None) -> Aligned:
+    for name in (_COMMON.get(len(spec.origin_shape), "ND"), "ND"):
+        try:
+            return convert(codes, spec, name, custom=custom)
+        except LayoutError:
+            continue
+    return Aligned(codes, spec.layout, (f"{spec.layout} {list(codes.shape)} compared as it is stored",))
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(extent for extent in shape if extent != 1)
+
+
+def _mismatch(layout: str, target: Shape, golden: Shape) -> LayoutError:
+    return LayoutError(layout, f"the target has shape {list(target)}, the golden {list(golden)}; not compared")

@@ -1,0 +1,122 @@
+"""Two tensors in one layout: padding goes, everything else is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.align.pairs import align_pair
+from opdiff.comparison import OpLabel, Pairing
+from opdiff.errors import LayoutError
+from opdiff.model import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.sample.storage import place
+from opdiff.source import FileRange
+
+NOWHERE = FileRange("file", 0, 0)
+KEY = TensorKey("op", Slot.OUTPUT, 0)
+LABEL = OpLabel(0, 0, "Op", "op", "op")
+
+
+def pairing(
+    target: Any, golden: Any, layout: str, declared: str, origin: tuple[int, ...], golden_layout: str = "ND"
+) -> Pairing:
+    golden_origin = origin if golden_layout != "ND" else ()
+    specs = (
+        TensorSpec(dtypes.INT32, target.shape, layout, origin),
+        TensorSpec(dtypes.INT32, golden.shape, golden_layout, golden_origin),
+    )
+    ours, theirs = (Tensor(spec, NOWHERE) for spec in specs)
+    return Pairing(LABEL, KEY, KEY, ours, theirs, declared, (), "by name")
+
+
+def nchw(*shape: int) -> Any:
+    return np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+
+
+LOGICAL = nchw(2, 5, 3, 4)
+NHWC = LOGICAL.transpose(0, 2, 3, 1)
+MATRIX = nchw(2, 3, 20, 9)
+
+
+@pytest.mark.parametrize(
+    ("stored", "layout", "declared", "origin", "golden"),
+    [
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 5, 3, 4), LOGICAL),
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 3, 4, 5), NHWC),
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 5, 3, 4), LOGICAL),
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 3, 4, 5), NHWC),
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "ND", (2, 5, 3, 4), LOGICAL),
+        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "", (2, 5, 3, 4), LOGICAL),
+        (place(LOGICAL, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", (), LOGICAL),
+        (place(MATRIX, "FRACTAL_NZ"), "FRACTAL_NZ", "ND", (2, 3, 20, 9), MATRIX),
+        (place(MATRIX, "FRACTAL_NZ", c0=32), "FRACTAL_NZ", "ND", (), MATRIX),
+        (LOGICAL, "NCHW", "NHWC", (2, 5, 3, 4), NHWC),
+        (LOGICAL, "NCHW", "NHWC", (2, 5, 3, 4), LOGICAL),
+        (LOGICAL.reshape(2, 60), "ND", "ND", (2, 60), LOGICAL.reshape(2, 60)),
+        (LOGICAL.reshape(2, 60, 1, 1), "NCHW", "NCHW", (2, 60, 1, 1), LOGICAL.reshape(2, 60)),
+        (LOGICAL, "FSR_NCHW", "", (), LOGICAL),
+    ],
+    ids=str,
+)
+def test_each_element_meets_its_own(
+    stored: Any, layout: str, declared: str, origin: tuple[int, ...], golden: Any
+) -> None:
+    pair = align_pair(pairing(stored, golden, layout, declared, origin), stored, golden)
+    np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
+    assert pair.golden is golden
+    assert int(np.prod(pair.shape)) == golden.size
+
+
+def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
+    stored, golden = nchw(4, 6), nchw(3, 8)
+    pair = align_pair(pairing(stored, golden, "ND", "ND", (4, 6)), stored, golden)
+    np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
+    assert pair.steps == ("target [4, 6] and golden [3, 8] compared element by element",)
+
+
+@pytest.mark.parametrize(
+    ("stored", "layout", "origin", "golden", "problem"),
+    [
+        (nchw(10), "ND", (10,), nchw(8), "the target has shape [10], the golden [8]; not compared"),
+        (nchw(2, 7, 3, 4), "NCHW", (2, 7, 3, 4), LOGICAL, "the target has shape [2, 7, 3, 4], the golden [2, 5, 3, 4]"),
+        (
+            place(nchw(2, 18, 3, 4), "NC1HWC0"), "NC1HWC0", (2, 18, 3, 4), LOGICAL,
+            "the target has shape [2, 18, 3, 4], the golden [2, 5, 3, 4]; not compared",
+        ),
+        (np.zeros((3, 1, 16, 16), np.int32), "FRACTAL_Z_WINO", (), LOGICAL, "does not know where its elements are"),
+    ],
+    ids=["larger", "more channels", "another tile", "unknown layout"],
+)  # fmt: skip
+def test_nothing_but_padding_is_cut(
+    stored: Any, layout: str, origin: tuple[int, ...], golden: Any, problem: str
+) -> None:
+    with pytest.raises(LayoutError) as caught:
+        align_pair(pairing(stored, golden, layout, "NCHW", origin), stored, golden)
+    assert problem in str(caught.value)
+
+
+def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
+    """Ten channels in one tile: the header says ten, the golden five; that is a difference and not padding."""
+    wide = nchw(2, 10, 3, 4)
+    stored = place(wide, "NC1HWC0")
+    pair = align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", ()), stored, LOGICAL)
+    assert pair.shape == (2, 5, 3, 4)
+    with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
+        align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4)), stored, LOGICAL)
+
+
+def test_two_devices_without_their_padding() -> None:
+    ours, theirs = place(LOGICAL, "NC1HWC0"), place(LOGICAL, "NC1HWC0", c0=32)
+    ours[:, :, :, :, 5:] = 77
+    pair = align_pair(pairing(ours, theirs, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0"), ours, theirs)
+    np.testing.assert_array_equal(pair.target, pair.golden)
+    assert pair.shape == (2, 5, 3, 4)
+
+
+def test_two_devices_of_other_sizes() -> None:
+    ours, theirs = nchw(4, 5), nchw(4, 6)
+    with pytest.raises(LayoutError, match=r"the target has shape \[4, 5\], the golden \[4, 6\]"):
+        align_pair(pairing(ours, theirs, "ND", "", (4, 5), "NCHW"), ours, theirs)
