@@ -5,7 +5,6 @@ Each check is a function from a `Patient` to findings; the list at the end is th
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -19,13 +18,13 @@ from opdiff.read.directory import is_statistics
 from opdiff.read.filename import DumpName
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
-from opdiff.source import FileRange
+from opdiff.source import MAX_RANK, FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.measure.statistics import Statistics
-    from opdiff.read.directory import Entry, Folder, Location, Problem, Tree
+    from opdiff.read.directory import Entry, Folder, Problem, Tree
     from opdiff.read.folder import Operator
 
 # Bytes looked at in the beginning, middle and end of tensors that share an address.
@@ -33,7 +32,6 @@ _SAMPLE = 4096
 # Tensors and steps that are named in one place of a finding; it gives the number of the others.
 _NAMED = 5
 # The most axes that an array can have. More are in no real dump, and their product takes hours.
-_MAX_RANK = 64
 # Operators that have no inputs by nature.
 _SOURCES = frozenset({"Data", "Const", "Constant", "Variable", "VariableV2", "Iterator", "IteratorV2", "RefData"})
 
@@ -136,7 +134,7 @@ def _too_short(patient: Patient) -> Iterator[Finding]:
     where = []
     for record, key, tensor in _all_tensors(patient):
         shape, stored = tensor.spec.shape, tensor.source.nbytes
-        if len(shape) > _MAX_RANK:
+        if len(shape) > MAX_RANK:
             where.append(f"{_place(record, key)}: {len(shape)} axes")
         elif (needed := tensor.spec.dtype.nbytes(tensor.spec.count)) > stored:
             where.append(f"{_place(record, key)}: shape {list(shape)} needs {needed} bytes, {stored} are stored")
@@ -235,42 +233,50 @@ def _missing_tensors(patient: Patient) -> Iterator[Finding]:
 
 
 def _missing_steps(patient: Patient) -> Iterator[Finding]:
-    runs: dict[Location, dict[int, FolderRecord]] = defaultdict(dict)
+    runs: dict[str, dict[int, list[FolderRecord]]] = defaultdict(lambda: defaultdict(list))
     for record in patient.records:
-        location = record.folder.location
-        if location.step is not None:
-            runs[location.run][location.step] = record
+        if record.folder.location.step is not None:
+            runs[record.folder.run_path][record.folder.location.step].append(record)
     gaps: list[str] = []
     uneven: list[str] = []
-    for steps in runs.values():
-        first = next(iter(steps.values()))
+    for path, steps in runs.items():
         missing = sorted(set(range(min(steps), max(steps))) - set(steps)) if max(steps) - min(steps) < 1 << 20 else []
         if missing:
-            gaps.append(f"{os.path.dirname(first.folder.path)}: no step {_some(missing)}")
-        uneven += _uneven(steps)
+            gaps.append(f"{path}: no step {_some(missing)}")
+        uneven += _uneven(path, steps)
     yield Finding(Severity.WARNING, "missing-steps", "steps that are missing between others", tuple(gaps))
     yield Finding(Severity.WARNING, "uneven-steps", "operators that are not in every step", tuple(uneven))
 
 
-def _uneven(steps: dict[int, FolderRecord]) -> Iterator[str]:
-    counts = Counter(name for record in steps.values() for name in {operator.name for operator in record.operators})
-    for name, count in counts.items():
+def _uneven(path: str, steps: dict[int, list[FolderRecord]]) -> Iterator[str]:
+    names = [{operator.name for record in records for operator in record.operators} for records in steps.values()]
+    for name, count in Counter(name for step in names for name in step).items():
         if count < len(steps):
-            first = next(iter(steps.values()))
-            yield f"{os.path.dirname(first.folder.path)}: {name}: in {count} of {len(steps)} steps"
+            yield f"{path}: {name}: in {count} of {len(steps)} steps"
 
 
 def _debug_files(patient: Patient) -> Iterator[Finding]:
-    debug, statistics = [], []
+    overflows: list[str] = []
+    calm: list[str] = []
+    statistics: list[str] = []
     for entry in patient.tree.entries():
         if isinstance(entry.parsed, DumpName) and entry.parsed.is_debug:
-            debug.append(entry.path)
+            (overflows if _tells_of_overflow(entry) else calm).append(entry.path)
         elif is_statistics(entry):
             statistics.append(entry.path)
     yield Finding(
-        Severity.WARNING, "overflow-records", "overflow debug records: the device saw an overflow", tuple(debug)
+        Severity.WARNING, "overflow-records", "overflow debug records: the device saw an overflow", tuple(overflows)
     )
+    yield Finding(Severity.NOTE, "no-overflow", "overflow debug records that tell of no overflow", tuple(calm))
     yield Finding(Severity.NOTE, "statistics", "files with statistics instead of data", tuple(statistics))
+
+
+def _tells_of_overflow(entry: Entry) -> bool:
+    """Whether a debug file has a record of an overflow; one that cannot be read is taken for one that has."""
+    try:
+        return any(record.overflowed for record in read_overflow(read_operator(entry.path, entry.name)))
+    except OpdiffError:
+        return True
 
 
 def _all_operators(patient: Patient) -> Iterator[tuple[FolderRecord, Operator]]:
@@ -306,7 +312,7 @@ def _is_sliced(operator: Operator) -> bool:
 def _constant(tensor: Tensor) -> float | int | complex | None:
     from opdiff.measure.statistics import constant_value
 
-    if len(tensor.spec.shape) > _MAX_RANK or tensor.spec.count < 2:
+    if len(tensor.spec.shape) > MAX_RANK or tensor.spec.count < 2:
         return None
     try:
         return constant_value(tensor.codes(), tensor.spec.dtype)

@@ -7,6 +7,8 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
+from opdiff.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,3 +33,15 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def make_folder(path: str) -> None:
+    """Make a folder for results, and those above it.
+
+    Raises:
+        InputError: there cannot be one.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise InputError(path, f"results cannot be put here: {error.strerror}") from error

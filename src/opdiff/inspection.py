@@ -11,8 +11,8 @@ from opdiff.doctor import Depth, Finding, FolderRecord, Patient, examine
 from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Slot
 from opdiff.read import read_operator
-from opdiff.read.directory import scan
-from opdiff.read.filename import DumpName, is_debug_name, parse_dump_name
+from opdiff.read.directory import real_name, scan
+from opdiff.read.filename import DumpName, parse_dump_name
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.statistics import read_statistics
@@ -100,7 +100,8 @@ class TreeReport:
     ranks: tuple[int, ...]
     devices: tuple[int, ...]
     models: tuple[str, ...]
-    graphs: int
+    graphs: tuple[int, ...]
+    graph_texts: int
     dtypes: tuple[tuple[str, int], ...]
     layouts: tuple[tuple[str, int], ...]
     op_types: tuple[tuple[str, int], ...]
@@ -114,11 +115,11 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
     Raises:
         DumpError: the file cannot be read.
     """
-    name = os.path.basename(path)
+    name = real_name(path)
     parsed = parse_dump_name(name)
     if parsed is not None and parsed.statistics:
         return StatisticsReport(path, os.path.getsize(path), read_statistics(path))
-    operator = read_operator(path)
+    operator = read_operator(path, name)
     return FileReport(
         path=path,
         nbytes=os.path.getsize(path),
@@ -130,7 +131,7 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
         tensors=tuple(_tensor_report(operator, slot, index, statistics=statistics) for slot, index in _keys(operator)),
         buffers=tuple(blob.source.nbytes for blob in operator.buffers),
         spaces=tuple(blob.source.nbytes for blob in operator.spaces),
-        records=tuple(to_json(record) for record in read_overflow(operator)) if is_debug_name(name) else (),
+        records=tuple(to_json(record) for record in read_overflow(operator)) if parsed and parsed.is_debug else (),
     )
 
 
@@ -206,7 +207,8 @@ def _tree_report(patient: Patient) -> TreeReport:
         ranks=_present(place.rank for place in places),
         devices=_present(place.device for place in places),
         models=tuple(sorted({place.model for place in places if place.model})),
-        graphs=len(tree.graphs),
+        graphs=_present(place.graph for place in places),
+        graph_texts=len(tree.graphs),
         dtypes=_counts(tensor.spec.dtype.name for tensor in tensors),
         layouts=_counts(tensor.spec.layout for tensor in tensors),
         op_types=_counts(op_type for _, op_type in dict.fromkeys((op.name, op.op_type) for op in operators) if op_type),
@@ -227,6 +229,8 @@ def dump_kind(tree: Tree) -> str:
 
 def _entry_kind(entry: Entry) -> str:
     parsed = entry.parsed
+    if parsed.reduced:
+        return "reduced dump"
     if isinstance(parsed, DumpName):
         if parsed.statistics:
             return "NPU statistics file"
@@ -245,9 +249,7 @@ def _counts(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
 def _runs(patient: Patient) -> tuple[RunReport, ...]:
     groups: dict[str, list[FolderRecord]] = {}
     for record in patient.records:
-        path = record.folder.path
-        place = os.path.dirname(path) if record.folder.location.step is not None else path
-        groups.setdefault(os.path.relpath(place, patient.tree.root), []).append(record)
+        groups.setdefault(os.path.relpath(record.folder.run_path, patient.tree.root), []).append(record)
     return tuple(
         RunReport(
             place,

@@ -1,4 +1,4 @@
-"""`opdiff demo`: a sample, inspected."""
+"""`opdiff demo`: a sample, inspected and compared."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_sample_is_made_and_inspected(
+def test_a_sample_is_made_inspected_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = run(capsys, "demo")
     assert (outcome.code, outcome.err) == (0, "")
-    assert sorted(os.listdir(tmp_path / "opdiff-demo")) == ["golden", "npu", "rules", "sample.json"]
+    assert sorted(os.listdir(tmp_path / "opdiff-demo")) == ["golden", "npu", "result", "rules", "sample.json"]
     assert f"A sample was written to {tmp_path}/opdiff-demo.\n" in outcome.out
     assert "opdiff-demo/golden: golden tensors\n" in outcome.out
+    assert "first [79] local/conv1local/conv1_relu:output:0 1.03" in outcome.out
+    assert "first [83] context/pool:output:0; the worst:" in outcome.out
+    assert "not finite: 2 tensors with NaN or infinities" in outcome.out
     for fault in FAULTS.values():
         assert f"\n  {fault.operator}: {fault.what}\n" in outcome.out
 
@@ -38,7 +41,7 @@ def test_what_it_proposes_works(
     assert program == "opdiff"
     outcome = run(capsys, *arguments)
     assert outcome.code == 0
-    assert len(os.listdir(tmp_path / "my sample" / "npy")) > 100
+    assert len(list(tmp_path.glob("result_*.csv"))) == 1
 
 
 def test_a_second_sample_replaces_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -268,7 +268,7 @@ def test_results_can_be_converted_again(tmp_path: Path, capsys: pytest.CaptureFi
             "input_0": [4.0], "output_0": [1.0], "output_1": [2.0, 3.0]
         }  # fmt: skip
     assert run(capsys, "convert", tmp_path / f"{FILE}.npz", "-out", tmp_path / "again").code == 0
-    assert load(tmp_path / "again", f"{FILE}.npz.output.2.npy").tolist() == [2.0, 3.0]
+    assert load(tmp_path / "again", f"{FILE}.npz.output.1.npy").tolist() == [2.0, 3.0]
 
 
 # Slices

@@ -10,6 +10,7 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, add, dump, tensor
+from opdiff.sample.container import Overflow, overflow_dump, overflow_record, standard_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +137,7 @@ def test_the_first_left_out_file_is_named(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize(
     ("options", "taken"),
-    [("", False), ("-t npz", False), ("-t bin", True), ("-f ND", True)],
+    [("", False), ("-t npz", True), ("-t bin", True), ("-f ND", True)],
     ids=["npy", "npz", "bin", "layout"],
 )
 def test_numpy_files_are_taken_where_something_changes(
@@ -156,8 +157,29 @@ def test_earlier_results_are_not_converted_again(tmp_path: Path, capsys: pytest.
     for options in ("-t npy", "-t npz", "-t msnpy", "-t npy -f ND", "-t bin"):
         assert run(capsys, "convert", tmp_path, "-out", tmp_path, *options.split()).code == 0
     endings = ["npz", "output.0.1.float32.ND.bin", "output.0.1.npy", "output.0.ND.npy", "output.0.npy"]
-    gold = ["", ".output.0.2x2.npy", ".output.0.4.float64.ND.bin"]
+    gold = ["", ".npz", ".output.0.2x2.npy", ".output.0.4.float64.ND.bin"]
     assert tree(tmp_path) == [FILE, *(f"{FILE}.{end}" for end in endings), *(f"gold.0.npy{end}" for end in gold)]
+
+
+def test_results_inside_the_tree_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path, FILE, dump(tensor([1.0])))
+    for _ in range(3):
+        assert run(capsys, "convert", tmp_path, "-out", tmp_path / "npy", "-f", "ND").code == 0
+    assert tree(tmp_path) == [FILE, f"npy/{FILE}.output.0.1.npy"]
+
+
+def test_arrays_that_lost_their_type_become_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "gold.0.npy", np.array([0x3F80], np.uint16).view("V2"))
+    assert convert(capsys, tmp_path, tmp_path / "in").code == 0
+    assert np.load(tmp_path / "out" / "gold.0.npy.output.0.npy").tolist() == [1.0]
+
+
+def test_a_hashed_file_is_read_by_its_real_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path, "123456789", standard_dump(overflow_dump(overflow_record(Overflow()))))
+    (tmp_path / "mapping.csv").write_text(f"123456789,Opdebug.Node_OpDebug.1.2.{TIME}\n")
+    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
+    assert tree(tmp_path / "out") == ["123456789.output.0.json"]
 
 
 def test_converted_files_without_their_dumps_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

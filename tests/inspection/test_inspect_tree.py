@@ -131,7 +131,7 @@ def test_no_data_looks_at_headers_only(tmp_path: Path, capsys: pytest.CaptureFix
 
 TREE_FIELDS = {
     "path", "kind", "files", "nbytes", "operators", "tensors", "folders", "steps", "ranks", "devices", "models",
-    "graphs", "dtypes", "layouts", "op_types", "runs", "findings",
+    "graphs", "graph_texts", "dtypes", "layouts", "op_types", "runs", "findings",
 }  # fmt: skip
 
 

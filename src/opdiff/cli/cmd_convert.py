@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import jobs_argument
 from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ converted, 70 a defect of opdiff, 130 interrupted
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_SHOWN = 20
-# Below this much work starting other processes costs more than it gains.
-_WORTH_FILES, _WORTH_BYTES = 200, 32 << 20
-# Files of this size keep the kernel and NumPy busy, which threads can use; smaller ones keep the interpreter busy.
-_LARGE_FILE = 1 << 20
 _FAILED_LIST = "convert_failed_file_list.txt"
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--custom", "--custom_script_path", metavar="DIR", default="", help="conversions of your own (they run!)"
     )
-    parser.add_argument("-j", "--jobs", type=_jobs, metavar="N", help="processes to use; default: all cores")
+    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="processes to use; default: all cores")
     parser.add_argument("--strict", action="store_true", help="exit code 1 when anything could not be converted")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 
@@ -72,12 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
     from opdiff.convert import plan_conversion
+    from opdiff.files import make_folder
 
     options = _options(args)
     plan = plan_conversion(_paths(args), options)
     if not plan.jobs:
         raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
-    _make_folder(options.output)
+    make_folder(options.output)
     started = time.monotonic()
     results: Results = {}
     interrupted = False
@@ -142,39 +140,24 @@ def _custom(args: argparse.Namespace) -> Custom | None:
 
 
 def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    """Results as they are ready; large files first, so that the last one does not keep everybody waiting."""
+    """Results as they are ready."""
     from opdiff.cli.terminal import Progress, printable
     from opdiff.convert import convert_file, failed
-    from opdiff.run import run_serial, usable_cores
+    from opdiff.run import Work, run
 
-    jobs = sorted(plan.jobs, key=lambda job: -job.nbytes)
-    workers = min(args.jobs or usable_cores(), len(jobs))
-    nbytes = sum(job.nbytes for job in jobs)
-    if workers == 1 or (not args.jobs and len(jobs) < _WORTH_FILES and nbytes < _WORTH_BYTES):
-        ready = run_serial(convert_file, jobs)
-    elif nbytes / len(jobs) >= _LARGE_FILE and not args.custom:
-        from opdiff.run.threads import run_threads
-
-        ready = run_threads(convert_file, jobs, workers)
-    else:
-        from opdiff.run.processes import run_processes
-
-        ready = run_processes(
-            convert_file, jobs, workers, lambda job: failed(job, "the process that worked on it died")
-        )
+    work = Work(
+        convert_file,
+        on_death=lambda job: failed(job, "the process that worked on it died"),
+        nbytes=lambda job: job.nbytes,
+        alone=bool(args.custom),
+    )
+    ready = run(work, plan.jobs, args.jobs or 0)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps:
                 _LOG.info("%s: %s: %s", printable(job.path), tensor, printable(step))
-            progress.reach(done, len(jobs))
+            progress.reach(done, len(plan.jobs))
             yield job, result
-
-
-def _make_folder(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise InputError(path, f"results cannot be put here: {error.strerror}") from error
 
 
 def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
@@ -267,10 +250,4 @@ def _shape(text: str) -> Shape:
 def _index(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not an index; the first tensor has index 0")
-    return int(text)
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1 to 1024")
     return int(text)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
 
 # Without a terminal nothing limits the width; lines stay whole for grep.
 _PIPED_WIDTH = 500
@@ -81,9 +81,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 class Progress:
     """A progress bar on a terminal, a line now and then when piped, nothing when quiet or quickly done."""
 
-    def __init__(self, what: str, *, quiet: bool) -> None:
+    def __init__(self, what: str, *, quiet: bool, in_bytes: bool = False) -> None:
         self._what = what
         self._quiet = quiet
+        self._in_bytes = in_bytes
         self._said = time.monotonic()
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
@@ -91,16 +92,9 @@ class Progress:
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._quiet:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress
 
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+            self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task(self._what, total=None)
             self._bar.start()
         return self
@@ -109,10 +103,29 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    def say(self, line: str) -> None:
+        """Print a line on standard output, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.stop()
+        print(line)
+        if self._bar is not None:
+            self._bar.start()
+
+    def _columns(self) -> list[ProgressColumn]:
+        from rich import progress
+
+        counted: list[ProgressColumn] = [progress.MofNCompleteColumn()]
+        if self._in_bytes:
+            counted = [progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()]
+        return [
+            progress.TextColumn("{task.description}"), progress.BarColumn(), *counted, progress.TimeRemainingColumn(),
+        ]  # fmt: skip
+
     def reach(self, done: int, total: int) -> None:
         """Tell how much of all is done."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
         elif not self._quiet and time.monotonic() - self._said > _REPORT_EVERY_S:
             self._said = time.monotonic()
-            print(f"opdiff: {self._what}: {done} of {total}", file=sys.stderr)
+            shown = f"{size(done)} of {size(total)}" if self._in_bytes else f"{done} of {total}"
+            print(f"opdiff: {self._what}: {shown}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Which files to convert, and where the results go. Nothing is opened here."""
+"""Which files to convert, and where the results go."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opdiff.errors import InputError, UsageError
-from opdiff.read.directory import scan
+from opdiff.errors import InputError, OpdiffError, UsageError
+from opdiff.read import read_operator
+from opdiff.read.directory import real_name, scan
 from opdiff.read.filename import is_hashed
 from opdiff.write.names import Form
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # Files beside dumps that are never dumps themselves; arrays are left alone only where nothing would change.
 _NOT_DUMPS = (".csv", ".json", ".txt", ".bin", ".pt", ".log", ".md", ".py", ".sh", ".onnx", ".om", ".pbtxt")
-_ARRAYS = (".npy", ".npz")
+_UNCHANGED = {Form.NPY: (".npy", ".npz"), Form.MSNPY: (".npy", ".npz"), Form.NPZ: (".npz",)}
 # What `convert` itself puts behind the name of a dump.
 _RESULT = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
 
@@ -86,7 +87,7 @@ def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPla
             jobs.update(dict.fromkeys(found.jobs))
             skipped += found.skipped
         elif os.path.exists(path):
-            jobs[_job(path, os.path.basename(path), options.output, options)] = None
+            jobs[_job(path, real_name(path), options.output, options)] = None
         else:
             raise InputError(path, "no such file or directory")
     _refuse_name_clashes(jobs)
@@ -100,6 +101,7 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     skipped = [(problem.path, problem.what) for problem in tree.problems if problem.path not in nameless]
     files = [(entry.path, entry.name) for entry in tree.entries()]
     files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
+    files = [file for file in files if not _is_below(file[0], options.output, root)]
     paths = {path for path, _ in files}
     jobs = []
     for path, name in files:
@@ -116,13 +118,26 @@ def _is_nameless_file(path: str) -> bool:
     return is_hashed(os.path.basename(path)) and os.path.isfile(path) and not os.path.islink(path)
 
 
+def _is_below(path: str, output: str, root: str) -> bool:
+    """Whether a file is in the output folder, where that is a part of the tree: results are not converted again."""
+    inside, tree = os.path.realpath(output) + os.sep, os.path.realpath(root) + os.sep
+    return inside != tree and inside.startswith(tree) and os.path.realpath(path).startswith(inside)
+
+
 def _why_not(path: str, name: str, beside: Collection[str], options: ConvertOptions) -> str:
     if name.endswith(_NOT_DUMPS):
         return "not a dump file"
-    if name.endswith(_ARRAYS) and not options.layout and options.form in (Form.NPY, Form.NPZ, Form.MSNPY):
+    if not options.layout and name.endswith(_UNCHANGED.get(options.form, ())) and not _lost_its_type(path):
         return "a NumPy file already"
     result = _RESULT.fullmatch(path)
     return "the result of an earlier conversion" if result and result[1] in beside else ""
+
+
+def _lost_its_type(path: str) -> bool:
+    """Whether a NumPy file has elements that NumPy does not know; converting it gives numbers."""
+    with suppress(OpdiffError):
+        return any(tensor.notes for tensor in read_operator(path).outputs)
+    return False
 
 
 def _job(path: str, name: str, folder: str, options: ConvertOptions) -> ConvertJob:

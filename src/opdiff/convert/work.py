@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opdiff.errors import DumpError, LayoutError, OpdiffError
 from opdiff.model import Slot
 from opdiff.read import read_operator
-from opdiff.read.filename import is_debug_name
+from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.source import FileRange
 from opdiff.write.names import MAX_NAME, Form, TensorName, fitting, tensor_name
@@ -77,7 +77,8 @@ def failed(job: ConvertJob, reason: str) -> ConvertResult:
 
 def _convert(job: ConvertJob) -> ConvertResult:
     operator = read_operator(job.path, job.name)
-    if is_debug_name(job.name) and not job.options.layout:
+    parsed = parse_dump_name(job.name)
+    if parsed and parsed.is_debug and not job.options.layout:
         return _convert_records(job, operator)
     if job.options.form is Form.NPZ:
         result = _convert_to_archive(job, operator)

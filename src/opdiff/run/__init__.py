@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,56 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+# Below this much work starting other workers costs more than it gains.
+_WORTH_JOBS, _WORTH_BYTES = 200, 32 << 20
+# Jobs of this size keep the kernel and NumPy busy, which threads can use; smaller ones keep the interpreter busy.
+_LARGE_JOB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Job, Result]):
+    """What is to be done.
+
+    Attributes:
+        function: from a job to its result; it must not raise. It and the jobs must be picklable.
+        on_death: what becomes of a job whose process dies.
+        nbytes: how much data a job is about.
+        alone: jobs run code of others, which may end the process or mind threads.
+        in_process: no other processes are to be started; programs that call us may not be made for that.
+    """
+
+    function: Callable[[Job], Result]
+    on_death: Callable[[Job], Result]
+    nbytes: Callable[[Job], int]
+    alone: bool = False
+    in_process: bool = False
+
 
 def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Iterator[tuple[Job, Result]]:
+    """Each job and its result, as they are ready; large jobs first, so that the last one keeps nobody waiting.
+
+    Args:
+        work: what is to be done with each job.
+        jobs: the jobs.
+        workers: how many at once; 0 for as many as there are cores, where the work is worth it.
+    """
+    jobs = sorted(jobs, key=lambda job: -work.nbytes(job))
+    nbytes = sum(work.nbytes(job) for job in jobs)
+    count = min(workers or usable_cores(), len(jobs))
+    if count <= 1 or (not workers and len(jobs) < _WORTH_JOBS and nbytes < _WORTH_BYTES):
+        return run_serial(work.function, jobs)
+    if work.in_process or (nbytes / len(jobs) >= _LARGE_JOB and not work.alone):
+        from opdiff.run.threads import run_threads
+
+        return run_threads(work.function, jobs, count)
+    from opdiff.run.processes import run_processes
+
+    return run_processes(work.function, jobs, count, work.on_death)
 
 
 def run_serial(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:

@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
+from multiprocessing import forkserver, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,6 +57,7 @@ def _run_pool(
     """Results until nothing waits or a worker dies. Returns the jobs that were under way at its death."""
     context = get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
+    _start_forkserver()
     stop = context.Event()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,))
     pending: dict[Future[list[Result]], Sequence[Job]] = {}
@@ -81,6 +82,15 @@ def _run_pool(
         stop.set()
         pool.shutdown(cancel_futures=True)
     return []
+
+
+def _start_forkserver() -> None:
+    """Start the process that makes the workers, deaf for interrupts: those are for the parent."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finished(pending: dict[Future[list[Result]], Sequence[Job]]) -> Iterator[tuple[Job, Result]]:

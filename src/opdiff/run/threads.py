@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ def run_threads(function: Callable[[Job], Result], jobs: Sequence[Job], workers:
     An interrupt ends the work after the jobs under way; their results still come.
     """
     pool = ThreadPoolExecutor(workers)
-    pending = {pool.submit(function, job): job for job in jobs}
+    pending: dict[Future[Result], Job] = {}
     try:
+        for job in jobs:
+            pending[pool.submit(function, job)] = job
         for future in as_completed(pending):
             yield pending.pop(future), future.result()
     except KeyboardInterrupt:
