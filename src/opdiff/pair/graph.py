@@ -1,0 +1,91 @@
+"""A compiled model as its rule file tells it: operators, what they were made from, and what feeds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.model import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDesc:
+    """One output of an operator, and which output of the original model it holds.
+
+    Attributes:
+        position: the number of the output.
+        dtype: its element type, as `DT_FLOAT16`; empty when not told.
+        origin_name: the operator of the original model; empty when it has no counterpart there.
+        origin_index: which output of that operator; `None` when it is the same number as this one.
+        layout: the layout that the original tensor has; empty when not told.
+        shape: the shape that the original tensor has; empty when not told.
+    """
+
+    position: int
+    dtype: str = ""
+    origin_name: str = ""
+    origin_index: int | None = None
+    layout: str = ""
+    shape: Shape = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOp:
+    """An operator of a compiled model.
+
+    Attributes:
+        name: its name.
+        op_type: its type.
+        sequence: its number in the order of execution; 0 when not told.
+        inputs: `producer:output` for each input, control edges left out.
+        outputs: its outputs, each at its place.
+        originals: the operators it was made from; its own name when the file does not tell.
+        has_originals: whether the file tells.
+        is_multiop: whether it is one of several operators that one original became.
+        l1_number: the number of the L1-fusion sub-graph it belongs to; empty for none.
+        graph_name: the graph it stands in.
+        passes: the fusion passes that made it.
+    """
+
+    name: str
+    op_type: str
+    sequence: int = 0
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[OutputDesc, ...] = ()
+    originals: tuple[str, ...] = ()
+    has_originals: bool = False
+    is_multiop: bool = False
+    l1_number: str = ""
+    graph_name: str = ""
+    passes: tuple[str, ...] = ()
+
+    def output(self, index: int) -> OutputDesc | None:
+        """What is known about an output; a description that stands for all outputs stands for this one too."""
+        if index < len(self.outputs):
+            return self.outputs[index]
+        if len(self.outputs) == 1 and self.outputs[0].origin_index is None:
+            return self.outputs[0]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGraph:
+    """One graph of a rule file; the first is the model, the others are its sub-graphs."""
+
+    name: str
+    operators: tuple[RuleOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """A rule file: the network-wide information of a compiled model, or of a quantized one."""
+
+    path: str
+    graphs: tuple[RuleGraph, ...]
+
+    def operators(self) -> Iterator[RuleOp]:
+        """The operators of all graphs, as they stand in the file."""
+        return (operator for graph in self.graphs for operator in graph.operators)

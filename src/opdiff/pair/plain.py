@@ -1,0 +1,65 @@
+"""Two NPU dumps without rules: the same name is the same operator, and tensors correspond by number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import OpLabel, Pairing, Unpaired
+from opdiff.model import Slot, TensorKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from opdiff.comparison import Dump, DumpedOp
+    from opdiff.model import Tensor
+
+    Row = Pairing | Unpaired
+
+
+_RULE = "both sides have an operator of this name, and a tensor of this number"
+
+
+def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
+    """Rows of the target's operators, oldest first, then of those that only the golden side has."""
+    names = [*target.operators, *(name for name in golden.operators if name not in target.operators)]
+    for index, name in enumerate(names):
+        ours, theirs = target.operators.get(name), golden.operators.get(name)
+        reason = _problem(name, ours, theirs)
+        if ours is None or theirs is None or reason:
+            label = OpLabel(index, 0, "", "*" if ours is None else name, "*" if theirs is None else name)
+            yield Unpaired(label, None, None, reason)
+        else:
+            yield from _tensor_rows(OpLabel(index, 0, ours.op_type, name, name), ours, theirs)
+
+
+def _problem(name: str, ours: DumpedOp | None, theirs: DumpedOp | None) -> str:
+    """Why an operator has no tensors to compare; empty when it has."""
+    if ours is None:
+        return f"the target has no file of {name}"
+    if theirs is None:
+        return f"the golden side has no file of {name}"
+    if ours.problem:
+        return f"the target's file of {name} cannot be read: {ours.problem}"
+    if theirs.problem:
+        return f"the golden file of {name} cannot be read: {theirs.problem}"
+    if not any(operator.tensors(slot) for operator in (ours, theirs) for slot in Slot):
+        return f"the files of {name} hold no tensors"
+    return ""
+
+
+def _tensor_rows(label: OpLabel, ours: DumpedOp, theirs: DumpedOp) -> Iterator[Row]:
+    for slot in Slot:
+        left, right = ours.tensors(slot), theirs.tensors(slot)
+        counts = f"the target has {_count(left, slot)} and the golden side {_count(right, slot)}"
+        for index in sorted({*left, *right}):
+            key = TensorKey(label.target, slot, index)
+            target, golden = left.get(index), right.get(index)
+            if target is not None and golden is not None:
+                yield Pairing(label, key, key, target, golden, "", (), _RULE)
+            else:
+                side = "golden side" if golden is None else "target"
+                yield Unpaired(label, key, target, f"the {side} has no {slot} {index} of {label.target}: {counts}")
+
+
+def _count(tensors: Mapping[int, Tensor], slot: Slot) -> str:
+    return f"{len(tensors)} {slot}{'' if len(tensors) == 1 else 's'}"

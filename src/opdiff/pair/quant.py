@@ -1,0 +1,98 @@
+"""Quantization: operators between quantizing and dequantizing, and rules of a quantized model carried back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opdiff.pair.fusion import fusion_name, network_of
+from opdiff.pair.graph import OutputDesc
+
+if TYPE_CHECKING:
+    from opdiff.pair.fusion import Network
+    from opdiff.pair.graph import RuleOp
+
+_QUANT = re.compile(r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant")
+_DEQUANT = re.compile(r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant")
+_QUANTIZED, _DEQUANTIZED, _MIDDLE, _NORMAL = "quantized", "dequantized", "middle", "normal"
+
+
+def find_quantized(network: Network) -> frozenset[str]:
+    """The operators that work on quantized numbers, for which the original model has nothing comparable."""
+    states: dict[tuple[str, str, int], str] = {}
+    found = set()
+    for operator in network.in_sequence():
+        in_pair = any(_state_of(network, states, operator, entry) in (_QUANTIZED, _MIDDLE) for entry in operator.inputs)
+        own = [_output_state(operator, output.dtype, in_pair=in_pair) for output in operator.outputs]
+        for number, state in enumerate(own):
+            states[operator.graph_name, operator.name, number] = state
+        if in_pair and any(state != _DEQUANTIZED for state in own):
+            found.add(operator.name)
+    return frozenset(found)
+
+
+def _state_of(network: Network, states: dict[tuple[str, str, int], str], operator: RuleOp, entry: str) -> str | None:
+    name, _, number = entry.rpartition(":")
+    producer = network.find(name, operator.graph_name)
+    if producer is None or not number.isdecimal() or len(number) > 9:
+        return None
+    return states.get((producer.graph_name, producer.name, int(number)))
+
+
+def _output_state(operator: RuleOp, dtype: str, *, in_pair: bool) -> str:
+    is_quant, is_dequant = _name_class(operator)
+    if is_quant and dtype == "DT_INT8":
+        return _QUANTIZED
+    if is_dequant and dtype == "DT_FLOAT16":
+        return _DEQUANTIZED
+    return _MIDDLE if in_pair else _NORMAL
+
+
+def _name_class(operator: RuleOp) -> tuple[bool, bool]:
+    """Whether the operator's name or its originals say that it quantizes, and that it dequantizes."""
+    texts = (operator.name, "".join(operator.originals))
+    is_quant, is_dequant = (any(pattern.search(text) for text in texts) for pattern in (_QUANT, _DEQUANT))
+    return is_quant, is_dequant
+
+
+def merge_quant(network: Network, quant: Network) -> Network:
+    """The compiled model's operators, traced on through the quantized model to the original one.
+
+    The rule file of the compiled model names operators of the quantized model as originals; the quantization file tells
+    what those were made from. What it does not know keeps its name.
+    """
+    peers = {member.name: group.operators for group in quant.groups for member in group.operators}
+    grouped: dict[str, list[RuleOp]] = {}
+    for operator in network.by_graph.values():
+        merged = _merge(operator, peers)
+        grouped.setdefault(fusion_name(merged), []).append(merged)
+    return network_of(grouped.values())
+
+
+def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:
+    originals = dict.fromkeys(
+        original for name in operator.originals for peer in peers.get(name, ()) for original in peer.originals
+    )
+    return replace(
+        operator,
+        originals=tuple(originals) or operator.originals,
+        outputs=tuple(_merge_output(output, peers) for output in operator.outputs),
+        l1_number="",
+    )
+
+
+def _merge_output(output: OutputDesc, peers: dict[str, tuple[RuleOp, ...]]) -> OutputDesc:
+    quantized = next((peer for peer in peers.get(output.origin_name, ()) if peer.name == output.origin_name), None)
+    if quantized is None:
+        return output
+    number = output.position if output.origin_index is None else output.origin_index
+    taken = quantized.output(number) or OutputDesc(output.position)
+    return OutputDesc(
+        position=output.position,
+        dtype=output.dtype,
+        origin_name=taken.origin_name,
+        origin_index=output.origin_index if taken.origin_index is None else taken.origin_index,
+        layout=output.layout or taken.layout,
+        shape=output.shape if output.layout else taken.shape,
+    )

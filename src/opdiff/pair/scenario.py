@@ -1,0 +1,124 @@
+"""Which comparison two dumps and the given rule files ask for.
+
+target            golden            rule files
+NPU               npy               fusion                                    ORIGINAL
+NPU quantized     npy               fusion, or quant, or both                 QUANT_BY_FUSION, _BY_QUANT, _BY_BOTH
+NPU quantized     npy quantized     fusion                                    QUANT_TO_QUANT
+npy quantized     npy               quant                                     QUANT_ORIGINAL
+NPU               NPU, both alike   none                                      PLAIN
+NPU               NPU, both alike   fusion and close                          FUSION_ON_OFF
+
+Everything else is refused, with what was recognised and what would be accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import DumpKind
+from opdiff.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Dump
+
+_OPTIONS = {"fusion": "-fr", "quant": "-qfr", "close": "-cfr"}
+_QUANT_NAMES = "names such as `…_quant_layer` or `AscendDequant` say so"
+
+
+class Scenario(StrEnum):
+    """The comparisons there are."""
+
+    ORIGINAL = "NPU dump against the original model"
+    QUANT_BY_FUSION = "quantized NPU dump against the original model, by the fusion rules"
+    QUANT_BY_QUANT = "quantized NPU dump against the original model, by the quantization rules"
+    QUANT_BY_BOTH = "quantized NPU dump against the original model, by fusion and quantization rules"
+    QUANT_TO_QUANT = "quantized NPU dump against the quantized original model"
+    QUANT_ORIGINAL = "quantized original model against the original model"
+    PLAIN = "NPU dump against NPU dump, by names"
+    FUSION_ON_OFF = "NPU dump with fusion against NPU dump without fusion"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRules:
+    """Which rule files the user gave."""
+
+    fusion: bool = False
+    close: bool = False
+    quant: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those given."""
+        return frozenset(name for name in _OPTIONS if getattr(self, name))
+
+
+_Table = dict[frozenset[str], Scenario]
+_NPU_NPU: _Table = {frozenset(): Scenario.PLAIN, frozenset({"fusion", "close"}): Scenario.FUSION_ON_OFF}
+_RULES: dict[tuple[DumpKind, bool, DumpKind, bool], _Table] = {
+    (DumpKind.NPU, False, DumpKind.ARRAYS, False): {frozenset({"fusion"}): Scenario.ORIGINAL},
+    (DumpKind.NPU, True, DumpKind.ARRAYS, False): {
+        frozenset({"fusion"}): Scenario.QUANT_BY_FUSION,
+        frozenset({"quant"}): Scenario.QUANT_BY_QUANT,
+        frozenset({"fusion", "quant"}): Scenario.QUANT_BY_BOTH,
+    },
+    (DumpKind.NPU, True, DumpKind.ARRAYS, True): {frozenset({"fusion"}): Scenario.QUANT_TO_QUANT},
+    (DumpKind.ARRAYS, True, DumpKind.ARRAYS, False): {frozenset({"quant"}): Scenario.QUANT_ORIGINAL},
+    (DumpKind.NPU, False, DumpKind.NPU, False): _NPU_NPU,
+    (DumpKind.NPU, True, DumpKind.NPU, True): _NPU_NPU,
+}
+
+
+def choose(target: Dump, golden: Dump, given: GivenRules) -> Scenario:
+    """The comparison that is asked for.
+
+    Raises:
+        InputError: these two kinds of data cannot be compared.
+        UsageError: they can, but with other rule files.
+    """
+    # The names of a fake-quantized model need not show that it is one; the quantization file then says so.
+    quantized = target.quantized or (target.kind is DumpKind.ARRAYS and given.quant)
+    table = _RULES.get((target.kind, quantized, golden.kind, golden.quantized))
+    if table is None:
+        raise InputError(target.path, f"{_recognised(target, golden)} {_why_not(target, golden)}")
+    scenario = table.get(given.names)
+    if scenario is None:
+        raise UsageError(f"{_recognised(target, golden)} {_what_to_change(table, given.names)}")
+    return scenario
+
+
+def _recognised(target: Dump, golden: Dump) -> str:
+    return f"The target {target.path} holds {_kind(target)}; the golden side {golden.path} holds {_kind(golden)}."
+
+
+def _kind(dump: Dump) -> str:
+    written = "dumps of a model run on an NPU" if dump.kind is DumpKind.NPU else "arrays (.npy) of an original model"
+    quantized = f"quantized: {_QUANT_NAMES}" if dump.quantized else "not quantized"
+    return f"{written} ({quantized})"
+
+
+def _why_not(target: Dump, golden: Dump) -> str:
+    if target.kind is DumpKind.ARRAYS:
+        if golden.kind is DumpKind.NPU:
+            return "The NPU's data has to be the target: exchange -tp and -gp."
+        if golden.quantized:
+            return "A quantized original model can be the target, and the golden side then has to be the original one."
+        return "Arrays can only be the target when they come from a quantized model; then give -qfr."
+    if golden.kind is DumpKind.NPU:
+        return "Only two quantized or two non-quantized models can be compared with each other."
+    return "A model that is not quantized cannot be judged by a quantized one."
+
+
+def _what_to_change(table: _Table, given: frozenset[str]) -> str:
+    ways = " or ".join(_options(wanted) for wanted in table)
+    missing = frozenset.intersection(*table) - given
+    superfluous = given - frozenset.union(*table)
+    changes = [f"{_options(missing)} is missing"] if missing else []
+    changes += [f"{_options(superfluous)} does not belong here"] if superfluous else []
+    given_text = f"{_options(given)} was given"
+    return f"This comparison takes {ways}, but {given_text}{': ' + '; '.join(changes) if changes else ''}."
+
+
+def _options(names: frozenset[str]) -> str:
+    return " with ".join(option for name, option in _OPTIONS.items() if name in names) or "no rule file"

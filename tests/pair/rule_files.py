@@ -1,0 +1,94 @@
+"""Small rule files and dumps, written down shortly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opdiff import dtypes
+from opdiff.comparison import Dump, DumpedOp, DumpKind, Pairing
+from opdiff.model import Tensor, TensorSpec
+from opdiff.pair import PairOptions, Rules, pair
+from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Unpaired
+    from opdiff.pair.manual import ManualPair
+    from opdiff.pair.selection import Selection
+
+    Row = Pairing | Unpaired
+
+
+def tensor(mark: int = 0) -> Tensor:
+    """A tensor that nobody loads; the mark tells it from others."""
+    return Tensor(TensorSpec(dtypes.FLOAT32, (mark + 1,), "ND"), FileRange("nowhere", mark, 4))
+
+
+def out(origin: str = "", index: int | None = 0, **fields: Any) -> OutputDesc:
+    """A described output; `rules` gives it its place."""
+    return OutputDesc(0, origin_name=origin, origin_index=index, **fields)
+
+
+def op(name: str, op_type: str = "Op", **fields: Any) -> RuleOp:
+    """An operator; without originals it is its own."""
+    fields.setdefault("has_originals", "originals" in fields)
+    fields.setdefault("originals", (name,))
+    outputs = fields.pop("outputs", ())
+    placed = tuple(
+        OutputDesc(k, o.dtype, o.origin_name, o.origin_index, o.layout, o.shape) for k, o in enumerate(outputs)
+    )
+    return RuleOp(name, op_type, outputs=placed, **fields)
+
+
+def rules(*operators: RuleOp, **more: tuple[RuleOp, ...]) -> RuleFile:
+    """A rule file with the graph `net`, and sub-graphs by keyword."""
+    graphs = {"net": operators, **more}
+    return RuleFile(
+        "rules.json",
+        tuple(
+            RuleGraph(name, tuple(RuleOp(**{**_fields(item), "graph_name": name}) for item in items))
+            for name, items in graphs.items()
+        ),
+    )
+
+
+def _fields(operator: RuleOp) -> dict[str, Any]:
+    return {name: getattr(operator, name) for name in RuleOp.__dataclass_fields__}
+
+
+def dumped(name: str, inputs: int = 0, outputs: int = 1, **fields: Any) -> DumpedOp:
+    """A dumped operator with that many inputs and outputs."""
+    fields = {"op_type": "Op", "timestamp": 0, "path": f"{name}.file", **fields}
+    return DumpedOp(
+        name,
+        inputs={number: tensor(number) for number in range(inputs)},
+        outputs={number: tensor(number) for number in range(outputs)},
+        **fields,
+    )
+
+
+def npu(*operators: DumpedOp, quantized: bool = False) -> Dump:
+    return Dump("npu", DumpKind.NPU, quantized, {operator.name: operator for operator in operators})
+
+
+def npy(*operators: DumpedOp | str, quantized: bool = False) -> Dump:
+    made = [dumped(item, op_type="") if isinstance(item, str) else item for item in operators]
+    return Dump("npy", DumpKind.ARRAYS, quantized, {operator.name: operator for operator in made})
+
+
+def told(row: Row) -> str:
+    """A row in short: group, cells, tensor, and what it is compared with (`?` for nothing)."""
+    golden = str(row.golden_key) if isinstance(row, Pairing) else "?"
+    return f"{row.label.index} {row.label.target} {row.label.golden} {row.key or '-'} = {golden}"
+
+
+def paired(
+    target: Dump,
+    golden: Dump,
+    given: Rules | RuleFile | None = None,
+    selection: Selection | None = None,
+    manual: tuple[ManualPair, ...] = (),
+) -> tuple[Row, ...]:
+    """The rows of a comparison; a lone rule file is that of the fusion."""
+    all_rules = given if isinstance(given, Rules) else Rules(fusion=given)
+    return pair(target, golden, all_rules, PairOptions(selection, manual))

@@ -1,0 +1,118 @@
+"""Pairings that the user wrote down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from opdiff.comparison import Pairing
+from opdiff.errors import InputError, UsageError
+from opdiff.model import Slot, TensorKey
+from opdiff.pair.manual import ManualPair, parse_key, read_pairs
+from pair.rule_files import dumped, npu, npy, op, paired, rules, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TARGET = npu(dumped("conv_1", 2), dumped("lost", op_type="Loss"), dumped("in_ner"))
+GOLDEN = npy("conv_1", "Conv_0", dumped("many", outputs=3))
+RULES = rules(op("conv_1"), op("in/ner", originals=("",)))
+
+
+def by_hand(*lines: tuple[str, str]) -> list[str]:
+    pairs = tuple(ManualPair(parse_key(target), parse_key(golden)) for target, golden in lines)
+    return [told(row) for row in paired(TARGET, GOLDEN, RULES, manual=pairs)]
+
+
+def test_only_what_is_named_changes() -> None:
+    before = by_hand()
+    after = by_hand(("conv_1:output:0", "many:output:2"), ("conv_1:input:1", "Conv_0"))
+    assert before[0::3] == after[0::3]
+    assert after[1:3] == [
+        "0 conv_1 conv_1 conv_1:input:1 = Conv_0:output:0",
+        "0 conv_1 conv_1 conv_1:output:0 = many:output:2",
+    ]
+
+
+def test_an_operator_without_a_golden_name_gets_one_and_keeps_its_own() -> None:
+    assert by_hand(("in_ner", "many:output:1"))[3:] == ["1 in/ner many in/ner:output:0 = many:output:1"]
+
+
+def test_a_tensor_without_a_row_gets_one() -> None:
+    assert by_hand(("lost", "Conv_0"))[4:] == ["2 lost Conv_0 lost:output:0 = Conv_0:output:0"]
+    quant = rules(op("conv_1", "AscendQuant"), op("in/ner"))
+    rows = paired(TARGET, GOLDEN, quant, manual=(ManualPair(parse_key("conv_1"), parse_key("Conv_0"), "NHWC"),))
+    assert [str(row.key) for row in rows] == ["conv_1:input:0", "conv_1:input:1", "conv_1:output:0", "in/ner:output:0"]
+    assert isinstance(rows[2], Pairing)
+    assert (rows[2].layout, rows[2].rule) == ("NHWC", "paired by the user")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (("conv_2", "Conv_0"), "the target has no operator conv_2; the nearest name is conv_1"),
+        (("conv_1", "Conv_1"), "the golden side has no operator Conv_1; the nearest name is"),
+        (("conv_1:output:4", "Conv_0"), "the target has no conv_1:output:4; its outputs are 0"),
+        (("conv_1", "many:output:7"), "the golden side has no many:output:7; its outputs are 0, 1, 2"),
+        (("conv_1", "many:input:0"), "the golden side has no many:input:0; its inputs are none"),
+        (("zzz", "Conv_0"), "the target has no operator zzz"),
+    ],
+)
+def test_names_that_are_not_there_are_refused(line: tuple[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        by_hand(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("a:output:3", TensorKey("a", Slot.OUTPUT, 3)),
+        ("a/b:0:input:1", TensorKey("a/b:0", Slot.INPUT, 1)),
+        ("a", TensorKey("a", Slot.OUTPUT, 0)),
+        ("a:outputs:3", TensorKey("a:outputs:3", Slot.OUTPUT, 0)),
+        ("a\nb", TensorKey("a\nb", Slot.OUTPUT, 0)),
+    ],
+)
+def test_keys(text: str, key: TensorKey) -> None:
+    assert parse_key(text) == key
+
+
+def test_a_file_of_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.toml"
+    path.write_text(
+        '[[pair]]\ntarget = "a"\ngolden = "b:output:1"\n[[pair]]\ntarget = "c"\ngolden = "d"\nlayout = "NCHW"\n'
+    )
+    first, second = read_pairs(str(path))
+    assert (str(first.target), str(first.golden), first.layout) == ("a:output:0", "b:output:1", "")
+    assert second.layout == "NCHW"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[[pair]", "not valid TOML"),
+        (b"\xff", "not valid TOML"),
+        (b"", "a list of .*pair.* tables is expected"),
+        (b"pair = 1", "a list of"),
+        (b"pair = [1]", "pair 1: a table of texts is expected"),
+        (b'other = 1\n[[pair]]\ntarget = "a"\ngolden = "b"', "and nothing else"),
+        (b'[[pair]]\ntarget = "a"', "pair 1: both target and golden have to be given"),
+        (b'[[pair]]\ntarget = "a"\ngolden = 1', "pair 1: a table of texts"),
+        (b'[[pair]]\ntarget = "a"\ngolden = "b"\nformat = "ND"', "pair 1: format means nothing here"),
+        (
+            b'[[pair]]\ntarget = "a/b"\ngolden = "b"\n[[pair]]\ntarget = "a_b"\ngolden = "c"',
+            "a_b:output:0 is paired twice",
+        ),
+    ],
+)
+def test_files_of_another_form_are_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "pairs.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=problem):
+        read_pairs(str(path))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_pairs(str(tmp_path / "none.toml"))

@@ -1,0 +1,57 @@
+"""Two NPU dumps by names alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from opdiff.comparison import Unpaired
+from opdiff.errors import UsageError
+from opdiff.pair.selection import Range
+from pair.rule_files import dumped, npu, paired, told
+
+
+def test_names_and_numbers_connect_in_the_order_of_the_target() -> None:
+    rows = paired(npu(dumped("b", 1, op_type="Add"), dumped("a")), npu(dumped("c"), dumped("a"), dumped("b", 1)))
+    assert [told(row) for row in rows] == [
+        "0 b b b:input:0 = b:input:0",
+        "0 b b b:output:0 = b:output:0",
+        "1 a a a:output:0 = a:output:0",
+        "2 * c - = ?",
+    ]
+    assert [row.label.op_type for row in rows] == ["Add", "Add", "Op", ""]
+
+
+def test_nothing_is_left_out_silently() -> None:
+    target = npu(
+        dumped("left"),
+        dumped("counts", 2, 1),
+        dumped("fewer", 1, 1),
+        dumped("torn", 0, 0, problem="cut off"),
+        dumped("fine"),
+        dumped("empty", 0, 0),
+    )
+    golden = npu(
+        dumped("counts", 1, 1),
+        dumped("fewer", 1, 3),
+        dumped("torn"),
+        dumped("fine", 0, 0, problem="no header"),
+        dumped("empty", 0, 0),
+    )
+    reasons = {
+        str(row.key or row.label.target): row.reason for row in paired(target, golden) if isinstance(row, Unpaired)
+    }
+    assert reasons == {
+        "left": "the golden side has no file of left",
+        "counts:input:1": "the golden side has no input 1 of counts: "
+        "the target has 2 inputs and the golden side 1 input",
+        "fewer:output:1": "the target has no output 1 of fewer: the target has 1 output and the golden side 3 outputs",
+        "fewer:output:2": "the target has no output 2 of fewer: the target has 1 output and the golden side 3 outputs",
+        "torn": "the target's file of torn cannot be read: cut off",
+        "fine": "the golden file of fine cannot be read: no header",
+        "empty": "the files of empty hold no tensors",
+    }
+
+
+def test_numbers_of_operators_need_rules() -> None:
+    with pytest.raises(UsageError, match="numbers in a rule file"):
+        paired(npu(dumped("a")), npu(dumped("a")), selection=Range())

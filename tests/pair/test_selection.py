@@ -1,0 +1,87 @@
+"""Ranges and lists of operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from opdiff.errors import UsageError
+from opdiff.pair.fusion import build_network
+from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
+from pair.rule_files import dumped, npu, npy, op, paired, rules
+
+TEN = rules(*(op(f"o{number}", sequence=number) for number in range(11)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,10,1", list(range(1, 11))),
+        (",,", list(range(1, 11))),
+        (" 3 , -1 , 4", [3, 7, 10]),
+        ("2,9,3", [2, 5, 8, 9]),
+        ("4,4,", [4]),
+    ],
+)
+def test_a_range_takes_its_end_too(text: str, expected: list[int]) -> None:
+    taken = select(build_network(TEN), parse_range(text))
+    assert [group.index for group in taken.groups] == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("7, 2,2 ,99", [2, 7]), ("0", [0])])
+def test_a_list_takes_what_is_there(text: str, expected: list[int]) -> None:
+    taken = select(build_network(TEN), parse_select(text))
+    assert [group.index for group in taken.groups] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1,2", "three numbers `start,end,step` are expected"),
+        ("1,2,3,4", "three numbers"),
+        ("-1,2,1", "'-1' is not a number"),
+        ("a,2,1", "'a' is not a number"),
+        ("²,2,1", "'²' is not a number"),
+        ("1,2," + "9" * 30, "is not a number"),
+    ],
+)
+def test_ranges_of_another_form_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        parse_range(text)
+
+
+@pytest.mark.parametrize("text", ["", "1,,2", "x", "-1", "1.5"])
+def test_lists_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a number"):
+        parse_select(text)
+
+
+@pytest.mark.parametrize(
+    ("selection", "problem"),
+    [
+        (Range(0), "the start is 0, and operators are numbered from 1 to 10"),
+        (Range(11), "the start is 11"),
+        (Range(5, 4), "the end is 4; it has to be from 5 to 10"),
+        (Range(5, 11), "the end is 11"),
+        (Range(1, None, 0), "the step is 0; it has to be from 1 to 9"),
+        (Range(1, None, 10), "the step is 10"),
+        (Select(frozenset({11, 12})), "numbered up to 10, and all numbers given are larger"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_the_network_is_refused(selection: Selection, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        select(build_network(TEN), selection)
+
+
+def test_a_group_is_taken_whole_and_inputs_are_still_traced() -> None:
+    given = rules(
+        op("a", sequence=1),
+        op("p", sequence=2, originals=("x", "y"), inputs=("a:0",)),
+        op("q", sequence=3, originals=("x", "y")),
+    )
+    rows = paired(npu(dumped("a"), dumped("p", 1, 0), dumped("q", 0, 1)), npy("a"), given, Select(frozenset({3})))
+    assert [(row.label.index, row.label.sequence, str(row.key)) for row in rows] == [
+        (1, 2, "p:input:0"),
+        (1, 3, "q:output:0"),
+    ]
+    assert getattr(rows[0], "rule", None) == "input 0 comes from a:0"
