@@ -1,0 +1,133 @@
+"""Metrics of the user's own: DIR/algorithm/alg_{NAME}.py, each with a function `compare`, and those of other packages.
+
+`compare(my, golden, args)` gets the numbers of both sides as flat arrays of their own and returns two texts: the value
+and a message, which may be empty. A package adds metrics by the entry-point group `opdiff.metrics`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from opdiff import elements
+from opdiff.errors import PluginError
+from opdiff.measure.documented import BY_NAME
+from opdiff.registry import Registry
+from opdiff.scripts import check_script, find_scripts, load_function
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+_FOLDER = "algorithm"
+_KIND = "metric"
+_NAME = re.compile(r"alg_(?P<name>\w{1,128})\.py", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricArgs:
+    """What a metric is told beside the numbers; every entry is an attribute too.
+
+    Attributes:
+        my_output_dump_file: the file of the target.
+        ground_truth_dump_file: the file of the golden tensor.
+        shape_type: `scalar` or `tensor`.
+        options: what the user asked this metric for.
+    """
+
+    my_output_dump_file: str
+    ground_truth_dump_file: str
+    shape_type: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self) -> dict[str, str]:
+        """All of it; options do not replace what is always there."""
+        known = {name: getattr(self, name) for name in ("my_output_dump_file", "ground_truth_dump_file", "shape_type")}
+        return {**self.options, **known}
+
+    def get_dict(self) -> dict[str, str]:
+        """The same as `get`."""
+        return self.get()
+
+    def __getattr__(self, name: str) -> str:
+        if name == "options" or name not in self.options:  # without options while it is being unpickled
+            raise AttributeError(name)
+        return self.options[name]
+
+
+class Metric(Protocol):
+    """A metric that is not built in."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen, and the title of its column."""
+
+    def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:
+        """The value and a message about two flat arrays of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptMetric:
+    """The metric of one script; a value that can go to another process, which loads the script itself."""
+
+    name: str
+    path: str
+
+    def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:
+        """What the script says about two arrays."""
+        function: Any = load_function(_KIND, self.path, "compare", ("my", "golden", "args"))
+        return function(my, golden, args)  # type: ignore[no-any-return]  # whoever calls this looks at it
+
+
+METRICS: Registry[Metric] = Registry(_KIND, ())
+
+
+def load_metrics(directory: str) -> tuple[ScriptMetric, ...]:
+    """The metrics below `directory`, by name; files are looked at and not run.
+
+    Raises:
+        PluginError: there is no folder of metrics, or a file in it is not one.
+    """
+    root = os.path.realpath(directory)
+    return tuple(_metric(root, path) for path in find_scripts(_KIND, root, _FOLDER))
+
+
+def run_metric(
+    metric: Metric, target: tuple[AnyArray, DType], golden: tuple[AnyArray, DType], args: MetricArgs
+) -> tuple[str, str, str]:
+    """Name, value and message of a metric for two arrays of codes. A metric that fails has the value `NaN`.
+
+    Raises:
+        PluginError: the metric's script cannot be loaded, or has no fitting function `compare`.
+        ElementError: a type has no numbers.
+    """
+    arrays = _numbers(*target), _numbers(*golden)
+    try:
+        result: object = metric.compare(*arrays, args)
+    except PluginError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may happen in a user's function)
+        return metric.name, "NaN", f"{metric.name} failed: {error!r}"
+    if isinstance(result, tuple | list) and len(result) == 2 and all(isinstance(text, str) for text in result):
+        return metric.name, result[0], result[1]
+    return metric.name, "NaN", f"{metric.name} returned {result!r:.100}, not two texts: a value and a message"
+
+
+def _metric(root: str, path: str) -> ScriptMetric:
+    match = _NAME.fullmatch(os.path.basename(path))
+    if match is None:
+        raise PluginError(_KIND, path, "is not named alg_{NAME}.py")
+    if match["name"].lower() in {"all", *(name.lower() for name in BY_NAME)}:
+        raise PluginError(_KIND, path, f"the name {match['name']} is taken")
+    check_script(_KIND, root, path)
+    return ScriptMetric(match["name"], path)
+
+
+def _numbers(codes: AnyArray, dtype: DType) -> AnyArray:
+    # A flat copy: the codes may be a mapped file, and metrics may write into what they get.
+    values = elements.decode(codes.reshape(-1), dtype)
+    return values.copy() if values.base is not None or values is codes else values

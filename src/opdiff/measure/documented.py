@@ -1,0 +1,108 @@
+"""The ten metrics of the documented result file: their numbers, names and texts, and how some of them are chosen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isinf, isnan
+from typing import TYPE_CHECKING
+
+from opdiff.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opdiff.comparison import Metrics
+
+_NOT_A_NUMBER = "NaN"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedMetric:
+    """One column of the documented result file.
+
+    Attributes:
+        number: the digit by which it can be asked for.
+        name: its name, which is also the title of its column.
+        text: what is printed for it.
+    """
+
+    number: int
+    name: str
+    text: Callable[[Metrics], str]
+
+    @property
+    def needs_kl(self) -> bool:
+        """Whether it takes the second pass over the data that the divergence needs."""
+        return self.name == "KullbackLeiblerDivergence"
+
+
+def number_text(value: float | None) -> str:
+    """A number as it is printed: six decimals where they show at least six digits, a power of ten otherwise.
+
+    Integers are printed in full. What is NaN and what was not measured are both `NaN`: the table has one word for them.
+    """
+    if value is None or isnan(value):
+        return _NOT_A_NUMBER
+    if isinstance(value, int) or isinf(value):
+        return str(value)
+    fixed = f"{value:.6f}"
+    if abs(value) < 1e16 and (abs(value) >= 0.1 or float(fixed) == value):
+        return fixed if value else "0.000000"
+    return f"{value:.5e}"
+
+
+def deviation_text(metrics: Metrics) -> str:
+    """Mean and standard deviation of the target and of the golden tensor: `(mean;std),(mean;std)`."""
+    sides = (metrics.target_mean, metrics.target_std), (metrics.golden_mean, metrics.golden_std)
+    if any(value is None for side in sides for value in side):
+        return _NOT_A_NUMBER
+    return ",".join(f"({_short(mean)};{_short(std)})" for mean, std in sides)
+
+
+DOCUMENTED: tuple[DocumentedMetric, ...] = (
+    DocumentedMetric(0, "CosineSimilarity", lambda metrics: number_text(metrics.cosine)),
+    DocumentedMetric(1, "MaxAbsoluteError", lambda metrics: number_text(metrics.max_absolute_error)),
+    DocumentedMetric(2, "AccumulatedRelativeError", lambda metrics: number_text(metrics.accumulated_relative_error)),
+    DocumentedMetric(3, "RelativeEuclideanDistance", lambda metrics: number_text(metrics.relative_euclidean_distance)),
+    DocumentedMetric(4, "KullbackLeiblerDivergence", lambda metrics: number_text(metrics.kl_divergence)),
+    DocumentedMetric(5, "StandardDeviation", deviation_text),
+    DocumentedMetric(6, "MeanAbsoluteError", lambda metrics: number_text(metrics.mean_absolute_error)),
+    DocumentedMetric(7, "RootMeanSquareError", lambda metrics: number_text(metrics.root_mean_square_error)),
+    DocumentedMetric(8, "MaxRelativeError", lambda metrics: number_text(metrics.max_relative_error)),
+    DocumentedMetric(9, "MeanRelativeError", lambda metrics: number_text(metrics.mean_relative_error)),
+)
+
+BY_NAME: dict[str, DocumentedMetric] = {metric.name: metric for metric in DOCUMENTED}
+
+
+def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names of the chosen metrics, in the order in which they were asked for, each once.
+
+    Args:
+        text: `all`, or digits and names of any case, separated by commas or blanks.
+        custom: names of other metrics that can be chosen; `all` has them too.
+
+    Raises:
+        UsageError: nothing is chosen, or something that there is not.
+    """
+    names = (*BY_NAME, *(name for name in custom if name not in BY_NAME))
+    known: dict[str, tuple[str, ...]] = {name.lower(): (name,) for name in names}
+    known |= {str(metric.number): (metric.name,) for metric in DOCUMENTED} | {"all": names}
+    words = re.split(r"[,\s]+", text.strip(", \t\n"))
+    unknown = [word for word in words if word.lower() not in known]
+    if unknown:
+        wrong = f"there is no metric {unknown[0]!r}" if unknown[0] else "no metric is chosen"
+        choices = ", ".join(f"{metric.number} {metric.name}" for metric in DOCUMENTED)
+        raise UsageError(f"{wrong}; choose from all, {', '.join((choices, *names[len(DOCUMENTED) :]))}")
+    return tuple(dict.fromkeys(name for word in words for name in known[word.lower()]))
+
+
+def select_metrics(text: str, custom: Iterable[str] = ()) -> tuple[DocumentedMetric, ...]:
+    """The documented metrics among those of `parse_selection`."""
+    return tuple(BY_NAME[name] for name in parse_selection(text, custom) if name in BY_NAME)
+
+
+def _short(value: float | None) -> str:
+    """Three decimals; what is smaller than the last one is nothing. `nan` is small here, as it always was."""
+    return f"{0.0 if value is None or abs(value) < 0.001 else value:.3f}"

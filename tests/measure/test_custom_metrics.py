@@ -1,0 +1,169 @@
+"""Metrics of the user's own: what they get, what they may return, and which files are refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.errors import ElementError, PluginError
+from opdiff.measure.custom import METRICS, MetricArgs, ScriptMetric, load_metrics, run_metric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.elements import AnyArray
+
+ARGS = MetricArgs("a/target", "b/golden.npy", "tensor", {"limit": "3"})
+SUM = "def compare(my, golden, args):\n    return str(float(my.sum() - golden.sum())), ''\n"
+TARGET = np.array([[0x3F80, 0x4000]], "<u2"), dtypes.BFLOAT16
+GOLDEN = np.array([[1], [4]], "<i8"), dtypes.INT64
+
+
+def write(folder: Path, scripts: dict[str, str]) -> str:
+    (folder / "algorithm").mkdir()
+    for name, text in scripts.items():
+        (folder / "algorithm" / name).write_text(text)
+    return str(folder)
+
+
+def run(folder: Path, body: str) -> tuple[str, str, str]:
+    (metric,) = load_metrics(write(folder, {"alg_Mine.py": f"def compare(my, golden, args):\n    {body}\n"}))
+    return run_metric(metric, TARGET, GOLDEN, ARGS)
+
+
+def test_a_script_is_a_metric(tmp_path: Path) -> None:
+    metrics = load_metrics(write(tmp_path, {"alg_B_2.py": SUM, "alg_A.py": SUM}))
+    assert [metric.name for metric in metrics] == ["A", "B_2"]
+    assert metrics[0] == ScriptMetric("A", str(tmp_path / "algorithm" / "alg_A.py"))
+    assert run_metric(pickle.loads(pickle.dumps(metrics[0])), TARGET, GOLDEN, ARGS) == ("A", "-2.0", "")  # noqa: S301
+    assert sorted(os.listdir(tmp_path / "algorithm")) == ["alg_A.py", "alg_B_2.py"]
+
+
+def test_scripts_get_flat_numbers_of_their_own(tmp_path: Path) -> None:
+    body = "my[:], golden[:] = 7, 7; return f'{my.dtype} {my.shape} {golden.dtype} {golden.shape}', ''"
+    before = GOLDEN[0].copy()
+    assert run(tmp_path, body) == ("Mine", "float32 (2,) int64 (2,)", "")
+    np.testing.assert_array_equal(GOLDEN[0], before)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.INT64, dtypes.BOOL, dtypes.FLOAT8_E5M2, dtypes.FLOAT32], ids=str)
+def test_what_is_read_only_is_copied(dtype: dtypes.DType) -> None:
+    array = np.zeros(3, dtype.storage)
+    array.flags.writeable = False
+    seen: list[AnyArray] = []
+
+    class Watching:
+        name = "Watching"
+
+        def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:  # noqa: ARG002
+            seen.extend((my, golden))
+            return "", ""
+
+    run_metric(Watching(), (array, dtype), (array[::-1], dtype), ARGS)
+    assert all(values.flags.writeable and not np.may_share_memory(values, array) for values in seen)
+
+
+def test_scripts_are_told_where_and_what(tmp_path: Path) -> None:
+    body = (
+        "return args.my_output_dump_file + args.limit, repr(args.get() == args.get_dict()) + args.get()['shape_type']"
+    )
+    assert run(tmp_path, body) == ("Mine", "a/target3", "Truetensor")
+
+
+def test_arguments_survive_pickling_and_have_no_others() -> None:
+    assert pickle.loads(pickle.dumps(ARGS)) == ARGS  # noqa: S301 (made here)
+    assert MetricArgs("a", "b", "scalar", {"shape_type": "x"}).get()["shape_type"] == "scalar"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = ARGS.nothing
+
+
+FAILURES = [
+    ("raise ValueError('no')", r"Mine failed: ValueError('no')"),
+    ("raise SystemExit", "Mine failed: SystemExit()"),
+    ("return 3", "Mine returned 3, not two texts: a value and a message"),
+    ("return 1.0, ''", "Mine returned (1.0, ''), not two texts: a value and a message"),
+    ("return 'a', 'b', 'c'", "Mine returned ('a', 'b', 'c'), not two texts: a value and a message"),
+    ("pass", "Mine returned None, not two texts: a value and a message"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), FAILURES, ids=[body for body, _ in FAILURES])
+def test_a_metric_that_fails_says_so(tmp_path: Path, body: str, message: str) -> None:
+    assert run(tmp_path, body) == ("Mine", "NaN", message)
+
+
+BAD_SCRIPTS = [
+    ("", "has no function compare"),
+    ("compare = 3", "has no function compare"),
+    ("def compare(my, golden): ...", "its function compare must take 3 arguments: my, golden, args"),
+    ("def compare(:", "cannot be loaded: SyntaxError"),
+    ("raise SystemExit(3)", r"cannot be loaded: SystemExit\(3\)"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), BAD_SCRIPTS, ids=[repr(text) for text, _ in BAD_SCRIPTS])
+def test_scripts_that_do_not_fit_are_refused_on_first_use(tmp_path: Path, text: str, problem: str) -> None:
+    (metric,) = load_metrics(write(tmp_path, {"alg_Mine.py": text}))
+    with pytest.raises(PluginError, match=f"metric '.*/alg_Mine.py': {problem}"):
+        run_metric(metric, TARGET, GOLDEN, ARGS)
+
+
+@pytest.mark.parametrize("name", ["Mine.py", "alg_.py", "alg_A-B.py", "alg_A.pyc", "README.md", "alg_Ä.py"])
+def test_names_that_say_nothing_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        load_metrics(write(tmp_path, {name: SUM}))
+    assert str(caught.value) == f"metric '{tmp_path}/algorithm/{name}': is not named alg_{{NAME}}.py"
+
+
+@pytest.mark.parametrize("name", ["CosineSimilarity", "cosinesimilarity", "ALL"])
+def test_names_of_documented_metrics_are_taken(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PluginError, match=f"alg_{name}.py': the name {name} is taken"):
+        load_metrics(write(tmp_path, {f"alg_{name}.py": SUM}))
+
+
+def test_only_small_files_inside_the_directory_are_accepted(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside.py"
+    inside.mkdir()
+    directory = write(inside, {"alg_A.py": "#" * 1_000_001})
+    with pytest.raises(PluginError, match="has 1000001 bytes, at most 1000000 are allowed"):
+        load_metrics(directory)
+    (inside / "algorithm" / "alg_A.py").unlink()
+    outside.write_text(SUM)
+    (inside / "algorithm" / "alg_A.py").symlink_to(outside)
+    with pytest.raises(PluginError, match=f"alg_A.py': is a link that leaves {inside}"):
+        load_metrics(directory)
+
+
+def test_a_directory_without_metrics_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r"metric '.*/algorithm': cannot be listed: No such file or directory"):
+        load_metrics(str(tmp_path))
+
+
+def test_what_has_no_numbers_cannot_be_given_to_a_metric(tmp_path: Path) -> None:
+    (metric,) = load_metrics(write(tmp_path, {"alg_A.py": SUM}))
+    with pytest.raises(ElementError, match="text is not a number"):
+        run_metric(metric, (np.zeros(1, "u1"), dtypes.STRING), GOLDEN, ARGS)
+
+
+def test_other_packages_may_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        name = "from_elsewhere"
+
+        def load(self) -> ScriptMetric:
+            return ScriptMetric("Elsewhere", "")
+
+    groups: list[str] = []
+
+    def points(*, group: str) -> list[Point]:
+        groups.append(group)
+        return [Point()]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", points)
+    registry = type(METRICS)("metric", ())
+    assert registry.names() == ("Elsewhere",)
+    assert groups == ["opdiff.metrics"]

@@ -1,0 +1,311 @@
+"""The metrics: their formulas on plain data, and what zeros, NaNs, infinities and sizes make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from math import inf, isnan, log, log10, nan, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
+from measure.reference import Reference, ratio_root, values_of
+from opdiff import dtypes
+from opdiff.measure.divergence import measure_kl
+from opdiff.measure.kernel import BLOCK, measure
+from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Metrics
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+RNG = np.random.default_rng(5)
+DOCUMENTED = [
+    "cosine",
+    "max_absolute_error",
+    "accumulated_relative_error",
+    "relative_euclidean_distance",
+    "kl_divergence",
+    "mean_absolute_error",
+    "root_mean_square_error",
+    "max_relative_error",
+    "mean_relative_error",
+]
+
+
+def compare(target: AnyArray, x: DType, golden: AnyArray, y: DType, *, is_scalar: bool = False) -> Metrics:
+    sums = measure(target, x, golden, y)
+    return metrics_of(sums, measure_kl(target, x, golden, y, sums=sums), is_scalar=is_scalar)
+
+
+def of(target: Any, golden: Any, *, is_scalar: bool = False) -> Metrics:
+    """The metrics of two lists of floats."""
+    arrays = np.array(target, "<f8"), np.array(golden, "<f8")
+    return compare(arrays[0], dtypes.FLOAT64, arrays[1], dtypes.FLOAT64, is_scalar=is_scalar)
+
+
+def close(wanted: float) -> object:
+    return pytest.approx(wanted, rel=1e-12, abs=1e-15)
+
+
+# Formulas
+
+
+@pytest.mark.parametrize("size", [2, 1000, BLOCK, 2 * BLOCK + 3])
+def test_the_documented_metrics_are_their_formulas(size: int) -> None:
+    y = RNG.standard_normal(size).astype("<f4")
+    x = (y + 0.01 * RNG.standard_normal(size)).astype("<f2")
+    found = compare(x, dtypes.FLOAT16, y, dtypes.FLOAT32)
+    a, b = x.astype("f8"), y.astype("f8")
+    assert found.cosine == close(float(a @ b) / sqrt(float(a @ a) * float(b @ b)))
+    assert found.max_absolute_error == close(float(np.abs(a - b).max()))
+    relative = np.abs(a - b) / np.abs(b)
+    assert found.accumulated_relative_error == close(float(relative.sum()))
+    assert found.max_relative_error == close(float(relative.max()))
+    assert found.mean_relative_error == close(float(relative.mean()))
+    assert found.relative_euclidean_distance == close(sqrt(float(((a - b) ** 2).sum() / (b**2).sum())))
+    assert found.mean_absolute_error == close(float(np.abs(a - b).mean()))
+    assert found.root_mean_square_error == close(sqrt(float(((a - b) ** 2).mean())))
+    assert (found.target_mean, found.target_std) == (close(float(a.mean())), close(float(a.std())))
+    assert (found.golden_mean, found.golden_std) == (close(float(b.mean())), close(float(b.std())))
+    assert found.kl_divergence == pytest.approx(divergence(a, b), rel=1e-9, abs=1e-13)
+    assert (found.count, found.notes) == (size, ())
+
+
+def divergence(x: AnyArray, y: AnyArray) -> float:
+    """The definition, word by word."""
+    p, q = (np.maximum((side - side.min()) / (side.max() - side.min()), 2.0**-23) for side in (x, y))
+    p, q = p / p.sum(), q / q.sum()
+    return float((p * np.log(p / q)).sum())
+
+
+def test_our_metrics_are_their_formulas() -> None:
+    y = 3 + RNG.standard_normal(1000)
+    x = 2 * y + 0.1 + 0.01 * RNG.standard_normal(1000)
+    found = of(x, y)
+    assert found.centred_cosine == close(float(np.corrcoef(x, y)[0, 1]))
+    assert found.norm_ratio == close(float(np.linalg.norm(x) / np.linalg.norm(y)))
+    assert found.snr_db == close(10 * log10(float((y**2).sum() / ((x - y) ** 2).sum())))
+    assert found.error_bias == close(float((x - y).sum() / np.abs(x - y).sum()))
+    assert found.over_1_permille == close(float((np.abs(x / y - 1) >= 0.001).mean()))
+    assert found.over_5_permille == close(float((np.abs(x / y - 1) >= 0.005).mean()))
+    assert found.worst_index == int(np.abs(x - y).argmax())
+    assert (found.worst_target, found.worst_golden) == (x[found.worst_index], y[found.worst_index])
+    assert found.finite_cosine == found.cosine
+
+
+@given(st.data(), st.sampled_from(WIDE_FLOATS), st.sampled_from(REAL_TYPES), st.integers(2, 10))
+def test_ratios_hold_for_numbers_of_any_size(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+    target, golden = data.draw(finite_codes(x, size)), data.draw(finite_codes(y, size))
+    found = compare(target, x, golden, y)
+    wanted = Reference(values_of(target, x), values_of(golden, y))
+    if wanted.squares(0) and wanted.squares(1):
+        assert found.finite_cosine == pytest.approx(wanted.cosine(), abs=1e-13)
+        assert found.norm_ratio == pytest.approx(ratio_root(wanted.squares(0), wanted.squares(1)), rel=1e-13)
+    for side, deviation in enumerate((found.target_std, found.golden_std)):
+        # A spread below the last digits of the mean cannot be seen: errors are relative to the size of the numbers.
+        size_of = ratio_root(wanted.squares(side), Fraction(size)) if wanted.squares(side) else 0.0
+        root = ratio_root(wanted.variance(side), Fraction(1)) if wanted.variance(side) else 0.0
+        assert deviation == pytest.approx(root, rel=1e-12, abs=size_of * 1e-15)
+    assert found.error_bias is not None
+    assert -1 <= found.error_bias <= 1
+
+
+@given(st.data(), st.sampled_from(REAL_TYPES), st.integers(2, 10))
+def test_equal_tensors_are_perfect(data: st.DataObject, dtype: DType, size: int) -> None:
+    array = data.draw(finite_codes(dtype, size))
+    found = compare(array, dtype, array.copy(), dtype)
+    values = dataclasses.asdict(found)
+    assert [values[name] for name in DOCUMENTED] == [1.0] + [0] * 8
+    assert (found.is_equal, found.snr_db, found.error_bias) == (True, inf, 0.0)
+    assert (found.centred_cosine, found.norm_ratio, found.max_ulp, found.worst_index) == (1.0, 1.0, 0, None)
+
+
+def test_a_small_spread_around_a_large_mean_keeps_its_digits() -> None:
+    noise = RNG.integers(-1000, 1000, 3 * BLOCK) / 1024
+    found = of(2.0**40 + noise, 2.0**40 - noise)
+    assert found.target_std == found.golden_std == pytest.approx(float(noise.std()), rel=1e-12)
+    assert found.centred_cosine == close(-1)
+    assert found.cosine == close(1)
+
+
+def test_squares_need_not_fit_in_a_float() -> None:
+    for size in (1e-310, 1e-170, 1e170, 1.7e308):
+        found = of([size, size / 2, -size], [size, size / 4, size])
+        cosine = (1 + 1 / 8 - 1) / sqrt((2 + 1 / 4) * (2 + 1 / 16))
+        # The smallest numbers have few digits.
+        assert found.finite_cosine == pytest.approx(cosine, rel=1e-9)
+        assert found.relative_euclidean_distance in (0.0, close(sqrt((4 + 1 / 16) / (2 + 1 / 16))))
+        assert found.norm_ratio == pytest.approx(sqrt((2 + 1 / 4) / (2 + 1 / 16)), rel=1e-9)
+        assert found.root_mean_square_error == (inf if size > 1e308 else close(sqrt((4 + 1 / 16) / 3) * size))
+
+
+def test_relative_errors_do_not_cancel() -> None:
+    golden = np.full(1000, 1000.0)
+    target = golden + 2.0**-30
+    assert of(target, golden).accumulated_relative_error == close(2.0**-30)
+
+
+# Zeros
+
+
+def test_both_zero_is_equal() -> None:
+    found = of([0, 0], [0, -0.0])
+    values = dataclasses.asdict(found)
+    assert [values[name] for name in DOCUMENTED] == [1.0] + [0] * 8
+    assert (found.is_equal, found.notes) == (True, ())
+
+
+def test_a_target_of_zeros_has_no_cosine() -> None:
+    found = of([0, 0], [3, 4])
+    assert found.cosine is None
+    assert found.notes == ("the cosine similarity is not defined: all the data of the target is zero",)
+    assert (found.relative_euclidean_distance, found.accumulated_relative_error, found.max_relative_error) == (1, 2, 1)
+    assert (found.norm_ratio, found.snr_db, found.centred_cosine) == (0.0, 0.0, None)
+
+
+def test_a_golden_tensor_of_zeros_is_no_pass() -> None:
+    found = of([3, 0], [0, 0])
+    assert found.cosine is None
+    assert found.notes == ("the cosine similarity is not defined: all the data of the golden tensor is zero",)
+    assert found.relative_euclidean_distance == found.accumulated_relative_error == inf
+    assert found.max_relative_error == found.mean_relative_error == found.norm_ratio == inf
+    assert (found.snr_db, found.over_5_permille, found.max_absolute_error) == (-inf, 0.5, 3)
+
+
+def test_a_single_golden_zero_counts_as_no_relative_error() -> None:
+    found = of([1, 1], [0, 2])
+    assert (found.accumulated_relative_error, found.max_relative_error, found.mean_relative_error) == (0.5, 0.5, 0.25)
+    assert found.over_5_permille == 1
+
+
+def test_what_is_next_to_nothing_counts_as_zero_on_both_sides() -> None:
+    found = of([1e-25, 2e-25], [2e-25, 1e-25])
+    assert (found.cosine, found.relative_euclidean_distance, found.accumulated_relative_error) == (1, 0, 0)
+    assert found.finite_cosine == close(0.8)
+
+
+# NaN and infinity
+
+
+def test_nan_in_the_data_is_nan_in_the_metrics() -> None:
+    for target, golden in (([1, nan, 3], [1, 2, 3]), ([1, 2, 3], [1, nan, 3]), ([nan] * 3, [nan] * 3)):
+        found = dataclasses.asdict(of(target, golden))
+        assert [name for name in DOCUMENTED if not isnan(found[name])] == []
+    found_all = of([nan, 1], [nan, 1])
+    assert (found_all.is_equal, found_all.special_mismatches, found_all.finite_cosine) == (True, 0, 1.0)
+    beside = of([1, nan], [1, 3])
+    assert (beside.golden_mean, beside.golden_std, beside.norm_ratio) == (2, 1, 1)
+    assert (beside.target_nans, beside.special_mismatches, beside.first_special_mismatch) == (1, 1, 1)
+
+
+INFINITE = [
+    ([1, inf], [1, 2], [nan, inf, inf, inf, nan, inf, inf, inf, inf]),
+    ([1, -inf], [1, 2], [nan, inf, inf, inf, nan, inf, inf, inf, inf]),
+    ([1, 2], [1, inf], [nan, inf, 1, nan, nan, inf, inf, 1, 0.5]),
+    ([1, 2], [1, -inf], [nan, inf, 1, nan, nan, inf, inf, 1, 0.5]),
+    ([1, inf], [1, inf], [nan] * 9),
+    ([1, inf], [1, -inf], [nan, inf, nan, nan, nan, inf, inf, nan, nan]),
+    ([1, inf], [1, 0], [nan, inf, 0, inf, nan, inf, inf, 0, 0]),
+    ([1, inf], [0, 0], [nan, inf, inf, inf, nan, inf, inf, inf, inf]),
+]
+
+
+@pytest.mark.parametrize(("target", "golden", "wanted"), INFINITE, ids=[f"{row[0]} {row[1]}" for row in INFINITE])
+def test_infinity_in_the_data(target: list[float], golden: list[float], wanted: list[float]) -> None:
+    found = of(target, golden)
+    values = dataclasses.asdict(found)
+    assert [values[name] for name in DOCUMENTED] == pytest.approx(wanted, nan_ok=True)
+    assert found.finite_count == 1
+    assert found.notes == ()
+
+
+def test_means_of_infinite_data() -> None:
+    found = of([inf, 1], [-inf, 1])
+    assert (found.target_mean, found.golden_mean) == (inf, -inf)
+    assert isnan(found.target_std or 0)
+    assert isnan(of([inf, -inf], [1, 2]).target_mean or 0)
+
+
+def test_the_same_infinity_is_equal() -> None:
+    found = of([inf, 1], [inf, 1])
+    assert (found.is_equal, found.special_mismatches, found.finite_cosine, found.max_ulp) == (True, 0, 1.0, 0)
+
+
+def test_nothing_finite_leaves_ours_unmeasured() -> None:
+    found = of([nan], [1])
+    ours = (found.finite_cosine, found.centred_cosine, found.norm_ratio, found.snr_db, found.error_bias)
+    assert ours == (None,) * 5
+    assert (found.over_1_permille, found.over_5_permille, found.max_ulp, found.worst_index) == (None,) * 4
+
+
+# Sizes and types
+
+
+def test_a_scalar_has_a_cosine_of_one() -> None:
+    found = of([3], [-4], is_scalar=True)
+    assert (found.cosine, found.notes, found.max_absolute_error) == (1.0, (SCALAR,), 7)
+    assert SCALAR == "this tensor is scalar."
+    assert of([0], [4], is_scalar=True).cosine == 1.0
+    assert isnan(of([nan], [4], is_scalar=True).cosine or 0)
+    assert of([3], [-4]).cosine == -1.0
+
+
+def test_no_elements_have_no_metrics() -> None:
+    found = of([], [])
+    values = dataclasses.asdict(found)
+    assert [values[name] for name in DOCUMENTED] == [None] * 9
+    assert (found.target_mean, found.golden_std, found.snr_db, found.count) == (None, None, None, 0)
+    assert (found.is_equal, found.notes) == (True, (EMPTY,))
+
+
+def test_bools_are_zeros_and_ones() -> None:
+    target, golden = np.array([1, 1, 0, 0], "u1"), np.array([1, 7, 1, 0], "u1")
+    found = compare(target, dtypes.BOOL, golden, dtypes.BOOL)
+    assert (found.max_absolute_error, found.mean_absolute_error, found.max_ulp) == (1, 0.25, 1)
+    assert found.cosine == close(2 / sqrt(6))
+    assert (found.relative_euclidean_distance, found.golden_mean) == (close(sqrt(1 / 3)), 0.75)
+
+
+def test_integers_are_exact() -> None:
+    target, golden = np.array([2**63 - 1, 5]), np.array([2**64 - 1, 5], "u8")
+    found = compare(target, dtypes.INT64, golden, dtypes.UINT64)
+    assert (found.max_absolute_error, found.max_ulp) == (2**63, 2**63)
+    assert (found.worst_index, found.worst_target, found.worst_golden) == (0, 2**63 - 1, 2**64 - 1)
+
+
+def test_places_of_complex_numbers_are_those_of_the_tensor() -> None:
+    target, golden = np.array([1, nan + 0j, 5 + 9j], "<c8"), np.array([1, 2, 5 + 7j], "<c8")
+    found = compare(target, dtypes.COMPLEX64, golden, dtypes.COMPLEX64)
+    assert (found.worst_index, found.first_special_mismatch, found.notes) == (2, 1, (COMPLEX,))
+
+
+# Divergence
+
+
+def test_divergence_of_constant_tensors() -> None:
+    assert of([5, 5, 5], [-3, -3, -3]).kl_divergence == 0
+    # P is 1/2 each; Q is 2**-23 and 1, divided by their sum.
+    small, total = 2.0**-23, 1 + 2.0**-23
+    wanted = 0.5 * log(0.5 / (small / total)) + 0.5 * log(0.5 / (1 / total))
+    assert of([7, 7], [0, 4]).kl_divergence == close(wanted)
+    assert of([1e308, 1e308], [0, 4]).kl_divergence == close(wanted)
+
+
+def test_divergence_of_numbers_at_the_ends_of_the_range() -> None:
+    wide, narrow = [-1.7e308, 0, 1.7e308], [-1.7, 0, 1.7]
+    assert of(wide, [1, 2, 4]).kl_divergence == close(of(narrow, [1, 2, 4]).kl_divergence or 0)
+    large = np.array([2**62, 2**62 + 1, 2**62 + 3])
+    sums = measure(large, dtypes.INT64, large - 2**62, dtypes.INT64)
+    assert measure_kl(large, dtypes.INT64, large - 2**62, dtypes.INT64, sums=sums) == 0
+
+
+@given(st.data(), st.sampled_from(WIDE_FLOATS), st.integers(1, 10))
+def test_divergence_is_never_negative(data: st.DataObject, dtype: DType, size: int) -> None:
+    target, golden = data.draw(finite_codes(dtype, size)), data.draw(finite_codes(dtypes.INT16, size))
+    assert (compare(target, dtype, golden, dtypes.INT16).kl_divergence or 0) >= 0
