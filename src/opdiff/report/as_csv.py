@@ -1,0 +1,120 @@
+"""The table of results: the documented columns in the documented order, then ours. See docs/formats/result-csv.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import DumpKind
+from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_table
+from opdiff.report.columns import EXTRA_COLUMNS
+from opdiff.report.rows import saved
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Comparison
+    from opdiff.report.columns import MetricColumn, NumberText
+    from opdiff.report.rows import ReportRow, SavedComparison
+
+_OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportColumns:
+    """What the table shall have.
+
+    Attributes:
+        metrics: the documented metrics that were asked for, in order.
+        number_text: how numbers of our own columns are printed.
+        custom: the names of the user's own metrics, in order; those that rows have are added.
+        sequence: whether some operators only were asked for, and `OpSequence` tells which.
+        overflow: whether overflow was looked for; arrays have none and never get the column.
+    """
+
+    metrics: tuple[MetricColumn, ...]
+    number_text: NumberText
+    custom: tuple[str, ...] = ()
+    sequence: bool = False
+    overflow: bool = False
+
+
+def write_csv(comparison: Comparison | SavedComparison, path: str, columns: ReportColumns) -> None:
+    """Write the whole table, or nothing when it cannot be written."""
+    kept = saved(comparison)
+    table = _Table(kept, columns)
+    write_table(path, table.header(), (table.cells(row) for row in kept.rows))
+
+
+class _Table:
+    """Which columns there are in this comparison, and the cells of its rows."""
+
+    def __init__(self, comparison: SavedComparison, columns: ReportColumns) -> None:
+        self._columns = columns
+        self._target_address = comparison.target.kind is DumpKind.NPU
+        self._golden_address = comparison.golden.kind is DumpKind.NPU
+        self._overflow = columns.overflow and self._target_address
+        seen = (name for row in comparison.rows for name, _, _ in row.custom)
+        self._custom = tuple(dict.fromkeys((*columns.custom, *seen)))
+
+    def header(self) -> list[str]:
+        return [
+            "Index",
+            *_when("OpSequence", self._columns.sequence),
+            *("OpType", "NPUDump", "DataType"),
+            *_when("Address", self._target_address),
+            *("GroundTruth", "DataType"),
+            *_when("Address", self._golden_address),
+            *("TensorIndex", "Shape"),
+            *_when("OverFlow", self._overflow),
+            *(column.name for column in self._columns.metrics),
+            *(harmless(name) for name in self._custom),
+            "CompareFailReason",
+            *(column.name for column in EXTRA_COLUMNS),
+        ]
+
+    def cells(self, row: ReportRow) -> list[str]:
+        label = row.label
+        return [
+            str(label.index),
+            *_when(str(label.sequence), self._columns.sequence),
+            *(harmless(label.op_type or NOT_GIVEN), harmless(label.target), _dtype(row, row.target_dtype)),
+            *_when(_address(row.target_address), self._target_address),
+            *(harmless(label.golden), _dtype(row, row.golden_dtype)),
+            *_when(_address(row.golden_address), self._golden_address),
+            *(NOT_GIVEN if row.key is None else harmless(str(row.key)), shape_text(row.shape)),
+            *_when(_OVERFLOW[row.overflow], self._overflow),
+            *self._metrics(row),
+            harmless(reason_text(row)),
+            *(column.text(row, self._columns.number_text) for column in EXTRA_COLUMNS),
+        ]
+
+    def _metrics(self, row: ReportRow) -> list[str]:
+        metrics = row.metrics
+        own = {name: value for name, value, _ in row.custom}
+        return [
+            *(NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics),
+            *(harmless(own.get(name) or NOT_GIVEN) for name in self._custom),
+        ]
+
+
+def reason_text(row: ReportRow) -> str:
+    """Why there are no numbers, and what is to be known about those that there are; each thing once."""
+    notes = row.metrics.notes if row.metrics else ()
+    messages = (message for _, _, message in row.custom)
+    said: list[str] = []
+    for part in (row.reason, *notes, *messages):
+        if part and not any(part in earlier for earlier in said):
+            said.append(part)
+    return " ".join(said)
+
+
+def _when(cell: str, wanted: bool) -> tuple[str, ...]:  # noqa: FBT001  a cell and its condition, side by side
+    return (cell,) if wanted else ()
+
+
+def _dtype(row: ReportRow, dtype: str) -> str:
+    """The element type, of tensors that were compared."""
+    return harmless(dtype) if dtype and row.metrics is not None else NOT_GIVEN
+
+
+def _address(address: int | None) -> str:
+    return NOT_GIVEN if address is None else str(address)

@@ -1,0 +1,176 @@
+"""A comparison, saved: everything that reports need, no tensors. It can be loaded and reported again.
+
+The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario` and `rows`, a line a row.
+Fields are those of `SavedComparison`. JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from opdiff.comparison import DumpKind, Metrics, OpLabel
+from opdiff.errors import InputError
+from opdiff.files import whole_file
+from opdiff.model import Slot, TensorKey
+from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.comparison import Comparison
+
+    Decoder = Callable[[object], object]
+
+SCHEMA = "opdiff.comparison"
+VERSION = 1
+
+_T = TypeVar("_T")
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = "") -> None:
+    """Write the whole file; `made_by` tells which program in which version did."""
+    kept = saved(comparison)
+    head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
+    sides = {"target": _plain(kept.target), "golden": _plain(kept.golden), "scenario": kept.scenario}
+    start = json.dumps(head | sides)[:-1]
+    rows = ",\n".join(json.dumps(_plain(row), allow_nan=False) for row in kept.rows)
+    with whole_file(path) as file:
+        file.write(f'{start}, "rows": [\n{rows}\n]}}\n'.encode())
+
+
+def load(path: str) -> SavedComparison:
+    """A comparison that was saved.
+
+    Raises:
+        InputError: the file is not a saved comparison, or one of another version.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return _decode(json.loads(data, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is not a saved comparison: {error}") from error
+
+
+def _decode(document: object) -> SavedComparison:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError(f"it does not say that its schema is {SCHEMA!r}")
+    if document.get("version") != VERSION:
+        raise ValueError(f"it is of version {document.get('version')!r}, and only version {VERSION} is known")
+    return _build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
+
+
+_HEAD = ("schema", "version", "made_by")
+
+
+# From values to what JSON has
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+# And back, by the types of the fields
+
+
+def _build(kind: type[_T], value: object) -> _T:
+    """A dataclass from an object with exactly its fields; those that have a default may be missing."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{_shown(value)} stands where {kind.__name__} should")  # noqa: TRY004  it is bad data
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # every kind is one
+    strange = [name for name in value if name not in known]
+    absent = [name for name, field in known.items() if name not in value and field.default is MISSING]
+    if strange or absent:
+        raise ValueError(f"{kind.__name__} has not exactly its fields: {', '.join(strange + absent)}")
+    return kind(**{name: _field(kind, name, str(known[name].type), item) for name, item in value.items()})
+
+
+def _field(kind: type, name: str, annotation: str, value: object) -> object:
+    try:
+        return _DECODERS[annotation](value)
+    except TypeError:
+        raise ValueError(f"{_shown(value)} cannot be {kind.__name__}.{name}") from None
+
+
+def _of(*kinds: type) -> Decoder:
+    """Values of exactly these types; `bool` is no `int` here."""
+
+    def decode(value: object) -> object:
+        if type(value) not in kinds:
+            raise TypeError
+        return value
+
+    return decode
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    return _of(int, float)(value)
+
+
+def _optional(decoder: Decoder) -> Decoder:
+    return lambda value: None if value is None else decoder(value)
+
+
+def _items(decoder: Decoder) -> Decoder:
+    def decode(value: object) -> object:
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple(decoder(item) for item in value)
+
+    return decode
+
+
+def _triple(value: object) -> object:
+    triple = _items(_of(str))(value)
+    if not isinstance(triple, tuple) or len(triple) != 3:
+        raise TypeError
+    return triple
+
+
+def _value(kind: type) -> Decoder:
+    return lambda value: _build(kind, value)
+
+
+def _no_constant(word: str) -> Any:  # noqa: ANN401  it never returns
+    raise ValueError(f"{word} is not JSON")
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+# The types of fields, as they are written in the dataclasses.
+_DECODERS: dict[str, Decoder] = {
+    "str": _of(str),
+    "bool": _of(bool),
+    "int": _of(int),
+    "float": _number,
+    "bool | None": _optional(_of(bool)),
+    "int | None": _optional(_of(int)),
+    "float | None": _optional(_number),
+    "float | int | None": _optional(_number),
+    "tuple[str, ...]": _items(_of(str)),
+    "tuple[tuple[str, str, str], ...]": _items(_triple),
+    "Shape | None": _optional(_items(_of(int))),
+    "Slot": lambda value: Slot(str(value)),
+    "DumpKind": lambda value: DumpKind(str(value)),
+    "Side": _value(Side),
+    "OpLabel": _value(OpLabel),
+    "TensorKey | None": _optional(_value(TensorKey)),
+    "Metrics | None": _optional(_value(Metrics)),
+    "tuple[ReportRow, ...]": _items(_value(ReportRow)),
+}

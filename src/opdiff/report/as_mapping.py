@@ -1,0 +1,45 @@
+"""The table of pairs: which file is compared with which, and why. Nothing needs to be measured for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.report.cells import NOT_GIVEN, harmless, write_table
+from opdiff.report.rows import report_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.comparison import Pairing, Row
+    from opdiff.report.columns import NumberText
+    from opdiff.report.rows import ReportRow
+
+_COLUMNS = (
+    "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath",
+    "MatchRule", "Confidence", "Reason",
+)  # fmt: skip
+
+
+def write_mapping(
+    rows: Iterable[Row | Pairing], path: str, number_text: NumberText = str, *, sequence: bool = False
+) -> None:
+    """Write the whole table, rows in the given order; `sequence` adds `OpSequence`."""
+    numbers = ("Index", "OpSequence") if sequence else ("Index",)
+    cells = (_cells(report_row(row), number_text, sequence=sequence) for row in rows)
+    write_table(path, (*numbers, *_COLUMNS), cells)
+
+
+def _cells(row: ReportRow, number_text: NumberText, *, sequence: bool) -> tuple[str, ...]:
+    label = row.label
+    numbers = (label.index, label.sequence) if sequence else (label.index,)
+    texts = (
+        label.op_type or NOT_GIVEN,
+        label.target,
+        label.golden,
+        NOT_GIVEN if row.key is None else str(row.key),
+        row.target_path or NOT_GIVEN,
+        row.golden_path or NOT_GIVEN,
+        row.rule,
+    )
+    confidence = "" if row.confidence is None else number_text(row.confidence)
+    return (*map(str, numbers), *map(harmless, texts), confidence, harmless(row.reason))

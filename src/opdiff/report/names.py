@@ -1,0 +1,102 @@
+"""What result files are called, and how two of them never get in each other's way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+# Bytes of a name; most file systems end at 255, and a counter needs room.
+_MAX_BYTES = 240
+# Names of models come from folders and graphs that are not trusted: no separators, no control characters.
+_HARMFUL = re.compile(r"[^\w.-]")
+# What file systems without links answer.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
+
+
+def result_file_name(timestamp: datetime) -> str:
+    """`result_20240115103052.csv`."""
+    return f"result_{_digits(timestamp)}.csv"
+
+
+def batch_file_name(device_id: str, model_name: str, dump_step: str, timestamp: datetime) -> str:
+    """`0_ge_default_71_0_result_20240115103052.csv`, for one of many comparisons."""
+    which = "_".join(map(_safe, (device_id, model_name, dump_step)))
+    return _fitting(which, f"_result_{_digits(timestamp)}.csv")
+
+
+def mapping_file_name(timestamp: datetime) -> str:
+    """`mapping_20240115103052.csv`."""
+    return f"mapping_{_digits(timestamp)}.csv"
+
+
+def comparison_file_name(timestamp: datetime) -> str:
+    """`comparison_20240115103052.json`."""
+    return f"comparison_{_digits(timestamp)}.json"
+
+
+def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
+    """Write a file that no other run has or gets, and return its path: `_1`, `_2`, … is added to names in use.
+
+    `write` is given a path to write to, of a hidden draft; the file takes its name when it is whole.
+    """
+    draft = os.path.join(folder, f".{os.getpid()}.{threading.get_native_id()}.draft")
+    stem, ending = os.path.splitext(name)
+    try:
+        write(draft)
+        for number in count():
+            path = os.path.join(folder, f"{stem}_{number}{ending}" if number else name)
+            if _take_name(draft, path):
+                return path
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+    raise AssertionError("numbers do not end")
+
+
+def _take_name(draft: str, path: str) -> bool:
+    """Give the draft a second name, if nobody has it; where a file system has no links, the name is taken first."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+        except FileExistsError:
+            return False
+        try:
+            os.replace(draft, path)
+        except OSError:
+            os.unlink(path)
+            raise
+    return True
+
+
+def _digits(timestamp: datetime) -> str:
+    return timestamp.strftime("%Y%m%d%H%M%S")
+
+
+def _safe(text: str) -> str:
+    return _HARMFUL.sub("_", text).lstrip(".-") or "_"
+
+
+def _fitting(start: str, end: str) -> str:
+    """Start and end in one name; a start that is too long is cut, and a hash tells it from others."""
+    room = _MAX_BYTES - len(end.encode())
+    raw = start.encode()
+    if len(raw) <= room:
+        return start + end
+    digest = blake2b(raw, digest_size=8).hexdigest()
+    return f"{raw[: room - len(digest) - 1].decode(errors='ignore')}_{digest}{end}"

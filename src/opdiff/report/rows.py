@@ -1,0 +1,151 @@
+"""What reports need of a comparison, without the tensors: one value for all of them, and the one that is saved.
+
+Comparison ──saved──► SavedComparison ──► csv, text, json
+                             ▲              │
+                             └─────load─────┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import Comparison, Measured, Unpaired
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Dump, DumpKind, Metrics, OpLabel, Pairing, Row
+    from opdiff.model import Shape, Tensor, TensorKey
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two dumps: where it is and who wrote it."""
+
+    path: str
+    kind: DumpKind
+    quantized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """One row of every report.
+
+    Attributes:
+        label: what it has in common with the other rows of its operator.
+        key: the target's tensor; `None` when the row is about a whole operator.
+        golden_key: the golden tensor; `None` when there is none.
+        target_path: the target's file; empty when there is none.
+        golden_path: the golden file; empty when there is none.
+        target_dtype: the target's element type; empty when not known.
+        golden_dtype: the golden element type; empty when not known.
+        target_address: the target's device address; 0 when the dump records none, `None` without a tensor.
+        golden_address: the same of the golden tensor.
+        shape: the shape in which they were compared, or the target's stored shape; `None` without a tensor.
+        steps: what was done to bring both to one layout.
+        metrics: the numbers; `None` when there are none.
+        custom: metrics of the user's own: name, value, message.
+        overflow: whether the target saturated; `None` when not looked at.
+        reason: why there are no numbers, or what is to be known about them.
+        rule: why the two tensors belong together.
+        confidence: how sure that is; `None` where nothing was paired.
+    """
+
+    label: OpLabel
+    key: TensorKey | None = None
+    golden_key: TensorKey | None = None
+    target_path: str = ""
+    golden_path: str = ""
+    target_dtype: str = ""
+    golden_dtype: str = ""
+    target_address: int | None = None
+    golden_address: int | None = None
+    shape: Shape | None = None
+    steps: tuple[str, ...] = ()
+    metrics: Metrics | None = None
+    custom: tuple[tuple[str, str, str], ...] = ()
+    overflow: bool | None = None
+    reason: str = ""
+    rule: str = ""
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedComparison:
+    """A comparison without its tensors; rows in the order of the report."""
+
+    target: Side
+    golden: Side
+    scenario: str
+    rows: tuple[ReportRow, ...]
+
+
+def saved(comparison: Comparison | SavedComparison) -> SavedComparison:
+    """What is kept of a comparison; one that was loaded is that already."""
+    if isinstance(comparison, SavedComparison):
+        return comparison
+    return SavedComparison(
+        _side(comparison.target),
+        _side(comparison.golden),
+        comparison.scenario,
+        tuple(report_row(row) for row in comparison.rows),
+    )
+
+
+def report_row(row: Row | Pairing) -> ReportRow:
+    """The row of a tensor or an operator; a pairing that was not measured has no numbers and no reason."""
+    if isinstance(row, Unpaired):
+        return _unpaired(row)
+    return _measured(row) if isinstance(row, Measured) else _paired(row)
+
+
+def _side(dump: Dump) -> Side:
+    return Side(dump.path, dump.kind, dump.quantized)
+
+
+def _unpaired(row: Unpaired) -> ReportRow:
+    target = row.target
+    return ReportRow(
+        row.label,
+        row.key,
+        target_path=target.source.path if target else "",
+        target_dtype=target.spec.dtype.name if target else "",
+        target_address=_address(target),
+        shape=target.spec.shape if target else None,
+        reason=row.reason,
+    )
+
+
+def _paired(pairing: Pairing) -> ReportRow:
+    target, golden = pairing.target, pairing.golden
+    return ReportRow(
+        pairing.label,
+        pairing.key,
+        pairing.golden_key,
+        target_path=target.source.path,
+        golden_path=golden.source.path,
+        target_dtype=target.spec.dtype.name,
+        golden_dtype=golden.spec.dtype.name,
+        target_address=_address(target),
+        golden_address=_address(golden),
+        shape=target.spec.shape,
+        rule=pairing.rule,
+        confidence=pairing.confidence,
+    )
+
+
+def _measured(row: Measured) -> ReportRow:
+    return replace(
+        _paired(row.pairing),
+        target_dtype=row.target_dtype,
+        golden_dtype=row.golden_dtype,
+        shape=row.shape,
+        steps=row.steps,
+        metrics=row.metrics,
+        custom=row.custom,
+        overflow=row.overflow,
+        reason=row.reason,
+    )
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return (tensor.spec.address or 0) if tensor else None

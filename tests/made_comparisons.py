@@ -1,0 +1,134 @@
+"""Comparisons for tests: made by hand, and made up."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from opdiff import dtypes
+from opdiff.comparison import Comparison, Dump, DumpKind, Measured, Metrics, OpLabel, Pairing, Unpaired
+from opdiff.model import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.report import MetricColumn, ReportColumns
+from opdiff.source import FileRange
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Row
+    from opdiff.model import Shape
+
+NUMBERS: dict[str, Any] = {
+    "count": 6, "cosine": 0.5, "max_absolute_error": 1.5, "accumulated_relative_error": 2.5,
+    "relative_euclidean_distance": 0.25, "kl_divergence": 1.5e-8, "target_mean": 0.0, "target_std": 1.0,
+    "golden_mean": 0.0, "golden_std": 1.0, "mean_absolute_error": 0.125, "root_mean_square_error": 0.5,
+    "max_relative_error": 2.0, "mean_relative_error": 0.75, "is_equal": False, "target_nans": 0, "target_infs": 1,
+    "golden_nans": 2, "golden_infs": 3, "special_mismatches": 4, "first_special_mismatch": 5, "finite_count": 6,
+    "finite_cosine": 0.875, "centred_cosine": 0.625, "norm_ratio": 2.0, "snr_db": -3.5, "error_bias": -0.5,
+    "over_1_permille": 0.25, "over_5_permille": 0.125, "max_ulp": 7, "worst_index": 4, "worst_target": -8.0,
+    "worst_golden": 9,
+}  # fmt: skip
+
+
+def metrics(**changes: Any) -> Metrics:
+    return Metrics(**NUMBERS | changes)
+
+
+def number_text(value: float) -> str:
+    return repr(value)
+
+
+COLUMNS = ReportColumns(
+    metrics=(
+        MetricColumn("CosineSimilarity", lambda found: str(found.cosine)),
+        MetricColumn("StandardDeviation", lambda found: f"({found.target_mean};{found.count}),(0.0;1.0)"),
+    ),
+    number_text=number_text,
+)
+
+
+def tensor(shape: Shape = (2, 3), address: int | None = 20618000384000, path: str = "/dump/file") -> Tensor:
+    return Tensor(TensorSpec(dtypes.FLOAT16, shape, "ND", address=address), FileRange(path, 0, 12))
+
+
+def label(target: str = "conv1", golden: str = "conv1", index: int = 3, op_type: str = "Conv2D") -> OpLabel:
+    return OpLabel(index, 12, op_type, target, golden)
+
+
+def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
+    of = of or label()
+    values: dict[str, Any] = {
+        "label": of,
+        "key": TensorKey(of.target, Slot.OUTPUT, 0),
+        "golden_key": TensorKey(of.golden, Slot.OUTPUT, 1),
+        "target": tensor(path="/target/file"),
+        "golden": tensor(address=77, path="/golden/file"),
+        "layout": "ND",
+        "origin_shape": (),
+        "rule": "named in the rule file",
+    }
+    return Pairing(**values | changes)
+
+
+def measured(of: Pairing | None = None, **changes: Any) -> Measured:
+    values: dict[str, Any] = {"shape": (2, 3), "metrics": metrics()}
+    return Measured(of or pairing(), "float16", "float32", **values | changes)
+
+
+def failed_tensor(reason: str = "no golden file", target: Tensor | None = None) -> Unpaired:
+    return Unpaired(label(), TensorKey("conv1", Slot.INPUT, 0), target, reason)
+
+
+def failed_operator(reason: str = "no dump file", of: OpLabel | None = None) -> Unpaired:
+    return Unpaired(of or label(), None, None, reason)
+
+
+def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = DumpKind.ARRAYS) -> Comparison:
+    return Comparison(
+        Dump("/target", target, quantized=False, operators={}),
+        Dump("/golden", golden, quantized=True, operators={}),
+        "original model",
+        rows,
+    )
+
+
+# Made up
+
+texts = st.text(st.characters(), max_size=12)
+names = st.text(st.sampled_from("ab/_0=+-@;,\"'\r\n\t é\ud800"), max_size=6)
+floats = st.floats() | st.integers(-(2**63), 2**64)
+shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
+labels = st.builds(OpLabel, st.integers(0), st.integers(0), names, names, names)
+keys = st.builds(TensorKey, names, st.sampled_from(Slot), st.integers(0, 9))
+_BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "int": st.integers(0, 9),
+    "bool": st.booleans(),
+    "int | None": st.none() | st.integers(0, 9),
+    "float | None": st.none() | st.floats(),
+    "float | int | None": st.none() | floats,
+    "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
+}
+all_metrics = st.builds(Metrics, **{field.name: _BY_TYPE[str(field.type)] for field in fields(Metrics)})
+tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
+pairings = st.builds(
+    Pairing, labels, keys, keys, tensors, tensors, names, shapes, texts, st.floats(0, 1, allow_nan=False)
+)
+customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
+rows = st.builds(
+    Measured,
+    pairings,
+    names,
+    names,
+    shapes,
+    st.lists(texts, max_size=2).map(tuple),
+    st.none() | all_metrics,
+    customs,
+    st.none() | st.booleans(),
+    texts,
+) | st.builds(Unpaired, labels, st.none() | keys, st.none() | tensors, texts)
+kinds = st.sampled_from(DumpKind)
+comparisons = st.builds(
+    lambda found, target, golden: comparison(*found, target=target, golden=golden),
+    st.lists(rows, max_size=3),
+    kinds,
+    kinds,
+)
