@@ -1,3 +1,18 @@
 """Find the operator that lost your accuracy: read, convert and compare Ascend NPU operator dumps."""
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+__all__ = ["Comparison", "__version__", "compare"]
+
+if TYPE_CHECKING:
+    from opdiff.api import Comparison, compare
+
+
+def __getattr__(name: str) -> object:
+    # Imported on first use: the command line has no need of it.
+    if name in ("Comparison", "compare"):
+        from opdiff import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

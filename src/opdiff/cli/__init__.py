@@ -14,7 +14,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from opdiff import __version__
-from opdiff.cli import cmd_convert, cmd_demo, cmd_inspect
+from opdiff.cli import cmd_compare, cmd_convert, cmd_demo, cmd_inspect
 from opdiff.cli.terminal import printable
 from opdiff.errors import OpdiffError, PluginError, UsageError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_USAGE, EXIT_INPUT, EXIT_DEFECT, EXIT_INTERRUPTED = 2, 3, 70, 130
-_COMMANDS = (cmd_inspect, cmd_convert, cmd_demo)
+_COMMANDS = (cmd_compare, cmd_inspect, cmd_convert, cmd_demo)
 _EPILOG = """\
 examples:
   opdiff demo                         make a sample of dumps and look at it

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
+    from opdiff.sample import Sample
+
 NAME = "demo"
-HELP = "make a small sample of dumps with planted faults and inspect it"
+HELP = "make a small sample of dumps with planted faults, inspect and compare it"
 DESCRIPTION = """\
 Make a sample: a small convolutional network, run once in fp32 (golden) and once as an NPU would (fp16, private layouts,
-fused operators), with known faults planted; then inspect both sides."""
+fused operators), with known faults planted; then inspect both sides and compare them."""
 EPILOG = """\
 examples:
   opdiff demo
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the sample, inspect it, and return the exit code."""
+    """Write the sample, inspect and compare it, and return the exit code."""
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.terminal import printable
     from opdiff.doctor import Depth
@@ -40,9 +42,21 @@ def run(args: argparse.Namespace) -> int:
     for title, path in (("the target, as an NPU dumped it", sample.target), ("the golden", sample.golden)):
         print(f"\n== {title} ==")
         print_tree(inspect_tree(path, depth=Depth.VALUES))
-    print("\nPlanted faults, for you to find:")
+    print("\n== the comparison ==")
+    code = _compare(sample, os.path.join(args.directory, "result"))
+    print("\nThe faults that were planted:")
     for fault in sample.faults:
         print(f"  {fault.operator}: {fault.what}")
-    output = os.path.join(args.directory, "npy")
-    print(f"\nTry: opdiff convert {shlex.quote(sample.target)} -out {shlex.quote(output)} --format NCHW")
-    return 0
+    sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.golden)} --rules {shlex.quote(sample.rules)}"
+    print(f"\nTry: opdiff compare {sides}")
+    return code
+
+
+def _compare(sample: Sample, output: str) -> int:
+    from opdiff.cli.cmd_compare import compare_and_report
+    from opdiff.files import make_folder
+    from opdiff.pipeline import CompareOptions
+
+    make_folder(output)
+    options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
+    return compare_and_report(options, quiet=True)

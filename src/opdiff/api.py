@@ -1,0 +1,113 @@
+"""The comparison for Python programs: `opdiff.compare(target, golden, rules=…)`. See docs/python.md."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from opdiff import __version__, pipeline
+from opdiff.errors import UsageError
+from opdiff.measure.documented import number_text, select_metrics
+from opdiff.report.as_csv import ReportColumns, write_csv
+from opdiff.report.as_json import load, save
+from opdiff.report.as_text import summary_lines
+from opdiff.report.columns import MetricColumn
+from opdiff.report.rows import SavedComparison, saved
+
+if TYPE_CHECKING:
+    import os
+
+    from opdiff.report.rows import ReportRow
+
+    Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of comparing two dumps: everything but the tensors."""
+
+    saved: SavedComparison
+
+    @property
+    def rows(self) -> tuple[ReportRow, ...]:
+        """One row for each tensor, and for each operator that could not be compared, in the order of the report."""
+        return self.saved.rows
+
+    @property
+    def scenario(self) -> str:
+        """What was compared with what, in words."""
+        return self.saved.scenario
+
+    def summary(self) -> str:
+        """How much was compared, why the rest was not, and where the accuracy is low."""
+        return "\n".join(summary_lines(self.saved, "", number_text)[:-1])
+
+    def write_csv(self, path: Path, *, metrics: str = "all", overflow: bool = False) -> None:
+        """Write the documented result table."""
+        columns = tuple(MetricColumn(metric.name, metric.text) for metric in select_metrics(metrics))
+        write_csv(self.saved, str(path), ReportColumns(columns, number_text, overflow=overflow))
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON, for `load`."""
+        save(self.saved, str(path), made_by=f"opdiff {__version__}")
+
+    @classmethod
+    def load(cls, path: Path) -> Comparison:
+        """A comparison that was saved, by `save` or beside a result file."""
+        return cls(load(str(path)))
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  pandas is optional and untyped here
+        """The rows as a `pandas.DataFrame`, one column for each figure; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame([_record(row) for row in self.rows])
+
+
+def compare(
+    target: Path,
+    golden: Path,
+    *,
+    rules: Path = "",
+    close_rules: Path = "",
+    quant_rules: Path = "",
+    **options: Any,  # noqa: ANN401  the rest of CompareOptions, checked there
+) -> Comparison:
+    """Compare two dumps.
+
+    Args:
+        target: the directory of the run on the NPU.
+        golden: the directory of the run that it must equal.
+        rules: the rule file of the model with fusion on.
+        close_rules: the rule file of the model with fusion off.
+        quant_rules: the rule file that quantization wrote.
+        **options: further fields of `opdiff.pipeline.CompareOptions`, such as `workers` or `pairs`.
+
+    Raises:
+        UsageError: the options contradict each other or the data.
+        InputError: a side or a rule file cannot be used.
+    """
+    wanted = pipeline.CompareOptions(
+        str(target), str(golden), str(rules), str(close_rules), str(quant_rules), in_process=True, **options
+    )
+    results = list(pipeline.compare(wanted, lambda _done, _all: None))
+    if len(results) != 1 or isinstance(results[0], pipeline.NotCompared):
+        raise UsageError(
+            f"this is a batch of {len(results)} comparisons; use the command line, or compare step by step"
+        )
+    return Comparison(saved(results[0].comparison))
+
+
+def _record(row: ReportRow) -> dict[str, object]:
+    """One row of a table, flat."""
+    record: dict[str, object] = asdict(row.label)
+    record |= {
+        "tensor": "" if row.key is None else str(row.key),
+        "golden_tensor": "" if row.golden_key is None else str(row.golden_key),
+        "target_dtype": row.target_dtype,
+        "golden_dtype": row.golden_dtype,
+        "shape": row.shape,
+    }
+    if row.metrics is not None:
+        record |= {name: value for name, value in asdict(row.metrics).items() if name != "notes"}
+    record |= {name: value for name, value, _ in row.custom}
+    return record | {"overflow": row.overflow, "reason": row.reason, "rule": row.rule, "confidence": row.confidence}

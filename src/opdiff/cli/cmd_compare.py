@@ -1,0 +1,179 @@
+"""`opdiff compare`: which operator's output is not what it should be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from opdiff.cli.arguments import jobs_argument
+from opdiff.comparison import Measured
+from opdiff.errors import UsageError
+
+if TYPE_CHECKING:
+    from opdiff.pipeline import Compared, CompareOptions
+
+NAME = "compare"
+HELP = "compare the dumps of two runs, operator by operator"
+DESCRIPTION = """\
+Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
+Every target tensor is paired with the golden tensor it must equal, brought to one layout and measured; the result is
+result_{timestamp}.csv. Rule files tell how operators were fused, renamed and quantized."""
+EPILOG = """\
+examples:
+  msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
+  opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
+  opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions, two processors
+  opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
+  opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
+
+exit codes: 0 compared (whatever was found), 2 usage, 3 nothing could be compared, 70 a defect of opdiff (the result is
+still written), 130 interrupted
+"""
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_MODES = ("auto", "offline_data")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    _add_documented(parser)
+    _add_choices(parser)
+    _add_work(parser)
+
+
+def _add_documented(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="target and golden directory, in this order")
+    parser.add_argument("-m", "--mode", choices=_MODES, default="auto", help="kind of data; default: found out")
+    parser.add_argument("-tp", "--target_path", metavar="DIR", default="", help="the same as the first PATH")
+    parser.add_argument("-gp", "--golden_path", metavar="DIR", default="", help="the same as the second PATH")
+    parser.add_argument(
+        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
+    )
+    parser.add_argument(
+        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
+    )
+    parser.add_argument(
+        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
+    )
+    parser.add_argument(
+        "-o", "--output_path", "--output-dir", metavar="DIR", nargs="?", const=".", default=".",
+        help="where the result goes; default: this folder",
+    )  # fmt: skip
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-alg", "--algorithm", "--metrics", metavar="LIST", nargs="+", default=["all"],
+        help="documented metrics to write, by name or number; default: all",
+    )  # fmt: skip
+    parser.add_argument(
+        "-c", "--custom", "--custom_script_path", metavar="DIR", default="",
+        help="conversions and metrics of your own (they run!)",
+    )  # fmt: skip
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-r", "--range", metavar="START,END,STEP", default="", help="only these numbers of the rules")
+    which.add_argument("-s", "--select", metavar="I,J,…", default="", help="only these numbers of the rules")
+    parser.add_argument("--pairs", metavar="FILE", default="", help="pairings that you know better (TOML)")
+    parser.add_argument("-map", "--mapping", action="store_true", help="write what belongs together; measure nothing")
+    parser.add_argument(
+        "-overflow_detection", "--overflow", action="store_true", help="add the column OverFlow to the result"
+    )
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers to use; default: all cores")
+    parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, report, and return the exit code."""
+    from opdiff.files import make_folder
+
+    options = _options(args)
+    make_folder(options.output)
+    return _run_mapping(options) if args.mapping else compare_and_report(options, quiet=args.quiet > 0)
+
+
+def _run_mapping(options: CompareOptions) -> int:
+    from opdiff.cli.terminal import printable
+    from opdiff.comparison import Pairing
+    from opdiff.pipeline import NotCompared, map_pairs, write_pairs
+
+    for pairs in map_pairs(options):
+        if isinstance(pairs, NotCompared):
+            print(printable(f"{pairs.path}: not paired: {pairs.reason}"), file=sys.stderr)
+            continue
+        found = sum(isinstance(row, Pairing) for row in pairs)
+        print(f"{found} of {len(pairs)} rows are paired")
+        print(printable(f"result: {write_pairs(pairs, options)}"))
+    return 0
+
+
+def compare_and_report(options: CompareOptions, *, quiet: bool) -> int:
+    """Compare, write and summarise every result, and return the exit code."""
+    from opdiff.cli.terminal import Progress, printable
+    from opdiff.pipeline import NotCompared, compare, write_compared
+
+    compared = defects = 0
+    with Progress("comparing", quiet=quiet, in_bytes=True) as progress:
+        for result in compare(options, progress.reach):
+            if isinstance(result, NotCompared):
+                progress.say(printable(f"{result.path}: not compared: {result.reason}"))
+                continue
+            path = write_compared(result, options)
+            for line in _summary(result, path):
+                progress.say(printable(line))
+            compared += sum(isinstance(row, Measured) and row.metrics is not None for row in result.comparison.rows)
+            defects += len(result.defects)
+            for defect in result.defects:
+                print(defect, file=sys.stderr)
+    return 70 if defects else 0 if compared else 3
+
+
+def _summary(result: Compared, path: str) -> tuple[str, ...]:
+    from opdiff.measure.documented import number_text
+    from opdiff.report.as_text import summary_lines
+
+    return (*result.notes, *summary_lines(result.comparison, path, number_text))
+
+
+def _options(args: argparse.Namespace) -> CompareOptions:
+    from opdiff.pipeline import CompareOptions
+
+    target, golden = _sides(args)
+    return CompareOptions(
+        target=target,
+        golden=golden,
+        fusion_rules=args.fusion_rule_file,
+        close_rules=args.close_fusion_rule_file,
+        quant_rules=args.quant_fusion_rule_file,
+        output=args.output_path,
+        metrics=" ".join(args.algorithm),
+        custom=args.custom,
+        number_range=args.range,
+        selected=args.select,
+        pairs=args.pairs,
+        overflow=args.overflow,
+        workers=args.jobs or 0,
+        memory=args.memory or 0,
+    )
+
+
+def _sides(args: argparse.Namespace) -> tuple[str, str]:
+    given = [path for path in (args.target_path, args.golden_path) if path]
+    sides = [*args.paths, *given]
+    if len(sides) != 2 or (args.paths and given):
+        raise UsageError("give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN")
+    for path in sides:
+        if not os.path.exists(path):
+            raise UsageError(f"{path}: no such file or directory")
+    return sides[0], sides[1]
+
+
+def _memory(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
+    return int(float(match[1]) * _UNITS[match[2].upper()])

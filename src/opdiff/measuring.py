@@ -1,0 +1,120 @@
+"""One pairing to its numbers: load → align → measure. Whatever goes wrong becomes part of the result."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import Measured
+from opdiff.errors import DumpError, OpdiffError
+
+if TYPE_CHECKING:
+    from opdiff.align import Custom
+    from opdiff.align.pairs import AlignedPair
+    from opdiff.comparison import Pairing
+    from opdiff.dtypes import DType
+    from opdiff.measure.custom import Metric
+    from opdiff.measure.sums import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is wanted beside the sums of one pass.
+
+    Attributes:
+        with_kl: the divergence, which takes a second pass.
+        conversions: the user's own layout conversions.
+        metrics: metrics that are not built in.
+    """
+
+    with_kl: bool = True
+    conversions: Custom | None = None
+    metrics: tuple[Metric, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureJob:
+    """One pairing to be measured; `number` is its place in the report."""
+
+    number: int
+    pairing: Pairing
+    extras: Extras = Extras()
+
+    @property
+    def nbytes(self) -> int:
+        """Data on both sides."""
+        return self.pairing.target.source.nbytes + self.pairing.golden.source.nbytes
+
+
+def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
+    """The numbers of one pairing, and the traceback of an error that should not have happened, else nothing."""
+    try:
+        return _measure(job), ""
+    except (OpdiffError, MemoryError) as error:
+        return _failed(job, _reason(error)), ""
+    except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
+        return _failed(job, f"a defect of opdiff: {error!r}"), traceback.format_exc()
+
+
+def died(job: MeasureJob) -> tuple[Measured, str]:
+    """What becomes of a job whose process was ended from outside."""
+    return _failed(job, "the process that worked on it died, perhaps for want of memory"), ""
+
+
+def _measure(job: MeasureJob) -> Measured:
+    from opdiff.align.pairs import align_pair
+    from opdiff.measure.divergence import measure_kl
+    from opdiff.measure.kernel import measure
+    from opdiff.measure.metrics import metrics_of
+
+    pairing = job.pairing
+    target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
+    pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), job.extras.conversions)
+    sums = measure(pair.target, target, pair.golden, golden)
+    kl = measure_kl(pair.target, target, pair.golden, golden, sums=sums) if job.extras.with_kl else None
+    metrics = metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape))
+    return Measured(
+        pairing=pairing,
+        target_dtype=target.name,
+        golden_dtype=golden.name,
+        shape=pair.shape,
+        steps=(*pairing.target.notes, *pairing.golden.notes, *pair.steps),
+        metrics=metrics,
+        custom=_custom(job, pair),
+        overflow=_overflow(target, sums.target),
+        reason="; ".join(metrics.notes),
+    )
+
+
+def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
+    """Name, value and message of each metric that is not built in."""
+    if not job.extras.metrics:
+        return ()
+    from opdiff.measure.custom import MetricArgs, run_metric
+
+    target, golden = job.pairing.target, job.pairing.golden
+    shape_type = "scalar" if all(extent == 1 for extent in pair.shape) else "tensor"
+    args = MetricArgs(target.source.path, golden.source.path, shape_type)
+    sides = (pair.target, target.spec.dtype), (pair.golden, golden.spec.dtype)
+    return tuple(run_metric(metric, *sides, args) for metric in job.extras.metrics)
+
+
+def _overflow(dtype: DType, side: Side) -> bool | None:
+    """Whether a float tensor has infinities or reaches the end of its type's range; other types cannot tell."""
+    from opdiff.elements import largest
+
+    limit = largest(dtype)
+    return None if limit is None else bool(side.infs) or side.largest >= limit
+
+
+def _failed(job: MeasureJob, reason: str) -> Measured:
+    pairing = job.pairing
+    target, golden = pairing.target.spec, pairing.golden.spec
+    return Measured(pairing, target.dtype.name, golden.dtype.name, target.shape, reason=reason)
+
+
+def _reason(error: OpdiffError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it"
+    return f"{error.path}: {error.brief}" if isinstance(error, DumpError) else str(error)

@@ -1,0 +1,280 @@
+"""The whole way of a comparison, on one page: read → pair → align → measure → report."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from opdiff import __version__
+from opdiff.comparison import Comparison, Pairing
+from opdiff.errors import InputError, UsageError
+from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
+from opdiff.pair import PairOptions, Rules, choose, pair
+from opdiff.pair.batch import ModelFolder, match_rules
+from opdiff.pair.ge_json import read_rule_directory, read_rules
+from opdiff.pair.manual import read_pairs
+from opdiff.pair.selection import parse_range, parse_select
+from opdiff.read.directory import scan
+from opdiff.read.dump import read_dump, read_folder_dump
+from opdiff.report.as_csv import ReportColumns, write_csv
+from opdiff.report.as_json import save
+from opdiff.report.as_mapping import write_mapping
+from opdiff.report.columns import MetricColumn
+from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
+from opdiff.report.rows import saved
+from opdiff.run import Work, run, usable_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from opdiff.align import Custom
+    from opdiff.comparison import Dump, Row, Unpaired
+    from opdiff.measure.custom import Metric
+    from opdiff.pair.batch import BatchJob
+    from opdiff.pair.selection import Selection
+    from opdiff.read.directory import Folder
+
+    Progress = Callable[[int, int], None]
+    Pairs = tuple[Pairing | Unpaired, ...]
+
+# Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
+_COPIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """What to compare, with which rules, and what to write; texts are as the user wrote them."""
+
+    target: str
+    golden: str
+    fusion_rules: str = ""
+    close_rules: str = ""
+    quant_rules: str = ""
+    output: str = "."
+    metrics: str = "all"
+    custom: str = ""
+    number_range: str = ""
+    selected: str = ""
+    pairs: str = ""
+    overflow: bool = False
+    workers: int = 0
+    memory: int = 0
+    in_process: bool = False
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether only some operators are wanted."""
+        return bool(self.number_range or self.selected)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One comparison, not yet written down.
+
+    Attributes:
+        name: what its result file is to be called.
+        comparison: what was found.
+        notes: what is to be known about it.
+        defects: tracebacks of errors that should not have happened.
+    """
+
+    name: str
+    comparison: Comparison
+    notes: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A folder of a batch that could not be compared, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Two dumps, the rules between them, and the name of their result."""
+
+    name: str
+    target: Dump
+    golden: Dump
+    rules: Rules
+    notes: tuple[str, ...] = ()
+
+
+def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | NotCompared]:
+    """Compare two dumps, or every step of a training run.
+
+    Raises:
+        UsageError: the options contradict each other or the data.
+        InputError: a side or a rule file cannot be used.
+    """
+    for sides in _iter_sides(options):
+        if isinstance(sides, NotCompared):
+            yield sides
+            continue
+        scenario = choose(sides.target, sides.golden, sides.rules.given)
+        rows, defects = _measured(_paired(sides, options), options, progress)
+        comparison = Comparison(sides.target, sides.golden, str(scenario), rows)
+        yield Compared(sides.name, comparison, sides.notes, defects)
+
+
+def map_pairs(options: CompareOptions) -> Iterator[Pairs | NotCompared]:
+    """What `compare` would compare with what, without reading tensors. Operators that it skips are here too."""
+    for sides in _iter_sides(options):
+        yield sides if isinstance(sides, NotCompared) else _paired(sides, options, every_operator=True)
+
+
+def write_compared(compared: Compared, options: CompareOptions) -> str:
+    """Write the result file, and beside it the same as JSON; returns the path of the first."""
+    from opdiff.measure.documented import number_text, select_metrics
+
+    custom = _custom_metrics(options)
+    metrics = select_metrics(options.metrics, [metric.name for metric in custom])
+    columns = ReportColumns(
+        tuple(MetricColumn(metric.name, metric.text) for metric in metrics),
+        number_text,
+        custom=tuple(metric.name for metric in custom),
+        sequence=options.is_selected,
+        overflow=options.overflow,
+    )
+    kept = saved(compared.comparison)
+    path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
+    json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
+    write_new(options.output, json_name, lambda draft: save(kept, draft, made_by=f"opdiff {__version__}"))
+    return path
+
+
+def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
+    """Write the table of what belongs together; returns its path."""
+    from opdiff.measure.documented import number_text
+
+    name = mapping_file_name(_now())
+    return write_new(
+        options.output, name, lambda draft: write_mapping(pairs, draft, number_text, sequence=options.is_selected)
+    )
+
+
+def _iter_sides(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
+    _check(options)
+    if os.path.isdir(options.fusion_rules):
+        yield from _iter_steps(options)
+        return
+    rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
+    with_rules = any(_rule_paths(options))
+    target = read_dump(options.target, with_rules=with_rules)
+    golden = read_dump(options.golden, with_rules=with_rules)
+    yield _Sides(result_file_name(_now()), target, golden, rules)
+
+
+def _check(options: CompareOptions) -> None:
+    for path in _rule_paths(options):
+        if path and not os.path.exists(path):
+            raise InputError(path, "no such file or directory")
+    if (options.number_range or options.selected) and not options.fusion_rules:
+        raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
+    if options.custom and not os.path.isdir(options.custom):
+        raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
+
+
+def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
+    return options.fusion_rules, options.close_rules, options.quant_rules
+
+
+def _iter_steps(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
+    """Training: every step of every model on every device, each with the rules of its graph."""
+    if options.close_rules or options.quant_rules:
+        raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
+    folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
+    models = [_model_folder(folder) for folder in folders.values()]
+    batch = match_rules(read_rule_directory(options.fusion_rules), models)
+    if not batch.jobs:
+        reasons = "; ".join(dict.fromkeys(unmatched.reason for unmatched in batch.unmatched))
+        raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
+    golden = read_dump(options.golden, with_rules=True)
+    yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in batch.unmatched)
+    yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
+
+
+def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
+    """One step of a training run; a step that cannot be used does not cost the others."""
+    place, rules = job.folder, Rules(job.rules)
+    try:
+        target = read_folder_dump(folder, with_rules=True)
+        choose(target, golden, rules.given)
+    except (InputError, UsageError) as error:
+        return NotCompared(place.path, error.problem)
+    name = batch_file_name(str(place.device), place.model, str(place.step), _now())
+    return _Sides(name, target, golden, rules, (job.note,) if job.note else ())
+
+
+def _model_folder(folder: Folder) -> ModelFolder:
+    place = folder.location
+    return ModelFolder(folder.path, place.device or 0, place.model or "", place.model_id or 0, place.step or 0)
+
+
+def _paired(sides: _Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:
+    manual = read_pairs(options.pairs) if options.pairs else ()
+    wanted = PairOptions(_selection(options), manual, every_operator)
+    return pair(sides.target, sides.golden, sides.rules, wanted)
+
+
+def _selection(options: CompareOptions) -> Selection | None:
+    if options.number_range:
+        return parse_range(options.number_range)
+    return parse_select(options.selected) if options.selected else None
+
+
+def _measured(paired: Pairs, options: CompareOptions, progress: Progress) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """The rows with their numbers, in the order of the pairs, whatever the order of the work was."""
+    from opdiff.measure.documented import select_metrics
+
+    custom = _custom_metrics(options)
+    wanted = select_metrics(options.metrics, [metric.name for metric in custom])
+    extras = Extras(any(metric.needs_kl for metric in wanted), _conversions(options), custom)
+    jobs = [MeasureJob(number, row, extras) for number, row in enumerate(paired) if isinstance(row, Pairing)]
+    rows: dict[int, Row] = {number: row for number, row in enumerate(paired) if not isinstance(row, Pairing)}
+    defects: list[str] = []
+    work = Work(measure_pairing, died, lambda job: job.nbytes, bool(options.custom), options.in_process)
+    done, total = 0, sum(job.nbytes for job in jobs)
+    for job, (measured, defect) in run(work, jobs, _workers(options, jobs)):
+        rows[job.number] = measured
+        defects += [defect] if defect else []
+        done += job.nbytes
+        progress(done, total)
+    return tuple(rows[number] for number in sorted(rows)), tuple(defects)
+
+
+def _conversions(options: CompareOptions) -> Custom | None:
+    """The user's own layout conversions, if there are any."""
+    if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
+        return None
+    from opdiff.align import load_custom
+
+    return load_custom(options.custom)
+
+
+def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
+    """The metrics that are not built in and were chosen: installed ones, and those of the user's directory."""
+    from opdiff.measure.custom import METRICS, load_metrics
+    from opdiff.measure.documented import parse_selection
+
+    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
+    found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
+    return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)
+
+
+def _workers(options: CompareOptions, jobs: Sequence[MeasureJob]) -> int:
+    """As many as asked for, or fewer where the largest tensors would not fit in the memory that was granted."""
+    if not options.memory or not jobs:
+        return options.workers
+    fitting = options.memory // (_COPIES * max(job.nbytes for job in jobs) or 1)
+    return options.workers if fitting >= (options.workers or usable_cores()) else max(fitting, 1)
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()

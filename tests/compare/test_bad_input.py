@@ -1,0 +1,324 @@
+"""Input that cannot be used: one line that says what is wrong with what, the exit code for it, and no result."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from command_line import run
+from dump_files import TIME, numbered
+from made_dumps import Case, assert_measured, describe, numbers, rule, rule_file, spoiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GOLDEN = numbers(4, 6)
+TARGET = spoiled(GOLDEN)
+SIDES = pytest.mark.parametrize("side", ["target", "golden"])
+
+
+def sound(case: Case) -> Path:
+    """Both sides and the rules, as they should be."""
+    return case.one(TARGET, GOLDEN)
+
+
+def side_of(case: Case, side: str) -> Path:
+    return case.target if side == "target" else case.golden
+
+
+def emptied(folder: Path) -> Path:
+    for path in folder.iterdir():
+        path.unlink()
+    return folder
+
+
+# Directories
+
+
+@SIDES
+def test_a_missing_directory(case: Case, side: str) -> None:
+    rules = sound(case)
+    emptied(side_of(case, side)).rmdir()
+    assert f"{side_of(case, side)}: no such file or directory" in case.refused("-fr", rules, code=2)
+
+
+@SIDES
+def test_an_empty_directory(case: Case, side: str) -> None:
+    rules = sound(case)
+    folder = emptied(side_of(case, side))
+    assert f"{folder}: no dump files here (0 other files, 0 left out)" in case.refused("-fr", rules)
+
+
+@SIDES
+def test_a_file_in_the_place_of_a_directory(case: Case, side: str) -> None:
+    rules = sound(case)
+    folder = emptied(side_of(case, side))
+    folder.rmdir()
+    folder.write_bytes(numbered(3))
+    said = case.refused("-fr", rules)
+    assert f"{folder}: " in said
+    assert "not a directory" in said
+
+
+@SIDES
+def test_a_directory_with_other_files(case: Case, side: str) -> None:
+    rules = sound(case)
+    folder = emptied(side_of(case, side))
+    for name in ("readme.txt", "model.om", "photo.jpeg"):
+        case.add(folder, name, b"something")
+    assert f"{folder}: no dump files here (3 other files" in case.refused("-fr", rules)
+
+
+@SIDES
+def test_a_directory_that_cannot_be_listed(case: Case, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = sound(case)
+    folder = side_of(case, side)
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if os.fspath(path) == str(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert f"{folder}: cannot be listed: Permission denied" in case.refused("-fr", rules)
+
+
+@SIDES
+def test_kinds_that_are_mixed_in_one_directory(case: Case, side: str) -> None:
+    rules = sound(case)
+    case.npu("x", GOLDEN, folder=side_of(case, side))
+    case.npy("y", GOLDEN, folder=side_of(case, side))
+    said = case.refused("-fr", rules)
+    assert f"{side_of(case, side)}: " in said
+    assert "are mixed here; keep them in two folders" in said
+
+
+def test_several_folders_to_choose_from(case: Case) -> None:
+    rules = sound(case)
+    emptied(case.target)
+    for step in ("1", "2"):
+        case.npu("a", TARGET, folder=case.target / step)
+    assert "several folders have dump files; give one of them: 1, 2" in case.refused("-fr", rules)
+
+
+def test_a_file_that_cannot_be_opened_costs_its_row(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    case.npu("bad", TARGET)
+    rules = case.rules(rule("bad"), rule("a"))
+    sound(case)
+    case.npy("bad", GOLDEN)
+    opened = os.open
+
+    def refuse(path: Any, *more: Any, **others: Any) -> int:
+        if ".bad." in os.fspath(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opened(path, *more, **others)
+
+    monkeypatch.setattr(os, "open", refuse)
+    result = case.compared("-fr", case.rules(rule("bad"), rule("a"), file=rules.name))
+    assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
+    assert "Permission denied" in result.of("bad")["CompareFailReason"]
+
+
+# Rule files
+
+
+def with_operator(**fields: object) -> bytes:
+    content = rule_file(rule("a"))
+    content["graph"][0]["op"][0] |= fields
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(b"", "not valid JSON", id="empty"),
+        pytest.param(b'{"graph": [', "not valid JSON", id="cut"),
+        pytest.param(b"\x80\x81\xfe\xff", "not valid JSON", id="bytes"),
+        pytest.param(b"[" * 200_000, "nested too deeply", id="nested lists"),
+        pytest.param(b'{"graph":' * 200_000, "nested too deeply", id="nested objects"),
+        pytest.param(b"[]", "an object is expected, and it is a list", id="a list"),
+        pytest.param(b"{}", "graph: missing", id="no graphs"),
+        pytest.param(b'{"graph": {}}', "graph: a list is expected, and it is an object", id="graph is an object"),
+        pytest.param(b'{"graph": [{}]}', "graph[0].op: missing", id="no operators"),
+        pytest.param(b'{"graph": [{"op": [{"type": "A"}]}]}', "graph[0].op[0].name: missing", id="no name"),
+        pytest.param(with_operator(type=3), "graph[0].op[0].type: a text is expected", id="type is a number"),
+        pytest.param(with_operator(id="1"), "graph[0].op[0].id: a whole number is expected", id="id is a text"),
+        pytest.param(with_operator(input=[5]), "graph[0].op[0].input[0]: a text is expected", id="input is a number"),
+        pytest.param(with_operator(attr=[{}]), "graph[0].op[0].attr[0].key: missing", id="attribute without key"),
+    ],
+)
+def test_a_malformed_rule_file(case: Case, option: str, content: bytes, said: str) -> None:
+    rules = sound(case)
+    (case.root / "bad.json").write_bytes(content)
+    words = () if option == "-fr" else ("-fr", rules)
+    told = case.refused(option, case.root / "bad.json", *words)
+    assert f"{case.root}/bad.json: " in told
+    assert said in told
+
+
+@pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr", "--pairs"])
+def test_a_missing_rule_file(case: Case, option: str) -> None:
+    rules = sound(case)
+    words = () if option == "-fr" else ("-fr", rules)
+    said = case.refused(option, case.root / "nowhere.json", *words)
+    assert f"{case.root}/nowhere.json: " in said
+    assert "o such file" in said
+
+
+@pytest.mark.parametrize("option", ["-qfr", "-cfr"])
+def test_a_directory_in_the_place_of_a_rule_file(case: Case, option: str) -> None:
+    rules = sound(case)
+    (case.root / "folder").mkdir()
+    said = case.refused("-fr", rules, option, case.root / "folder")
+    assert "a directory, where one rule file is expected" in said
+
+
+def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None:
+    sound(case)
+    rules = case.rules(rule("conv9"), rule("conv10", inputs=("conv9:0",)))
+    result = case.compared("-fr", rules, code=3)
+    assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10"]
+    for row in result.rows:
+        assert "the target has no file of conv" in row["CompareFailReason"]
+        assert row["CosineSimilarity"] == "NaN"
+
+
+def test_rules_without_operators(case: Case) -> None:
+    sound(case)
+    result = case.compared("-fr", case.rules(), code=3)
+    assert result.rows == []
+
+
+def test_inputs_that_lead_back_to_themselves(case: Case) -> None:
+    sound(case)
+    case.npu("td_0", TARGET, inputs=(TARGET,), op_type="TransData")
+    case.npu("td_1", TARGET, inputs=(TARGET,), op_type="TransData")
+    case.npu("loop", TARGET, inputs=(TARGET,))
+    case.npy("loop", GOLDEN)
+    rules = case.rules(
+        rule("a", outputs=(describe("a", 0),)),
+        rule("td_0", "TransData", originals=(), inputs=("td_1:0",), outputs=(describe(),)),
+        rule("td_1", "TransData", originals=(), inputs=("td_0:0",), outputs=(describe(),)),
+        rule("loop", inputs=("loop:0",)),
+    )
+    result = case.compared("-fr", rules)
+    for key in ("td_0:input:0", "td_0:output:0", "td_1:output:0"):
+        assert "lead back to itself" in result.row(key)["CompareFailReason"], key
+    assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
+    assert_measured(result.row("loop:output:0"), TARGET, GOLDEN)
+
+
+@pytest.mark.parametrize("entry", ["a", "a:x", ":0", "a:-2", "a:99999999999999999999", "a:0:0"])
+def test_inputs_that_are_no_references(case: Case, entry: str) -> None:
+    case.npy("a", GOLDEN)
+    case.npy("b", GOLDEN)
+    case.npu("a", TARGET)
+    case.npu("b", TARGET, inputs=(TARGET,))
+    result = case.compared("-fr", case.rules(rule("a"), rule("b", inputs=(entry,))))
+    row = result.row("b:input:0")
+    assert row["CosineSimilarity"] == "NaN"
+    assert entry in row["CompareFailReason"] or entry.rpartition(":")[0] in row["CompareFailReason"]
+    assert_measured(result.row("b:output:0"), TARGET, GOLDEN)
+
+
+# Names
+
+
+def test_names_that_are_no_text(case: Case) -> None:
+    """Files with such names are left alone; folders with such names are worked in."""
+    rules = sound(case)
+    odd = os.fsencode(case.root) + b"/side \xff\xfe"
+    os.rename(case.target, odd)
+    with open(odd + b"/Op.\xff.1.3.1671234567890123", "wb") as file:
+        file.write(numbered(3))
+    case.target = case.root / os.fsdecode(b"side \xff\xfe")
+    result = case.compared("-fr", rules)
+    assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
+
+
+def test_an_unreadable_file_in_a_folder_whose_name_is_no_text(case: Case) -> None:
+    rules = sound(case)
+    emptied(case.target)
+    case.add(case.target, f"Op.a.1.3.{TIME}", b"\xff" * 40)
+    os.rename(case.target, os.fsencode(case.root) + b"/\xff")
+    case.target = case.root / os.fsdecode(b"\xff")
+    assert "cannot be read" in case.compared("-fr", rules, code=3).of("a")["CompareFailReason"]
+
+
+@pytest.mark.parametrize("name", ["a b", "ä (1)", "-x", "=x", "a'b\"c"])
+def test_paths_with_blanks_and_signs(case: Case, name: str) -> None:
+    rules = sound(case)
+    os.rename(case.target, case.root / name)
+    case.target = case.root / name
+    case.out = case.root / f"out {name}"
+    os.rename(rules, case.root / f"{name}.json")
+    result = case.compared("-fr", case.root / f"{name}.json")
+    assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
+
+
+# The place of the result
+
+
+@pytest.mark.parametrize("below", [False, True], ids=["a file", "below a file"])
+def test_an_output_path_that_is_a_file(case: Case, below: bool) -> None:
+    rules = sound(case)
+    (case.root / "taken").write_text("mine")
+    case.out = case.root / "taken" / "more" if below else case.root / "taken"
+    said = case.refused("-fr", rules)
+    assert f"{case.root}/taken" in said
+    assert (case.root / "taken").read_text() == "mine"
+
+
+def raiser(number: int) -> Callable[..., None]:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("call", ["replace", "link"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO], ids=["disk full", "quota", "broken disk"])
+def test_a_disk_that_takes_no_more_leaves_nothing_half_written(
+    case: Case, number: int, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = sound(case)
+    monkeypatch.setattr(os, call, raiser(number))
+    assert os.strerror(number) in case.refused("-fr", rules)
+
+
+def test_an_output_folder_that_cannot_be_made(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = sound(case)
+    monkeypatch.setattr(os, "mkdir", raiser(errno.EROFS))
+    assert "Read-only file system" in case.refused("-fr", rules)
+
+
+def test_results_are_never_overwritten(case: Case) -> None:
+    rules = sound(case)
+    texts = [case.compared("-fr", rules).path.read_bytes() for _ in range(3)]
+    assert len(case.results()) == 3
+    assert len(set(texts)) == 1
+
+
+def test_the_input_is_not_changed(case: Case) -> None:
+    rules = sound(case)
+    paths = [rules, *case.target.iterdir(), *case.golden.iterdir()]
+    before = [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    case.compared("-fr", rules)
+    assert [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
+    assert sorted(paths) == sorted([rules, *case.target.iterdir(), *case.golden.iterdir()])
+
+
+def test_two_files_are_no_dumps_of_a_model(case: Case) -> None:
+    sound(case)
+    (target,) = case.target.iterdir()
+    (golden,) = case.golden.iterdir()
+    outcome = run(case.capsys, "compare", target, golden, "-o", case.out)
+    assert outcome.code == 3
+    assert "not a directory" in outcome.err

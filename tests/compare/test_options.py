@@ -1,0 +1,319 @@
+"""The options of the command: what each of them changes in the result, and what is said to those that mean nothing."""
+
+from __future__ import annotations
+
+import csv
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import run, run_outside
+from made_dumps import DOCUMENTED, Case, assert_measured, describe, expected, numbers, read_result, rule, spoiled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from made_dumps import Result
+
+GOLDEN = tuple(numbers(4, 6, seed=seed) for seed in range(6))
+TARGET = tuple(spoiled(golden, seed=seed) for seed, golden in enumerate(GOLDEN))
+
+
+def chain(case: Case) -> Path:
+    """Operators `op0` … `op5`, one after the other; `op3` and `op4` are parts of one original."""
+    for number, (target, golden) in enumerate(zip(TARGET, GOLDEN, strict=True)):
+        case.npu(f"op{number}", target)
+        case.npy("op3" if number == 4 else f"op{number}", golden)
+    parts = (rule(f"op{number}", originals=("op3",), outputs=(describe("op3", 0),)) for number in (3, 4))
+    return case.rules(rule("op0"), rule("op1"), rule("op2"), *parts, rule("op5"))
+
+
+def one(case: Case) -> Path:
+    return case.one(TARGET[0], GOLDEN[0])
+
+
+def documented(result: Result) -> list[str]:
+    """The titles between the shape and the reason."""
+    return result.header[result.header.index("Shape") + 1 : result.header.index("CompareFailReason")]
+
+
+# Spellings
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("-m offline_data -tp T -gp G -fr R -o O", id="short"),
+        pytest.param(
+            "--mode offline_data --target_path T --golden_path G --fusion_rule_file R --output_path O", id="long"
+        ),
+        pytest.param(
+            "--mode=offline_data --target_path=T --golden_path=G --fusion_rule_file=R --output_path=O", id="with ="
+        ),
+        pytest.param("-tp T -gp G -fr R -o O", id="without mode"),
+        pytest.param("T G --rules R -o O", id="modern"),
+        pytest.param("T G --rules=R --output-dir=O", id="modern with ="),
+        pytest.param("--rules R -o O T G", id="paths last"),
+    ],
+)
+def test_spellings(case: Case, words: str) -> None:
+    paths = {"T": case.target, "G": case.golden, "R": one(case), "O": case.out}
+    arguments = []
+    for word in words.split():
+        option, equals, value = word.partition("=")
+        if equals and value in paths:
+            arguments.append(f"{option}={paths[value]}")
+        else:
+            arguments.append(str(paths.get(word, word)))
+    outcome = run(case.capsys, "compare", *arguments)
+    assert outcome.code == 0, outcome
+    (path,) = case.results()
+    assert f"result: {path}" in outcome.out
+    assert_measured(read_result(path).row("a:output:0"), TARGET[0], GOLDEN[0])
+
+
+@pytest.mark.parametrize("words", [(), ("-o",), ("-o", ".")], ids=["no -o", "-o alone", "-o ."])
+def test_the_result_is_in_the_current_directory_by_default(
+    case: Case, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = one(case)
+    case.out.mkdir()
+    monkeypatch.chdir(case.out)
+    outcome = run(case.capsys, "compare", "-tp", case.target, "-gp", case.golden, "-fr", rules, *words)
+    assert outcome.code == 0, outcome
+    assert len(case.results("result_*.csv")) == 1
+
+
+def test_relative_paths_from_a_process_of_its_own(case: Case) -> None:
+    one(case)
+    outcome = run_outside("compare", "target", "golden", "--rules", "network.json", "-o", "a/b c", cwd=case.root)
+    assert outcome.code == 0, outcome
+    assert len(list((case.root / "a" / "b c").glob("result_*.csv"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param("", "give a target and a golden directory", id="nothing"),
+        pytest.param("T", "give a target and a golden directory", id="one path"),
+        pytest.param("T G G", "give a target and a golden directory", id="three paths"),
+        pytest.param("T -gp G", "give a target and a golden directory", id="both ways"),
+        pytest.param("-tp T", "give a target and a golden directory", id="no golden"),
+        pytest.param("-m online -tp T -gp G", "invalid choice: 'online'", id="unknown mode"),
+        pytest.param("T G --nonsense", "--nonsense", id="unknown option"),
+        pytest.param("T G -fr R -j zero", "zero", id="jobs is a word"),
+        pytest.param("T G -fr R -j 0", "0", id="no jobs"),
+        pytest.param("T G -fr R --memory much", "'much' is not a size such as 512M or 4G", id="memory"),
+        pytest.param("T G -fr R --metrics Best", "there is no metric 'Best'; choose from all, 0 Cosine", id="metric"),
+        pytest.param("T G -fr R --metrics 10", "there is no metric '10'", id="metric number"),
+        pytest.param("T G -fr R --metrics ,", "no metric is chosen", id="no metric"),
+        pytest.param("T G -fr R -r 1,2", "three numbers `start,end,step` are expected", id="short range"),
+        pytest.param("T G -fr R -r 1,x,1", "'x' is not a number", id="range of words"),
+        pytest.param("T G -fr R -r 9,,", "operators are numbered from 1 to 5", id="range start"),
+        pytest.param("T G -fr R -r 3,2,1", "the end is 2; it has to be from 3 to 5", id="range end"),
+        pytest.param("T G -fr R -r 1,,9", "the step is 9", id="range step"),
+        pytest.param("T G -fr R -s 77,99", "operators are numbered up to 5", id="select"),
+        pytest.param("T G -fr R -s a", "'a' is not a number", id="select of words"),
+        pytest.param("T G -fr R -s 1 -r 1,2,1", "not allowed with", id="range and select"),
+        pytest.param("T T -s 1", "give -fr too", id="select without rules"),
+        pytest.param("T G -fr R -c nowhere", "nowhere: no such directory", id="own metrics"),
+    ],
+)
+def test_wrong_options_are_refused_with_help(case: Case, words: str, said: str) -> None:
+    paths = {"T": case.target, "G": case.golden, "R": chain(case)}
+    arguments = [str(paths.get(word, word)) for word in words.split()]
+    outcome = run(case.capsys, "compare", *arguments, "-o", case.out)
+    assert outcome.code == 2, outcome
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+    assert case.leftovers() == []
+
+
+# Metrics
+
+
+@pytest.mark.parametrize(
+    ("wanted", "titles"),
+    [
+        pytest.param(["all"], DOCUMENTED, id="all"),
+        pytest.param(["ALL"], DOCUMENTED, id="ALL"),
+        pytest.param(["1,0"], ("MaxAbsoluteError", "CosineSimilarity"), id="numbers in their order"),
+        pytest.param(["3", "4"], ("RelativeEuclideanDistance", "KullbackLeiblerDivergence"), id="with blanks"),
+        pytest.param(["cosinesimilarity,5,0"], ("CosineSimilarity", "StandardDeviation"), id="names, each once"),
+        pytest.param(["9,all"], (DOCUMENTED[9], *DOCUMENTED[:9]), id="one of all first"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--metrics", "-alg", "--algorithm"])
+def test_metrics_are_those_asked_for_in_this_order(
+    case: Case, option: str, wanted: list[str], titles: tuple[str, ...]
+) -> None:
+    result = case.compared("-fr", one(case), option, *wanted)
+    assert documented(result) == list(titles)
+    row = result.row("a:output:0")
+    values = expected(TARGET[0], GOLDEN[0])
+    for title in titles:
+        if title in values:
+            assert float(row[title]) == pytest.approx(values[title], rel=1e-5, abs=1e-9), title
+
+
+def test_mean_and_deviation_of_both_sides(case: Case) -> None:
+    row = case.compared("-fr", one(case), "--metrics", "StandardDeviation").row("a:output:0")
+    sides = (side.astype(np.float64) for side in (TARGET[0], GOLDEN[0]))
+    wanted = ",".join(f"({side.mean():.3f};{side.std():.3f})" for side in sides)
+    assert row["StandardDeviation"] == wanted
+
+
+def test_metrics_of_the_users_own(case: Case) -> None:
+    folder = case.root / "own" / "algorithm"
+    folder.mkdir(parents=True)
+    (folder / "alg_Sum.py").write_text(
+        "def compare(my, golden, args):\n    return f'{float(my.sum()):.3f}', 'summed'\n"
+    )
+    (folder / "alg_Broken.py").write_text("def compare(my, golden, args):\n    raise ValueError('no')\n")
+    result = case.compared("-fr", one(case), "-c", case.root / "own")
+    assert documented(result) == [*DOCUMENTED, "Broken", "Sum"]
+    row = result.row("a:output:0")
+    assert float(row["Sum"]) == pytest.approx(float(TARGET[0].sum()), abs=2e-3)
+    assert row["Broken"] == "NaN"
+    assert "summed" in row["CompareFailReason"]
+    assert "Broken failed: ValueError('no')" in row["CompareFailReason"]
+    assert_measured(row, TARGET[0], GOLDEN[0])
+
+
+# Parts of a network
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers_taken"),
+    [
+        pytest.param(("-r", "1,2,1"), [1, 2], id="range"),
+        pytest.param(("-r", "1,5,2"), [1, 3, 4, 5], id="range with a step takes groups whole"),
+        pytest.param(("-r", ",,"), [1, 2, 3, 4, 5], id="open range"),
+        pytest.param(("-r", "2,-1,3"), [2, 5], id="range to the last"),
+        pytest.param(("--range=1,1,1",), [1], id="long form"),
+        pytest.param(("-s", "5,0"), [0, 5], id="select"),
+        pytest.param(("-s", "4"), [3, 4], id="select takes groups whole"),
+        pytest.param(("--select=1, 1 ,99",), [1], id="select long form"),
+    ],
+)
+def test_parts_of_a_network(case: Case, words: tuple[str, ...], numbers_taken: list[int]) -> None:
+    result = case.compared("-fr", chain(case), *words)
+    assert result.header[:2] == ["Index", "OpSequence"]
+    assert [row["OpSequence"] for row in result.rows] == [str(number) for number in numbers_taken]
+    assert [row["TensorIndex"] for row in result.rows] == [f"op{number}:output:0" for number in numbers_taken]
+    for row, number in zip(result.rows, numbers_taken, strict=True):
+        if number not in (3, 4):
+            assert_measured(row, TARGET[number], GOLDEN[number])
+
+
+def test_without_them_there_is_no_such_column(case: Case) -> None:
+    result = case.compared("-fr", chain(case))
+    assert "OpSequence" not in result.header
+    assert len(result.rows) == 6
+
+
+# The table of pairs
+
+
+def test_mapping(case: Case) -> None:
+    rules = chain(case)
+    outcome = case.run("-fr", rules, "--mapping")
+    assert outcome.code == 0, outcome
+    assert case.results() == []
+    (path,) = case.results("mapping_*.csv")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    head = ["Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath"]
+    assert list(rows[0])[:7] == head
+    assert [row["TensorIndex"] for row in rows] == [f"op{number}:output:0" for number in range(6)]
+    for row in rows:
+        assert os.path.basename(row["NPUDumpPath"]).startswith(f"Op.{row['TensorIndex'].partition(':')[0]}.")
+        assert os.path.basename(row["GroundTruthPath"]).startswith(f"{row['GroundTruth']}.0.")
+        assert row["MatchRule"]
+    assert "6 of 6 rows are paired" in outcome.out
+
+
+def test_mapping_of_a_part(case: Case) -> None:
+    assert case.run("-fr", chain(case), "-map", "-s", "2").code == 0
+    (path,) = case.results("mapping_*.csv")
+    with path.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["OpSequence"], row["TensorIndex"]) == ("2", "op2:output:0")
+
+
+# Pairs of the user's own
+
+
+def pairs_file(case: Case, text: str) -> Path:
+    path = case.root / "pairs.toml"
+    path.write_text(text)
+    return path
+
+
+def test_pairs_override_what_they_name_and_nothing_else(case: Case) -> None:
+    rules = chain(case)
+    pairs = pairs_file(case, '[[pair]]\ntarget = "op1"\ngolden = "op5:output:0"\n')
+    plain = case.compared("-fr", rules)
+    result = case.compared("-fr", rules, "--pairs", pairs)
+    row = result.row("op1:output:0")
+    assert (row["GoldenTensor"], row["MatchRule"]) == ("op5:output:0", "paired by the user")
+    assert_measured(row, TARGET[1], GOLDEN[5])
+    assert [row for row in result.rows if row["NPUDump"] != "op1"] == [
+        row for row in plain.rows if row["NPUDump"] != "op1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        pytest.param("pair = 1", 3, "a list of [[pair]] tables is expected", id="no tables"),
+        pytest.param("[[pair]", 3, "not valid TOML", id="no TOML"),
+        pytest.param('[[pair]]\ntarget = "op1"\n', 3, "pair 1: both target and golden have to be given", id="half"),
+        pytest.param('[[pair]]\ntarget = "op1"\ngolden = "x"\n', 2, "the golden side has no operator x", id="golden"),
+        pytest.param('[[pair]]\ntarget = "op11"\ngolden = "op1"\n', 2, "the target has no operator op11", id="target"),
+        pytest.param(
+            '[[pair]]\ntarget = "op1:output:7"\ngolden = "op1"\n', 2, "the target has no op1:output:7", id="output"
+        ),
+    ],
+)
+def test_wrong_pairs(case: Case, text: str, code: int, said: str) -> None:
+    rules = chain(case)
+    assert said in case.refused("-fr", rules, "--pairs", pairs_file(case, text), code=code)
+
+
+# What is written besides
+
+
+def test_overflow_is_asked_for(case: Case) -> None:
+    rules = one(case)
+    assert "OverFlow" not in case.compared("-fr", rules).header
+    for option in ("--overflow", "-overflow_detection"):
+        assert case.compared("-fr", rules, option).row("a:output:0")["OverFlow"] == "NO"
+
+
+def test_arrays_have_no_overflow(case: Case) -> None:
+    case.npy("s_quant", TARGET[0], folder=case.target)
+    case.npy("s", GOLDEN[0])
+    rules = case.rules(rule("s_quant", originals=("s",), outputs=(describe("s", 0),)))
+    assert "OverFlow" not in case.compared("-qfr", rules, "--overflow").header
+
+
+def test_the_file_is_as_documented(case: Case) -> None:
+    content = case.compared("-fr", one(case)).path.read_bytes()
+    assert content.count(b"\r\n") == content.count(b"\n") == 2
+    assert content.endswith(b"\r\n")
+
+
+def test_a_quiet_run_says_nothing_of_its_progress(case: Case) -> None:
+    rules = one(case)
+    outcome = run(case.capsys, "compare", "-q", case.target, case.golden, "--rules", rules, "-o", case.out)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_help_names_every_documented_option(case: Case) -> None:
+    outcome = run(case.capsys, "compare", "--help")
+    assert outcome.code == 0
+    for option in ("-m", "-tp", "-gp", "-fr", "-cfr", "-qfr", "-o", "--pairs", "--range", "--select", "--mapping"):
+        assert f"{option}" in outcome.out

@@ -1,0 +1,146 @@
+"""Every combination of two dumps and rule files: those that are compared, and those that are refused with a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from made_dumps import DOCUMENTED, assert_measured, describe, numbers, rule, spoiled
+
+if TYPE_CHECKING:
+    from made_dumps import Case
+
+GOLDEN = numbers(3, 5)
+TARGET = spoiled(GOLDEN)
+QUANT = "conv_dequant_layer"
+
+# What messages call the four kinds of data.
+CALLED = {
+    "npu": "dumps of a model run on an NPU (not quantized)",
+    "npu-quant": "dumps of a model run on an NPU (quantized: ",
+    "npy": "arrays (.npy) of an original model (not quantized)",
+    "npy-quant": "arrays (.npy) of an original model (quantized: ",
+}
+NAMES = {"npu": "conv", "npy": "conv", "npu-quant": QUANT, "npy-quant": QUANT}
+
+ADDRESSES = {"npu": ["Address"], "npu-quant": ["Address"], "npy": [], "npy-quant": []}
+
+
+def write_sides(case: Case, target: str, golden: str) -> None:
+    """One operator on each side; a quantized model calls it by another name."""
+    for folder, kind, values in ((case.target, target, TARGET), (case.golden, golden, GOLDEN)):
+        if kind.startswith("npu"):
+            case.npu(NAMES[kind], values, folder=folder)
+        else:
+            case.npy(NAMES[kind], values, folder=folder)
+
+
+def options(case: Case, given: str) -> list[object]:
+    """The rule files by what they say: who made which operator from which."""
+    files = {
+        # The compiled model was made from the original one.
+        "-fr": (rule("conv", outputs=(describe("conv", 0),)),),
+        "-fr:quant": (rule(QUANT, outputs=(describe(QUANT, 0),)),),
+        "-fr:original": (rule(QUANT, originals=("conv",), outputs=(describe("conv", 0),)),),
+        "-qfr": (rule(QUANT, originals=("conv",), outputs=(describe("conv", 0),)),),
+        # A fake-quantized model keeps the names.
+        "-qfr:fake": (rule("conv", originals=("conv",), outputs=(describe("conv", 0),)),),
+        "-cfr": (rule("conv", outputs=(describe("conv", 0),)),),
+        "-cfr:quant": (rule(QUANT, outputs=(describe(QUANT, 0),)),),
+    }
+    words: list[object] = []
+    for number, item in enumerate(given.split()):
+        words += [item.partition(":")[0], case.rules(*files[item], file=f"rules{number}.json")]
+    return words
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "given"),
+    [
+        pytest.param("npu", "npy", "-fr", id="offline model against its original"),
+        pytest.param("npu-quant", "npy", "-qfr", id="quantized offline model against the original, by quant rules"),
+        pytest.param("npu-quant", "npy", "-fr:original", id="quantized offline model against the original, by rules"),
+        pytest.param("npu-quant", "npy", "-fr:quant -qfr", id="quantized offline model against the original, by both"),
+        pytest.param("npu-quant", "npy-quant", "-fr:quant", id="quantized offline model against quantized original"),
+        pytest.param("npy-quant", "npy", "-qfr", id="quantized original against the original"),
+        pytest.param("npy", "npy", "-qfr:fake", id="fake-quantized original with the names of the original"),
+        pytest.param("npu", "npu", "", id="two versions"),
+        pytest.param("npu-quant", "npu-quant", "", id="two versions, quantized"),
+        pytest.param("npu", "npu", "-fr -cfr", id="fusion on against off"),
+        pytest.param("npu-quant", "npu-quant", "-fr:quant -cfr:quant", id="fusion on against off, quantized"),
+    ],
+)
+def test_compared(case: Case, target: str, golden: str, given: str) -> None:
+    write_sides(case, target, golden)
+    result = case.compared(*options(case, given))
+    head = ["Index", "OpType", "NPUDump", "DataType", *ADDRESSES[target], "GroundTruth", "DataType#2"]
+    second = "Address#2" if ADDRESSES[target] else "Address"
+    head += [second] if ADDRESSES[golden] else []
+    head += ["TensorIndex", "Shape", *DOCUMENTED, "CompareFailReason"]
+    assert result.header[: len(head)] == head
+    (row,) = result.rows
+    assert row["TensorIndex"] == f"{NAMES[target]}:output:0"
+    assert row["GoldenTensor"] == f"{NAMES[golden]}:output:0"
+    assert (row["Shape"], row["CompareFailReason"]) == ("[3,5]", "")
+    assert (row["DataType"], row["DataType#2"]) == ("float32", "float32")
+    assert_measured(row, TARGET, GOLDEN)
+
+
+def test_addresses_are_those_of_both_headers(case: Case) -> None:
+    from dump_files import tensor
+
+    case.npu("a", tensor([1.0, 2.0], address=4096))
+    case.npu_golden("a", tensor([1.0, 2.0], address=8192))
+    rules = case.rules(rule("a", outputs=(describe("a", 0),)))
+    for words in ((), ("-fr", rules, "-cfr", rules)):
+        row = case.compared(*words).row("a:output:0")
+        assert (row["Address"], row["Address#2"]) == ("4096", "8192")
+
+
+WANTED = "This comparison takes"
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "given", "code", "why"),
+    [
+        ("npu", "npy", "", 2, f"{WANTED} -fr, but no rule file was given: -fr is missing."),
+        ("npu", "npy", "-fr -qfr", 2, f"{WANTED} -fr, but -fr with -qfr was given: -qfr does not belong here."),
+        ("npu", "npy", "-fr -cfr", 2, f"{WANTED} -fr, but -fr with -cfr was given: -cfr does not belong here."),
+        ("npu", "npy", "-qfr", 2, "-fr is missing; -qfr does not belong here."),
+        ("npu-quant", "npy", "", 2, f"{WANTED} -fr or -qfr or -fr with -qfr, but no rule file was given."),
+        ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not belong here."),
+        ("npu-quant", "npy-quant", "", 2, "-fr is missing."),
+        ("npu-quant", "npy-quant", "-fr:quant -qfr", 2, "-qfr does not belong here."),
+        ("npu", "npy-quant", "-fr", 3, "A model that is not quantized cannot be judged by a quantized one."),
+        ("npy-quant", "npy", "", 2, f"{WANTED} -qfr, but no rule file was given: -qfr is missing."),
+        ("npy-quant", "npy", "-fr", 2, "-qfr is missing; -fr does not belong here."),
+        ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not belong here."),
+        ("npy-quant", "npy-quant", "-qfr", 3, "the golden side then has to be the original one."),
+        ("npy-quant", "npu", "-qfr", 3, "The NPU's data has to be the target: exchange -tp and -gp."),
+        ("npy", "npy", "", 3, "Arrays can only be the target when they come from a quantized model; then give -qfr."),
+        ("npy", "npu", "-fr", 3, "exchange -tp and -gp."),
+        ("npy", "npy-quant", "-fr", 3, "the golden side then has to be the original one."),
+        ("npu", "npu", "-fr", 2, f"{WANTED} no rule file or -fr with -cfr, but -fr was given."),
+        ("npu", "npu", "-cfr", 2, f"{WANTED} no rule file or -fr with -cfr, but -cfr was given."),
+        ("npu", "npu", "-qfr", 2, "-qfr does not belong here."),
+        ("npu", "npu", "-fr -cfr -qfr", 2, "-qfr does not belong here."),
+        ("npu", "npu-quant", "", 3, "Only two quantized or two non-quantized models can be compared"),
+        ("npu-quant", "npu", "-fr -cfr", 3, "Only two quantized or two non-quantized models can be compared"),
+    ],
+)
+def test_refused(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:
+    write_sides(case, target, golden)
+    said = case.refused(*options(case, given), code=code)
+    assert f"The target {case.target} holds {CALLED[target]}" in said
+    assert f"the golden side {case.golden} holds {CALLED[golden]}" in said
+    assert why in said
+
+
+def test_training_of_one_step_is_the_comparison_of_one_folder(case: Case) -> None:
+    step = case.target / "20240101120000" / "0" / "ge_default_20240101120000_11" / "1" / "2"
+    case.npu("conv", TARGET, folder=step)
+    case.npy("conv", GOLDEN)
+    result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))))
+    assert result.path.name.startswith("result_")
+    assert_measured(result.row("conv:output:0"), TARGET, GOLDEN)

@@ -1,0 +1,153 @@
+"""A directory of rule files and a tree of training dumps: every device, model and step gets a result of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from made_dumps import Json, assert_measured, describe, numbers, read_result, rule, spoiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from made_dumps import Case
+
+GOLDEN = numbers(4, 6)
+TIME = "20240101120000"
+CONV = rule("conv", outputs=(describe("conv", 0),))
+
+
+def step_folder(case: Case, step: int, *, device: int = 0, model: str = "train_7_11", model_id: int = 1) -> Path:
+    return case.target / TIME / str(device) / model / str(model_id) / str(step)
+
+
+def write_step(case: Case, step: int, **place: int | str) -> None:
+    """Every step of every device has errors of its own."""
+    folder = step_folder(case, step, **place)  # type: ignore[arg-type]  # a table of both kinds
+    case.npu("conv", spoiled(GOLDEN, seed=step), folder=folder)
+
+
+def write_rules(case: Case, **files: tuple[str, Json]) -> Path:
+    for file, (graph, operator) in files.items():
+        case.rules(operator, file=f"rules/{file}.json", graph=graph)
+    return case.root / "rules"
+
+
+def names(case: Case) -> list[str]:
+    return [re.sub(r"_[0-9]{14}(?=[._])", "", path.name) for path in case.results()]
+
+
+def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    for device in (1, 0):
+        for step in (10, 9, 2):
+            write_step(case, step, device=device)
+    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert outcome.code == 0, outcome
+    wanted = [(device, step) for device in (0, 1) for step in (2, 9, 10)]
+    assert sorted(names(case)) == sorted(f"{device}_train_7_11_{step}_result.csv" for device, step in wanted)
+    told = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", outcome.out)
+    assert [(int(device), int(step)) for device, step in told] == wanted
+    for device, step in wanted:
+        (path,) = case.results(f"{device}_train_7_11_{step}_result_*.csv")
+        assert_measured(read_result(path).row("conv:output:0"), spoiled(GOLDEN, seed=step), GOLDEN)
+
+
+def test_each_model_has_the_rules_of_its_graph(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    case.npy("other", numbers(4, 6, seed=5))
+    write_step(case, 0, model="train_7_11")
+    write_step(case, 0, model="train_7_21")
+    renamed = rule("conv", originals=("other",), outputs=(describe("other", 0),))
+    outcome = case.run("-fr", write_rules(case, one=("train_7_11", CONV), two=("train_7_21", renamed)))
+    assert outcome.code == 0, outcome
+    found = {path.name[:12]: read_result(path).row("conv:output:0")["GoldenTensor"] for path in case.results()}
+    assert found == {"0_train_7_11": "conv:output:0", "0_train_7_21": "other:output:0"}
+
+
+def test_models_of_one_name_and_step_do_not_overwrite_each_other(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    write_step(case, 3, model_id=1)
+    write_step(case, 3, model_id=2)
+    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert outcome.code == 0, outcome
+    assert len(case.results("0_train_7_11_3_result_*.csv")) == 2
+
+
+def test_rules_of_another_run_are_found_by_the_number_of_the_graph(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    write_step(case, 1, model="train_7_11")
+    outcome = case.run("-fr", write_rules(case, net=("train_6_11", CONV)))
+    assert outcome.code == 0, outcome
+    assert "the rules are those of train_6_11, the dumps those of train_7_11" in outcome.out
+    assert names(case) == ["0_train_7_11_1_result.csv"]
+
+
+def test_a_model_without_rules_does_not_stop_the_others(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    write_step(case, 1)
+    write_step(case, 1, model="unknown")
+    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert outcome.code == 0, outcome
+    folder = step_folder(case, 1, model="unknown")
+    assert f"{folder}: not compared: no rule file has a graph named unknown, or one with its number" in outcome.out
+    assert names(case) == ["0_train_7_11_1_result.csv"]
+
+
+def mixed(case: Case, folder: Path) -> None:
+    case.npu("conv", GOLDEN, folder=folder)
+    case.npy("conv", GOLDEN, folder=folder)
+
+
+def only_debug(case: Case, folder: Path) -> None:
+    case.add(folder, f"Opdebug.Node_OpDebug.1.3.{TIME}00", b"nothing")
+
+
+def arrays(case: Case, folder: Path) -> None:
+    case.npy("conv", GOLDEN, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        pytest.param(mixed, "1 NPU dumps and 1 golden files are mixed here", id="mixed"),
+        pytest.param(only_debug, "no files with data of tensors here", id="debug files only"),
+        pytest.param(arrays, "arrays (.npy) of an original model", id="arrays"),
+    ],
+)
+def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, Path], None], said: str) -> None:
+    case.npy("conv", GOLDEN)
+    write_step(case, 1)
+    write_step(case, 3)
+    spoil(case, step_folder(case, 2))
+    outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert outcome.code == 0, outcome
+    assert names(case) == ["0_train_7_11_1_result.csv", "0_train_7_11_3_result.csv"]
+    assert f"{step_folder(case, 2)}: not compared: " in outcome.out
+    assert said in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "code", "said"),
+    [
+        pytest.param({}, (), 3, "holds no .json rule file", id="no rules"),
+        pytest.param({"net": ("other", CONV)}, (), 3, "no rule file has a graph named train_7_11", id="no match"),
+        pytest.param({"net": ("train_7_11", CONV)}, ("-cfr",), 2, "without -cfr and -qfr", id="other rules"),
+    ],
+)
+def test_refused(case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, said: str) -> None:
+    case.npy("conv", GOLDEN)
+    write_step(case, 1)
+    (case.root / "rules").mkdir()
+    words = [word for option in more for word in (option, case.rules(CONV))]
+    assert said in case.refused("-fr", write_rules(case, **files), *words, code=code)
+
+
+def test_refused_without_training_folders(case: Case) -> None:
+    case.npy("conv", GOLDEN)
+    case.npu("conv", GOLDEN)
+    said = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here" in said

@@ -1,0 +1,272 @@
+"""Both sides of a comparison as real files, written down shortly, and the result read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from command_line import Outcome, run
+from dump_files import TIME, add, tensor
+from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
+from opdiff.sample.names import DumpName, golden_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from opdiff.elements import AnyArray
+
+Json = dict[str, Any]
+
+DOCUMENTED = (
+    "CosineSimilarity", "MaxAbsoluteError", "AccumulatedRelativeError", "RelativeEuclideanDistance",
+    "KullbackLeiblerDivergence", "StandardDeviation", "MeanAbsoluteError", "RootMeanSquareError", "MaxRelativeError",
+    "MeanRelativeError",
+)  # fmt: skip
+_SMALL = float(np.finfo(np.float64).eps)
+
+
+def numbers(*shape: int, seed: int = 0) -> AnyArray:
+    """Random numbers that every float type from float16 on holds exactly; no zero is among them."""
+    random = np.random.default_rng(seed)
+    made: AnyArray = (random.integers(1, 200, shape) * random.choice([-1, 1], shape) / 64).astype(np.float32)
+    return made
+
+
+def spoiled(values: AnyArray, seed: int = 99) -> AnyArray:
+    """The numbers with errors of up to 1 %."""
+    errors = np.random.default_rng(seed).uniform(-0.01, 0.01, values.shape)
+    made: AnyArray = (values * (1 + errors)).astype(np.float32)
+    return made
+
+
+def expected(target: AnyArray, golden: AnyArray) -> dict[str, float]:
+    """The documented metrics by their formulas, in float64; the text of mean and deviation is left out."""
+    x, y = (side.astype(np.float64).ravel() for side in (target, golden))
+    error = np.abs(x - y)
+    relative = np.where(np.abs(y) > _SMALL, np.abs(x / np.where(y == 0, 1, y) - 1), 0)
+    p, q = (_distribution(side) for side in (x, y))
+    return {
+        "CosineSimilarity": float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y))),
+        "MaxAbsoluteError": float(error.max()),
+        "AccumulatedRelativeError": float(relative.sum()),
+        "RelativeEuclideanDistance": float(np.linalg.norm(x - y) / np.linalg.norm(y)),
+        "KullbackLeiblerDivergence": float(np.sum(p * np.log(p / q))),
+        "MeanAbsoluteError": float(error.mean()),
+        "RootMeanSquareError": float(np.sqrt(np.mean(error**2))),
+        "MaxRelativeError": float(relative.max()),
+        "MeanRelativeError": float(relative.mean()),
+    }
+
+
+def _distribution(values: AnyArray) -> AnyArray:
+    scaled = (values - values.min()) / (values.max() - values.min())
+    floored = np.maximum(scaled, np.finfo(np.float32).eps)
+    shares: AnyArray = floored / floored.sum()
+    return shares
+
+
+def describe(
+    origin: str = "",
+    index: int | None = None,
+    *,
+    layout: str = "",
+    shape: tuple[int, ...] = (),
+    dtype: str = "DT_FLOAT",
+) -> Json:
+    """An output as a rule file describes it."""
+    attributes = []
+    if origin:
+        attributes.append(_attribute("_datadump_origin_name", {"s": origin}))
+    if index is not None:
+        attributes.append(_attribute("_datadump_origin_output_index", {"i": index}))
+    if layout:
+        attributes.append(_attribute("_datadump_origin_format", {"s": layout}))
+    if shape:
+        attributes.append(_attribute("origin_shape", {"list": {"i": list(shape)}}))
+    return {"dtype": dtype, "attr": attributes}
+
+
+def rule(
+    name: str,
+    op_type: str = "Op",
+    *,
+    originals: tuple[str, ...] | None = None,
+    inputs: tuple[str, ...] = (),
+    outputs: tuple[Json, ...] = (),
+    number: int | None = None,
+    part: bool = False,
+    l1: str = "",
+) -> Json:
+    """An operator of a rule file; `originals` is empty for what the compiler inserted, `None` for what it kept."""
+    attributes = []
+    if originals is not None:
+        listed = {"list": {"s": list(originals)} if originals else {}}
+        attributes.append(_attribute("_datadump_original_op_names", listed))
+    if part:
+        attributes.append(_attribute("_datadump_is_multiop", {"b": True}))
+    if l1:
+        attributes.append(_attribute("_L1_fusion_sub_graph_no", {"s": l1}))
+    made: Json = {"name": name, "type": op_type, "attr": attributes}
+    made |= {"input": list(inputs)} if inputs else {}
+    made |= {"output_desc": list(outputs)} if outputs else {}
+    return made if number is None else made | {"id": number}
+
+
+def _attribute(key: str, value: Json) -> Json:
+    return {"key": key, "value": value}
+
+
+def rule_file(*operators: Json, graph: str = "net", **graphs: tuple[Json, ...]) -> Json:
+    """A rule file with one graph, and others by keyword; operators without a number are numbered on."""
+    count = 0
+    made = []
+    for name, members in {graph: operators, **graphs}.items():
+        numbered = [{"id": count + place, **member} for place, member in enumerate(members)]
+        count += len(members)
+        made.append({"name": name, "op": numbered})
+    return {"name": "model", "graph": made}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result file: its header, and its rows by the header. The second column of a name has `#2` behind it."""
+
+    path: Path
+    header: list[str]
+    rows: list[dict[str, str]]
+
+    def row(self, tensor_index: str) -> dict[str, str]:
+        """The one row of a tensor."""
+        (found,) = [row for row in self.rows if row["TensorIndex"] == tensor_index]
+        return found
+
+    def of(self, operator: str) -> dict[str, str]:
+        """The one row of an operator."""
+        (found,) = [row for row in self.rows if row["NPUDump"] == operator]
+        return found
+
+    @property
+    def pairs(self) -> list[str]:
+        """Every row in short: operators, originals, tensor, and what it was compared with (`?` for nothing)."""
+        return [
+            f"{row['NPUDump']} | {row['GroundTruth']} | {row['TensorIndex']} = {row['GoldenTensor'] or '?'}"
+            for row in self.rows
+        ]
+
+
+def read_result(path: Path) -> Result:
+    """The result file at this path; every row has as many cells as the header."""
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *lines = csv.reader(file)
+    seen: Counter[str] = Counter()
+    titles = []
+    for name in header:
+        seen[name] += 1
+        titles.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return Result(path, titles, [dict(zip(titles, line, strict=True)) for line in lines])
+
+
+def assert_measured(row: dict[str, str], target: AnyArray, golden: AnyArray) -> None:
+    """The documented metrics of a row are those of these two arrays."""
+    for name, value in expected(target, golden).items():
+        np.testing.assert_allclose(float(row[name]), value, rtol=1e-5, atol=1e-9, err_msg=name)
+
+
+class Case:
+    """A comparison in a folder of its own."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root = root
+        self.capsys = capsys
+        self.target = root / "target"
+        self.golden = root / "golden"
+        self.out = root / "out"
+        self._made = 0
+
+    def npu(
+        self,
+        name: str,
+        *outputs: EncodedTensor | AnyArray,
+        inputs: tuple[EncodedTensor | AnyArray, ...] = (),
+        op_type: str = "Op",
+        time: int = 0,
+        folder: Path | None = None,
+    ) -> Path:
+        """Write a dump of the target (or to another folder); arrays become float32. Later calls have later times."""
+        self._made += 1
+        time = time or TIME + self._made
+        dump = EncodedDump(_tensors(inputs), _tensors(outputs), op_name=name, dump_time=time)
+        path = DumpName(op_type, name, self._made, 3, time)
+        return self.add(folder or self.target, str(path), standard_dump(dump))
+
+    def npu_golden(self, name: str, *outputs: EncodedTensor | AnyArray, **more: Any) -> Path:
+        """Write a dump of the golden side."""
+        return self.npu(name, *outputs, folder=self.golden, **more)
+
+    def npy(self, name: str, *outputs: AnyArray, time: int = TIME, folder: Path | None = None) -> None:
+        """Write the golden files of an operator, one for each output."""
+        folder = folder or self.golden
+        folder.mkdir(parents=True, exist_ok=True)
+        for index, output in enumerate(outputs):
+            np.save(folder / golden_name(name, index, time), output)
+
+    def add(self, folder: Path, name: str, content: bytes) -> Path:
+        """Write a file as it is."""
+        add(folder, name, content)
+        return folder / name
+
+    def rules(self, *operators: Json, file: str = "network.json", **more: Any) -> Path:
+        """Write a rule file."""
+        path = self.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(rule_file(*operators, **more)))
+        return path
+
+    def one(self, target: EncodedTensor | AnyArray, golden: AnyArray, **description: Any) -> Path:
+        """One operator `a` on both sides, and its rule file."""
+        self.npu("a", target)
+        self.npy("a", golden)
+        return self.rules(rule("a", outputs=(describe("a", 0, **description),)))
+
+    def run(self, *options: object) -> Outcome:
+        """Run the command as the documents have it."""
+        return run(
+            self.capsys, "compare", "-m", "offline_data", "-tp", self.target, "-gp", self.golden, "-o", self.out,
+            *options,
+        )  # fmt: skip
+
+    def results(self, pattern: str = "*result_*.csv") -> list[Path]:
+        """The result files there are."""
+        return sorted(self.out.glob(pattern))
+
+    def compared(self, *options: object, code: int = 0) -> Result:
+        """Run the command, which must end with this code and write one more result; returns that."""
+        before = set(self.results())
+        outcome = self.run(*options)
+        assert outcome.code == code, outcome
+        (path,) = set(self.results()) - before
+        return read_result(path)
+
+    def refused(self, *options: object, code: int = 3) -> str:
+        """Run the command, which must end with this code, one line of error and no result; returns the line."""
+        outcome = self.run(*options)
+        assert outcome.code == code, outcome
+        assert outcome.err.startswith("opdiff: "), outcome
+        assert len(outcome.err.splitlines()) == 1, outcome
+        assert not self.leftovers()
+        return outcome.err
+
+    def leftovers(self) -> list[Path]:
+        """Everything in the result folder."""
+        return sorted(self.out.iterdir()) if self.out.is_dir() else []
+
+
+def _tensors(items: tuple[EncodedTensor | AnyArray, ...]) -> tuple[EncodedTensor, ...]:
+    return tuple(item if isinstance(item, EncodedTensor) else tensor(item) for item in items)

@@ -1,0 +1,91 @@
+"""The comparison from Python."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import opdiff
+from opdiff.errors import InputError, UsageError
+from opdiff.sample import write_sample
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.sample import Sample
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return write_sample(str(tmp_path_factory.mktemp("sample") / "s"))
+
+
+@pytest.fixture(scope="module")
+def comparison(sample: Sample) -> opdiff.Comparison:
+    return opdiff.compare(sample.target, sample.golden, rules=sample.rules)
+
+
+def test_rows(comparison: opdiff.Comparison) -> None:
+    assert comparison.scenario == "NPU dump against the original model"
+    rows = {str(row.key): row for row in comparison.rows}
+    metrics = rows["context/pool:output:0"].metrics
+    assert metrics is not None
+    assert metrics.cosine is not None
+    assert metrics.cosine < 0.99
+    assert "context/pool" in comparison.summary()
+
+
+def test_saved_and_loaded(comparison: opdiff.Comparison, tmp_path: Path) -> None:
+    comparison.save(tmp_path / "c.json")
+    loaded = opdiff.Comparison.load(tmp_path / "c.json")
+    assert repr(loaded.rows) == repr(comparison.rows)
+    for number, each in enumerate((comparison, loaded)):
+        each.write_csv(tmp_path / f"{number}.csv")
+    assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
+
+
+def test_the_table_is_that_of_the_command(comparison: opdiff.Comparison, sample: Sample, tmp_path: Path) -> None:
+    from opdiff.cli import main
+
+    assert main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(tmp_path), "-q"]) == 0
+    (written,) = tmp_path.glob("result_*.csv")
+    comparison.write_csv(tmp_path / "own.csv")
+    assert (tmp_path / "own.csv").read_bytes() == written.read_bytes()
+    (kept,) = tmp_path.glob("result_*.json")
+    opdiff.Comparison.load(kept).write_csv(tmp_path / "rebuilt.csv")
+    assert (tmp_path / "rebuilt.csv").read_bytes() == written.read_bytes()
+
+
+def test_chosen_metrics(comparison: opdiff.Comparison, tmp_path: Path) -> None:
+    comparison.write_csv(tmp_path / "some.csv", metrics="MaxAbsoluteError,0", overflow=True)
+    with open(tmp_path / "some.csv", newline="") as file:
+        header = next(csv.reader(file))
+    assert header[header.index("Shape") + 1 : header.index("CompareFailReason")] == [
+        "OverFlow", "MaxAbsoluteError", "CosineSimilarity",
+    ]  # fmt: skip
+
+
+def test_pandas_gets_a_record_for_each_row(comparison: opdiff.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas: Any = ModuleType("pandas")
+    pandas.DataFrame = list
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    records = comparison.to_pandas()
+    assert len(records) == len(comparison.rows)
+    (pool,) = [record for record in records if record["tensor"] == "context/pool:output:0"]
+    assert pool["golden_tensor"] == "context/pool:output:0"
+    assert pool["shape"] == next(row.shape for row in comparison.rows if str(row.key) == pool["tensor"])
+    assert pool["cosine"] < 0.99
+    assert pool["reason"] == ""
+
+
+def test_refusals(sample: Sample, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="-fr"):
+        opdiff.compare(sample.target, sample.golden)
+    with pytest.raises(InputError, match="no such directory"):
+        opdiff.compare(tmp_path / "nothing", sample.golden, rules=sample.rules)
+    with pytest.raises(AttributeError, match="has no attribute 'comparison_of'"):
+        _ = opdiff.comparison_of
