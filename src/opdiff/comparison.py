@@ -55,12 +55,16 @@ class DumpedOp:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """One side of a comparison: the operators of one folder by the names that their files carry, oldest first."""
+    """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
+
+    `left_out` has the files of the folder that were not taken for dumps, and why.
+    """
 
     path: str
     kind: DumpKind
     quantized: bool
     operators: Mapping[str, DumpedOp]
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

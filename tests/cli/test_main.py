@@ -112,8 +112,8 @@ def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkey
     ("error", "code", "text"),
     [
         (KeyboardInterrupt(), 130, "opdiff: interrupted\n"),
-        (OSError(28, "No space left on device"), 3, "opdiff: [Errno 28] No space left on device\n"),
-        (PermissionError(13, "Permission denied", "/x\x1b"), 3, "opdiff: [Errno 13] Permission denied: '/x\\x1b'\n"),
+        (OSError(28, "No space left on device"), 3, "opdiff: a file: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "/x\x1b"), 3, "opdiff: /x\\x1b: Permission denied\n"),
     ],
     ids=["interrupt", "disk_full", "no_permission"],
 )

@@ -114,3 +114,14 @@ def test_directories_that_are_not_one_dump(fill: object, problem: str, tmp_path:
     with pytest.raises(InputError) as caught:
         read_dump(str(tmp_path))
     assert caught.value.problem == problem
+
+
+def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Add.b.1.2.{TIME}.tmp", SOUND)
+    add(tmp_path, "1234567890", SOUND)
+    add(tmp_path / "below", "README", b"")
+    assert read_dump(str(tmp_path)).left_out == (
+        (str(tmp_path / "1234567890"), "the name is a hash, but no mapping.csv beside it gives the real name"),
+        (str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), "the name fits no pattern of dump files"),
+    )

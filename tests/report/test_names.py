@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report import batch_file_name, comparison_file_name, mapping_file_name, result_file_name, write_new
+from opdiff.report import batch_file_name, mapping_file_name, result_file_name, write_new
 
 WHEN = datetime(2024, 1, 5, 10, 3, 2)  # noqa: DTZ001  local time is what names carry
 
@@ -20,7 +20,6 @@ WHEN = datetime(2024, 1, 5, 10, 3, 2)  # noqa: DTZ001  local time is what names 
 def test_names() -> None:
     assert result_file_name(WHEN) == "result_20240105100302.csv"
     assert mapping_file_name(WHEN) == "mapping_20240105100302.csv"
-    assert comparison_file_name(WHEN) == "comparison_20240105100302.json"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except (OpdiffError, OSError) as error:
         # Errors of the system are not of our making: no space, no permission, a file that went away.
-        print(f"opdiff: {printable(str(error))}", file=sys.stderr)
+        text = f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        print(f"opdiff: {printable(text)}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError | PluginError) else EXIT_INPUT
     except Exception:  # noqa: BLE001  the last border: whatever gets here is a defect of ours and is shown as one
         traceback.print_exc()

@@ -136,7 +136,13 @@ def _summary(result: Compared, path: str) -> tuple[str, ...]:
     from opdiff.measure.documented import number_text
     from opdiff.report.as_text import summary_lines
 
-    return (*result.notes, *summary_lines(result.comparison, path, number_text))
+    sides = (("target", result.comparison.target), ("golden", result.comparison.golden))
+    left_out = [
+        f"left out: {len(dump.left_out)} files of the {side}, such as {': '.join(dump.left_out[0])}"
+        for side, dump in sides
+        if dump.left_out
+    ]
+    return (*result.notes, *left_out, *summary_lines(result.comparison, path, number_text))
 
 
 def _options(args: argparse.Namespace) -> CompareOptions:

@@ -44,7 +44,11 @@ def read_dump(
     """
     if os.path.isfile(path):
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
-    return read_folder_dump(_the_folder(scan(path)), with_rules=with_rules, progress=progress)
+    tree = scan(path)
+    dump = read_folder_dump(_the_folder(tree), with_rules=with_rules, progress=progress)
+    left_out = [(problem.path, problem.what) for problem in tree.problems]
+    left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
+    return replace(dump, left_out=tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path))
 
 
 def read_folder_dump(

@@ -12,7 +12,6 @@ from opdiff.report.as_text import summary_lines
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import (
     batch_file_name,
-    comparison_file_name,
     mapping_file_name,
     result_file_name,
     write_new,
@@ -26,7 +25,6 @@ __all__ = [
     "SavedComparison",
     "Side",
     "batch_file_name",
-    "comparison_file_name",
     "load",
     "mapping_file_name",
     "result_file_name",

@@ -39,11 +39,6 @@ def mapping_file_name(timestamp: datetime) -> str:
     return f"mapping_{_digits(timestamp)}.csv"
 
 
-def comparison_file_name(timestamp: datetime) -> str:
-    """`comparison_20240115103052.json`."""
-    return f"comparison_{_digits(timestamp)}.json"
-
-
 def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     """Write a file that no other run has or gets, and return its path: `_1`, `_2`, … is added to names in use.
 
