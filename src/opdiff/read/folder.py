@@ -66,15 +66,20 @@ def _key(entry: Entry) -> Key:
     return (parsed.op_name, "output", str(parsed.index))
 
 
+def read_newest(entries: Sequence[Entry]) -> OpDump:
+    """The operator that several files, oldest first, are dumps of: its slices joined, or else its newest file.
+
+    Raises:
+        DumpError: it cannot be read.
+    """
+    named = [(entry.parsed, entry) for entry in entries]
+    slices = [(name, entry) for name, entry in named if isinstance(name, DumpName) and name.is_slice]
+    if len(slices) > 1:
+        return join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
+    return read_operator(entries[-1].path, entries[-1].name)
+
+
 def _read_group(entries: Sequence[Entry]) -> Operator:
     newest = entries[-1]
-    parsed = newest.parsed
-    slices = [
-        (entry.parsed, entry) for entry in entries if isinstance(entry.parsed, DumpName) and entry.parsed.is_slice
-    ]
-    if len(slices) > 1:
-        dump = join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
-    else:
-        dump = read_operator(newest.path, newest.name)
-    op_type = parsed.op_type if isinstance(parsed, DumpName) else ""
-    return Operator(_key(newest)[0], op_type, dump, tuple(entries))
+    op_type = newest.parsed.op_type if isinstance(newest.parsed, DumpName) else ""
+    return Operator(_key(newest)[0], op_type, read_newest(entries), tuple(entries))
