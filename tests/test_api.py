@@ -82,9 +82,29 @@ def test_pandas_gets_a_record_for_each_row(comparison: opdiff.Comparison, monkey
     assert pool["reason"] == ""
 
 
+def test_a_table_of_some_operators_can_be_rebuilt(sample: Sample, tmp_path: Path) -> None:
+    from opdiff.cli import main
+
+    words = ["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(tmp_path), "-q"]
+    assert main([*words, "--range", "1,40,1", "--metrics", "0,3", "--overflow"]) == 0
+    (written,), (kept,) = tmp_path.glob("result_*.csv"), tmp_path.glob("result_*.json")
+    opdiff.Comparison.load(kept).write_csv(tmp_path / "rebuilt.csv")
+    assert (tmp_path / "rebuilt.csv").read_bytes() == written.read_bytes()
+
+
+def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
+    options = opdiff.CompareOptions(workers=3, metrics="0")
+    found = opdiff.compare(sample.target, sample.golden, rules=sample.rules, options=options)
+    assert [row.key for row in found.rows] == [row.key for row in comparison.rows]
+    assert found.defects == ()
+    assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
+
+
 def test_refusals(sample: Sample, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-fr"):
         opdiff.compare(sample.target, sample.golden)
+    with pytest.raises(UsageError, match="a directory of rule files is for a batch"):
+        opdiff.compare(sample.target, sample.golden, rules=tmp_path)
     with pytest.raises(InputError, match="no such directory"):
         opdiff.compare(tmp_path / "nothing", sample.golden, rules=sample.rules)
     with pytest.raises(AttributeError, match="has no attribute 'comparison_of'"):

@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Comparison", "__version__", "compare"]
+__all__ = ["CompareOptions", "Comparison", "__version__", "compare"]
 
 if TYPE_CHECKING:
-    from opdiff.api import Comparison, compare
+    from opdiff.api import CompareOptions, Comparison, compare
 
 
 def __getattr__(name: str) -> object:
     # Imported on first use: the command line has no need of it.
-    if name in ("Comparison", "compare"):
+    if name in ("CompareOptions", "Comparison", "compare"):
         from opdiff import api
 
         return getattr(api, name)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__, pipeline
-from opdiff.errors import UsageError
+from opdiff.errors import InputError, UsageError
 from opdiff.measure.documented import number_text, select_metrics
+from opdiff.pipeline import CompareOptions
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
 from opdiff.report.columns import MetricColumn
 from opdiff.report.rows import SavedComparison, saved
 
-if TYPE_CHECKING:
-    import os
+__all__ = ["CompareOptions", "Comparison", "compare"]
 
+if TYPE_CHECKING:
     from opdiff.report.rows import ReportRow
 
     Path = str | os.PathLike[str]
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of comparing two dumps: everything but the tensors."""
+    """What came of comparing two dumps: everything but the tensors.
+
+    `defects` has the tracebacks of errors of opdiff itself, each of which cost a row; mostly there are none.
+    """
 
     saved: SavedComparison
+    defects: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[ReportRow, ...]:
@@ -42,10 +48,18 @@ class Comparison:
         """How much was compared, why the rest was not, and where the accuracy is low."""
         return "\n".join(summary_lines(self.saved, "", number_text)[:-1])
 
-    def write_csv(self, path: Path, *, metrics: str = "all", overflow: bool = False) -> None:
-        """Write the documented result table."""
-        columns = tuple(MetricColumn(metric.name, metric.text) for metric in select_metrics(metrics))
-        write_csv(self.saved, str(path), ReportColumns(columns, number_text, overflow=overflow))
+    def write_csv(self, path: Path, *, metrics: str | None = None, overflow: bool | None = None) -> None:
+        """Write the documented result table, as it was wanted when the dumps were compared, or otherwise."""
+        kept = self.saved
+        names = [name for row in kept.rows for name, _, _ in row.custom]
+        chosen = select_metrics(kept.metrics if metrics is None else metrics, dict.fromkeys(names))
+        columns = ReportColumns(
+            tuple(MetricColumn(metric.name, metric.text) for metric in chosen),
+            number_text,
+            sequence=kept.sequence,
+            overflow=kept.overflow if overflow is None else overflow,
+        )
+        write_csv(kept, str(path), columns)
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, for `load`."""
@@ -70,7 +84,7 @@ def compare(
     rules: Path = "",
     close_rules: Path = "",
     quant_rules: Path = "",
-    **options: Any,  # noqa: ANN401  the rest of CompareOptions, checked there
+    options: CompareOptions | None = None,
 ) -> Comparison:
     """Compare two dumps.
 
@@ -80,21 +94,27 @@ def compare(
         rules: the rule file of the model with fusion on.
         close_rules: the rule file of the model with fusion off.
         quant_rules: the rule file that quantization wrote.
-        **options: further fields of `opdiff.pipeline.CompareOptions`, such as `workers` or `pairs`.
+        options: everything else, such as `CompareOptions(workers=2, pairs="pairs.toml")`; its paths are not used.
 
     Raises:
-        UsageError: the options contradict each other or the data.
+        UsageError: the options contradict each other or the data, or this is a batch of many comparisons.
         InputError: a side or a rule file cannot be used.
     """
-    wanted = pipeline.CompareOptions(
-        str(target), str(golden), str(rules), str(close_rules), str(quant_rules), in_process=True, **options
+    if os.path.isdir(rules):
+        raise UsageError("a directory of rule files is for a batch of comparisons; use the command line")
+    wanted = replace(
+        options or CompareOptions(),
+        target=str(target),
+        golden=str(golden),
+        fusion_rules=str(rules),
+        close_rules=str(close_rules),
+        quant_rules=str(quant_rules),
+        in_process=True,
     )
-    results = list(pipeline.compare(wanted, lambda _done, _all: None))
-    if len(results) != 1 or isinstance(results[0], pipeline.NotCompared):
-        raise UsageError(
-            f"this is a batch of {len(results)} comparisons; use the command line, or compare step by step"
-        )
-    return Comparison(saved(results[0].comparison))
+    (result,) = pipeline.compare(wanted, lambda _done, _all: None)
+    if isinstance(result, pipeline.NotCompared):
+        raise InputError(result.path, result.reason)
+    return Comparison(saved(result.comparison), result.defects)
 
 
 def _record(row: ReportRow) -> dict[str, object]:

@@ -200,9 +200,15 @@ Row = Measured | Unpaired
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that came out of comparing two dumps; rows in the order of the report."""
+    """Everything that came out of comparing two dumps; rows in the order of the report.
+
+    `metrics`, `sequence` and `overflow` are how the user wanted the table: which metrics, and which further columns.
+    """
 
     target: Dump
     golden: Dump
     scenario: str
     rows: tuple[Row, ...]
+    metrics: str = "all"
+    sequence: bool = False
+    overflow: bool = False

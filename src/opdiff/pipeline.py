@@ -47,8 +47,8 @@ _COPIES = 3
 class CompareOptions:
     """What to compare, with which rules, and what to write; texts are as the user wrote them."""
 
-    target: str
-    golden: str
+    target: str = ""
+    golden: str = ""
     fusion_rules: str = ""
     close_rules: str = ""
     quant_rules: str = ""
@@ -96,13 +96,14 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Two dumps, the rules between them, and the name of their result."""
+    """Two dumps, the rules between them, and the name of their result; whether they are one step of many."""
 
     name: str
     target: Dump
     golden: Dump
     rules: Rules
     notes: tuple[str, ...] = ()
+    in_batch: bool = False
 
 
 def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | NotCompared]:
@@ -116,10 +117,20 @@ def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | 
         if isinstance(sides, NotCompared):
             yield sides
             continue
-        scenario = choose(sides.target, sides.golden, sides.rules.given)
-        rows, defects = _measured(_paired(sides, options), options, progress)
-        comparison = Comparison(sides.target, sides.golden, str(scenario), rows)
-        yield Compared(sides.name, comparison, sides.notes, defects)
+        try:
+            yield _compare_sides(sides, options, progress)
+        except (InputError, UsageError) as error:
+            if not sides.in_batch:
+                raise
+            yield NotCompared(sides.target.path, str(error))
+
+
+def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -> Compared:
+    scenario = choose(sides.target, sides.golden, sides.rules.given)
+    rows, defects = _measured(_paired(sides, options), options, progress)
+    view = (options.metrics, options.is_selected, options.overflow)
+    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view)
+    return Compared(sides.name, comparison, sides.notes, defects)
 
 
 def map_pairs(options: CompareOptions) -> Iterator[Pairs | NotCompared]:
@@ -208,7 +219,9 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
     except (InputError, UsageError) as error:
         return NotCompared(place.path, error.problem)
     name = batch_file_name(str(place.device), place.model, str(place.step), _now())
-    return _Sides(name, target, golden, rules, (job.note,) if job.note else ())
+    # The name of the result does not tell the model's id.
+    notes = (f"{place.path}:", *([job.note] if job.note else []))
+    return _Sides(name, target, golden, rules, notes, in_batch=True)
 
 
 def _model_folder(folder: Folder) -> ModelFolder:

@@ -120,3 +120,31 @@ def test_two_devices_of_other_sizes() -> None:
     ours, theirs = nchw(4, 5), nchw(4, 6)
     with pytest.raises(LayoutError, match=r"the target has shape \[4, 5\], the golden \[4, 6\]"):
         align_pair(pairing(ours, theirs, "ND", "", (4, 5), "NCHW"), ours, theirs)
+
+
+VIDEO = nchw(1, 3, 2, 4, 5)
+
+
+@pytest.mark.parametrize("origin", [(), (1, 3, 2, 4, 5)], ids=["no origin", "origin"])
+def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
+    ours, theirs = VIDEO, place(VIDEO, "NDHWC")
+    pair = align_pair(pairing(ours, theirs, "NCDHW", "", origin, "NDHWC"), ours, theirs)
+    np.testing.assert_array_equal(pair.target, pair.golden)
+    image, other = LOGICAL, np.ascontiguousarray(NHWC)
+    pair = align_pair(pairing(image, other, "NCHW", "", (), "NHWC"), image, other)
+    np.testing.assert_array_equal(pair.target, pair.golden)
+
+
+@pytest.mark.parametrize("garbage", [False, True], ids=["equal padding", "other padding"])
+def test_padding_of_two_videos(garbage: bool) -> None:
+    ours, theirs = place(VIDEO, "NDC1HWC0"), place(VIDEO, "NDC1HWC0")
+    ours[..., 3:] = 77 if garbage else 0
+    pair = align_pair(pairing(ours, theirs, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0"), ours, theirs)
+    np.testing.assert_array_equal(pair.target, pair.golden)
+    assert pair.shape == ((1, 3, 2, 4, 5) if garbage else ours.shape)
+
+
+def test_a_golden_of_the_other_order_is_told() -> None:
+    pair = align_pair(pairing(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape), LOGICAL, NHWC)
+    np.testing.assert_array_equal(pair.target, NHWC)
+    assert pair.steps[0] == "the golden is declared NCHW, but has the shape of NHWC"

@@ -60,7 +60,27 @@ def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
     assert (operator.op_type, sorted(operator.inputs), sorted(operator.outputs)) == ("Add", [0], [1])
 
 
-@pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant"])
+def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
+    save(tmp_path, f"Add.a.1.2.{TIME}.output.0.npy", 9.0)
+    found = read_dump(str(tmp_path))
+    np.testing.assert_array_equal(found.operators["a"].outputs[0].array(), [1.0, 2.0])
+    assert [reason for _, reason in found.left_out] == ["converted from a dump that is here too; the dump counts"]
+
+
+def test_names_are_not_shortened_where_that_would_mix_operators(tmp_path: Path) -> None:
+    for number in range(2):
+        add(tmp_path, f"Add.g_sgt_graph_{number}_conv.1.2.{TIME + number}", SOUND)
+    assert list(read_dump(str(tmp_path)).operators) == ["g_sgt_graph_0_conv", "g_sgt_graph_1_conv"]
+
+
+@pytest.mark.parametrize("name", ["head_quantity", "my_quantile", "quant"])
+def test_not_quantized_by_names(name: str, tmp_path: Path) -> None:
+    add(tmp_path, f"Op.{name}.1.2.{TIME}", SOUND)
+    assert not read_dump(str(tmp_path)).quantized
+
+
+@pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant", "b_dequant", "c_quantized_1"])
 def test_quantized_by_names(name: str, tmp_path: Path) -> None:
     add(tmp_path, f"Op.{name}.1.2.{TIME}", SOUND)
     assert read_dump(str(tmp_path)).quantized

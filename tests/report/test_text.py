@@ -71,7 +71,7 @@ def test_reasons_are_counted_without_their_names() -> None:
     assert summary_lines(comparison(*rows), "r.csv") == (
         "compared: 0 tensors of 0 operators",
         "not compared: 2 whole operators, 4 other tensors",
-        '  2 x no dump file for "x"',
+        '  2 x, such as: no dump file for "x"',
         "  1 x one reason",
         "  1 x another reason",
         "  and 2 other reasons",

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
 from opdiff.errors import LayoutError
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 # Layouts between which a declared one may be mistaken for the other.
 _TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
-# To which order the tensors of two devices are brought, by the rank of what they were before; others stay as stored.
-_COMMON = {2: "ND", 3: "ND", 4: "NCHW"}
+# To which order the tensors of two devices are brought, by the rank of what they were before, or by their axes.
+_COMMON = {4: "NCHW", 5: "NCDHW"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ def _align_to_array(
             errors.append(error)
             continue
         if result.codes.shape == golden.shape:
-            return AlignedPair(result.codes, golden, golden.shape, result.steps)
+            other = wanted == _TWINS.get(layout)
+            note = (f"the golden is declared {layout}, but has the shape of {wanted}",) if other else ()
+            return AlignedPair(result.codes, golden, golden.shape, note + result.steps)
         results.append(result)
     return _by_extents(results, golden, errors)
 
@@ -99,11 +103,15 @@ def _align_devices(
     target_spec: TensorSpec, golden_spec: TensorSpec, target: AnyArray, golden: AnyArray, custom: Custom | None
 ) -> AlignedPair:
     """Two devices' tensors, both without their padding."""
-    alike = [(spec.layout, spec.shape, spec.origin_shape) for spec in (target_spec, golden_spec)]
-    if alike[0] == alike[1] and len(target_spec.origin_shape) not in _COMMON:
-        step = f"{target_spec.layout} on both sides: compared as stored, padding included"
-        return AlignedPair(target, golden, target.shape, (step,))
     ours, theirs = (_logical(spec, codes, custom) for spec, codes in ((target_spec, target), (golden_spec, golden)))
+    alike = [(spec.layout, spec.shape, spec.origin_shape) for spec in (target_spec, golden_spec)]
+    if (
+        alike[0] == alike[1]
+        and len(target_spec.origin_shape) == 5
+        and _has_equal_padding((target, golden), ours, theirs)
+    ):
+        step = f"{target_spec.layout} on both sides: compared as stored; the padding is equal"
+        return AlignedPair(target, golden, target.shape, (step,))
     steps = tuple(f"target: {step}" for step in ours.steps) + tuple(f"golden: {step}" for step in theirs.steps)
     if ours.codes.size != theirs.codes.size:
         raise _mismatch(target_spec.layout, ours.codes.shape, theirs.codes.shape)
@@ -112,8 +120,20 @@ def _align_devices(
     return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps)
 
 
+def _has_equal_padding(stored: tuple[AnyArray, AnyArray], ours: Aligned, theirs: Aligned) -> bool:
+    """Whether everything in which two stored tensors differ is in their data."""
+    if ours.codes.shape != theirs.codes.shape:
+        return False
+    in_data = np.count_nonzero(ours.codes != theirs.codes)
+    return bool(np.count_nonzero(stored[0] != stored[1]) == in_data)
+
+
 def _logical(spec: TensorSpec, codes: AnyArray, custom: Custom | None) -> Aligned:
-    for name in (_COMMON.get(len(spec.origin_shape), "ND"), "ND"):
+    from opdiff.align import LAYOUTS  # the list of built-ins stands in the package, which may import this module
+
+    layout = LAYOUTS.find(spec.layout)
+    axes = layout.axes if layout is not None and codes.ndim >= len(layout.axes) else ""
+    for name in (_COMMON.get(len(spec.origin_shape or axes), "ND"), "ND"):
         try:
             return convert(codes, spec, name, custom=custom)
         except LayoutError:

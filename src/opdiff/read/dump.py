@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,32 +13,28 @@ from opdiff.errors import DumpError, InputError
 from opdiff.model import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import Folder, is_statistics, scan
-from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name
-from opdiff.read.slices import join_slices
+from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
+from opdiff.read.folder import read_newest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from opdiff.model import OpDump
     from opdiff.read.directory import Entry, Tree
 
-# Parts of names that quantization tools give to the operators they insert.
-_QUANT_MARKS = (
-    "_quant_layer", "_anti_quant_layer", "AscendQuant", "AscendWeightQuant", "AntiQuant", "_quant", "_weight_quant",
-    "_anti_quant", "_dequant_layer", "AscendDequant", "_dequant",
-)  # fmt: skip
+# What quantization tools put into the names of the operators they insert; `_quantity` is not of that kind.
+_QUANT_MARKS = re.compile(
+    r"AscendQuant|AscendWeightQuant|AntiQuant|AscendDequant|_(?:weight_|anti_|de)?quant(?:iz[a-z]*)?(?![a-z])"
+)
 _MAX_LISTED = 5
 
 
-def read_dump(
-    path: str, *, with_rules: bool = False, progress: Callable[[int, int], None] = lambda _done, _all: None
-) -> Dump:
+def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     """The dump in a directory, or in the one folder below it that has dump files.
 
     Args:
         path: the directory.
         with_rules: a fusion rule file will be asked for the names, so sub-graph prefixes are kept.
-        progress: is told files read and files in all.
 
     Raises:
         InputError: there is no dump, or more than one.
@@ -45,27 +42,44 @@ def read_dump(
     if os.path.isfile(path):
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
     tree = scan(path)
-    dump = read_folder_dump(_the_folder(tree), with_rules=with_rules, progress=progress)
+    dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
     left_out = [(problem.path, problem.what) for problem in tree.problems]
     left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
-    return replace(dump, left_out=tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path))
+    here = tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path)
+    return replace(dump, left_out=dump.left_out + here)
 
 
-def read_folder_dump(
-    folder: Folder, *, with_rules: bool = False, progress: Callable[[int, int], None] = lambda _done, _all: None
-) -> Dump:
+def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     """The dump in one folder of a tree."""
     entries = [entry for entry in folder.entries if _is_data(entry)]
     kind = _kind(folder, entries)
-    groups: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        groups[_name(entry, with_rules=with_rules)].append(entry)
-    operators = {}
-    for done, (name, group) in enumerate(groups.items(), 1):
-        operators[name] = _read(name, group)
-        progress(done, len(groups))
+    groups = _grouped(entries, with_rules=with_rules)
+    doubled = [entry for group in groups.values() for entry in group if _is_doubled(entry, group)]
+    operators = {
+        name: _read(name, [entry for entry in group if not _is_doubled(entry, group)]) for name, group in groups.items()
+    }
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
-    return Dump(folder.path, kind, any(_is_quant(name) for name in by_time), by_time)
+    left_out = tuple((entry.path, "converted from a dump that is here too; the dump counts") for entry in doubled)
+    return Dump(folder.path, kind, any(_QUANT_MARKS.search(name) for name in by_time), by_time, left_out)
+
+
+def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:
+    """Files by operator. A name is shortened only where that leaves different operators different names."""
+    short: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        short[_name(entry, with_rules=with_rules)].append(entry)
+    groups: dict[str, list[Entry]] = {}
+    for name, group in short.items():
+        whole: dict[str, list[Entry]] = defaultdict(list)
+        for entry in group:
+            whole[without_slices(entry.parsed.op_name)].append(entry)
+        groups |= {name: group} if len(whole) == 1 else whole
+    return groups
+
+
+def _is_doubled(entry: Entry, group: Iterable[Entry]) -> bool:
+    """Whether a converted tensor lies beside the dump that it was converted from."""
+    return isinstance(entry.parsed, ConvertedName) and any(isinstance(other.parsed, DumpName) for other in group)
 
 
 def _the_folder(tree: Tree) -> Folder:
@@ -108,10 +122,6 @@ def _name(entry: Entry, *, with_rules: bool) -> str:
     return parsed.op_name
 
 
-def _is_quant(name: str) -> bool:
-    return any(mark in name for mark in _QUANT_MARKS)
-
-
 def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
     newest = entries[-1]
     parsed = newest.parsed
@@ -124,14 +134,8 @@ def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
 def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     newest = entries[-1]
     found = DumpedOp(name, op_type, newest.parsed.timestamp or 0, newest.path)
-    slices = [
-        (entry.parsed, entry) for entry in entries if isinstance(entry.parsed, DumpName) and entry.parsed.is_slice
-    ]
     try:
-        if len(slices) > 1:
-            dump = join_slices([(parsed, read_operator(e.path, e.name, sliced=False)) for parsed, e in slices])
-        else:
-            dump = read_operator(newest.path, newest.name)
+        dump = read_newest(entries)
     except DumpError as error:
         return replace(found, problem=error.brief)
     return replace(found, inputs=dict(enumerate(dump.inputs)), outputs=dict(enumerate(dump.outputs)))

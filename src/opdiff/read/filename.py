@@ -189,13 +189,18 @@ def is_hashed(name: str) -> bool:
     return _DIGITS_ONLY.fullmatch(name) is not None
 
 
+def without_slices(op_name: str) -> str:
+    """The name without the numbers of its slices."""
+    return _LXSLICE.sub("", op_name)
+
+
 def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
     """The operator that a name field means, without the scheduler's additions; `None` when that cannot be told.
 
     `with_rules` is for names that a fusion rule file will be asked for: it knows the sub-graph's prefix.
     """
     if with_rules and "_lxslice" in op_name:
-        return _LXSLICE.sub("", op_name)
+        return without_slices(op_name)
     if len(_LXSLICE.findall(op_name)) == 1:
         op_name = _LXSLICE_AT_END.sub("", op_name)
     if "_sgt_graph" in op_name:

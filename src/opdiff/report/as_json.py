@@ -36,6 +36,7 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     kept = saved(comparison)
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
     sides = {"target": _plain(kept.target), "golden": _plain(kept.golden), "scenario": kept.scenario}
+    sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
     start = json.dumps(head | sides)[:-1]
     rows = ",\n".join(json.dumps(_plain(row), allow_nan=False) for row in kept.rows)
     with whole_file(path) as file:

@@ -60,7 +60,7 @@ def _reasons(failed: Sequence[ReportRow]) -> Iterator[str]:
         examples.setdefault(kind, reason_text(row))
         counts[kind] += 1
     for kind, count in counts.most_common(_MOST):
-        yield f"  {count} x {_short(examples[kind]) or 'no reason given'}"
+        yield f"  {count} x{', such as:' if count > 1 else ''} {_short(examples[kind]) or 'no reason given'}"
     if len(counts) > _MOST:
         yield f"  and {_counted(len(counts) - _MOST, 'other reason')}"
 

@@ -71,12 +71,15 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class SavedComparison:
-    """A comparison without its tensors; rows in the order of the report."""
+    """A comparison without its tensors; rows in the order of the report, and how the user wanted the table."""
 
     target: Side
     golden: Side
     scenario: str
     rows: tuple[ReportRow, ...]
+    metrics: str = "all"
+    sequence: bool = False
+    overflow: bool = False
 
 
 def saved(comparison: Comparison | SavedComparison) -> SavedComparison:
@@ -88,6 +91,9 @@ def saved(comparison: Comparison | SavedComparison) -> SavedComparison:
         _side(comparison.golden),
         comparison.scenario,
         tuple(report_row(row) for row in comparison.rows),
+        comparison.metrics,
+        comparison.sequence,
+        comparison.overflow,
     )
 
 
