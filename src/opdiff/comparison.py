@@ -37,7 +37,7 @@ class DumpedOp:
         path: its newest file.
         inputs: its inputs by index; arrays have none.
         outputs: its outputs by index; not every index need be there.
-        problem: why its file cannot be read; it then has no tensors.
+        problem: why its file, or one of its files, cannot be read; what that held is missing.
     """
 
     name: str

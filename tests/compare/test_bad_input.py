@@ -184,16 +184,19 @@ def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None
     sound(case)
     rules = case.rules(rule("conv9"), rule("conv10", inputs=("conv9:0",)))
     result = case.compared("-fr", rules, code=3)
-    assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10"]
-    for row in result.rows:
+    assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10", "a"]
+    for row in result.rows[:2]:
         assert "the target has no file of conv" in row["CompareFailReason"]
-        assert row["CosineSimilarity"] == "NaN"
+    assert "the rule file does not have this operator" in result.rows[2]["CompareFailReason"]
+    assert {row["CosineSimilarity"] for row in result.rows} == {"NaN"}
 
 
 def test_rules_without_operators(case: Case) -> None:
     sound(case)
     result = case.compared("-fr", case.rules(), code=3)
-    assert result.rows == []
+    (row,) = result.rows
+    assert (row["Index"], row["OpType"], row["NPUDump"], row["GroundTruth"]) == ("0", "Op", "a", "*")
+    assert "the rule file does not have this operator" in row["CompareFailReason"]
 
 
 def test_inputs_that_lead_back_to_themselves(case: Case) -> None:

@@ -113,6 +113,17 @@ def test_a_bad_output_does_not_cost_its_neighbours(case: Case) -> None:
     assert "cannot be read" in result.row("a:output:1")["CompareFailReason"]
 
 
+def test_a_bad_output_of_an_array_target_does_not_cost_its_neighbours(case: Case) -> None:
+    case.add(case.target, golden_name("a", 0, TIME), npy(OTHER))
+    case.add(case.target, golden_name("a", 1, TIME), b"nonsense" * 20)
+    case.npy("a", GOOD, GOOD)
+    rules = case.rules(rule("a", outputs=(describe("a", 0), describe("a", 1))))
+    result = case.compared("-qfr", rules)
+    assert_measured(result.row("a:output:0"), OTHER, GOOD)
+    assert len(result.rows) == 2
+    assert "the target's file of a cannot be read: a.1." in result.rows[1]["CompareFailReason"]
+
+
 def test_complex_numbers_are_compared_by_their_parts_and_with_nothing_else(case: Case) -> None:
     golden = GOOD + 1j * OTHER
     case.npu("good", OTHER)

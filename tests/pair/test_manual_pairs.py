@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.comparison import Pairing
+from opdiff.comparison import Pairing, Unpaired
 from opdiff.errors import InputError, UsageError
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.manual import ManualPair, parse_key, read_pairs
-from pair.rule_files import dumped, npu, npy, op, paired, rules, told
+from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,22 +28,27 @@ def by_hand(*lines: tuple[str, str]) -> list[str]:
 def test_only_what_is_named_changes() -> None:
     before = by_hand()
     after = by_hand(("conv_1:output:0", "many:output:2"), ("conv_1:input:1", "Conv_0"))
-    assert before[0::3] == after[0::3]
+    assert [before[0], *before[3:]] == [after[0], *after[3:]]
     assert after[1:3] == [
-        "0 conv_1 conv_1 conv_1:input:1 = Conv_0:output:0",
-        "0 conv_1 conv_1 conv_1:output:0 = many:output:2",
+        "0 conv_1 Conv_0 conv_1:input:1 = Conv_0:output:0",
+        "0 conv_1 many conv_1:output:0 = many:output:2",
     ]
 
 
 def test_an_operator_without_a_golden_name_gets_one_and_keeps_its_own() -> None:
-    assert by_hand(("in_ner", "many:output:1"))[3:] == ["1 in/ner many in/ner:output:0 = many:output:1"]
+    assert by_hand(("in_ner", "many:output:1"))[3:-1] == ["1 in/ner many in/ner:output:0 = many:output:1"]
 
 
 def test_a_tensor_without_a_row_gets_one() -> None:
-    assert by_hand(("lost", "Conv_0"))[4:] == ["2 lost Conv_0 lost:output:0 = Conv_0:output:0"]
+    assert by_hand(("lost", "Conv_0"))[4:] == ["2 lost * - = ?", "2 lost Conv_0 lost:output:0 = Conv_0:output:0"]
     quant = rules(op("conv_1", "AscendQuant"), op("in/ner"))
     rows = paired(TARGET, GOLDEN, quant, manual=(ManualPair(parse_key("conv_1"), parse_key("Conv_0"), "NHWC"),))
-    assert [str(row.key) for row in rows] == ["conv_1:input:0", "conv_1:input:1", "conv_1:output:0", "in/ner:output:0"]
+    assert [str(row.key) for row in rows[:-1]] == [
+        "conv_1:input:0",
+        "conv_1:input:1",
+        "conv_1:output:0",
+        "in/ner:output:0",
+    ]
     assert isinstance(rows[2], Pairing)
     assert (rows[2].layout, rows[2].rule) == ("NHWC", "paired by the user")
 
@@ -62,6 +67,56 @@ def test_a_tensor_without_a_row_gets_one() -> None:
 def test_names_that_are_not_there_are_refused(line: tuple[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         by_hand(line)
+
+
+def test_a_quantized_operator_that_is_paired_by_hand_comes_last() -> None:
+    given = rules(
+        op("q_quant_layer", outputs=(out(dtype="DT_INT8"),)),
+        op("c", inputs=("q_quant_layer:0",), outputs=(out(dtype="DT_INT32"),)),
+    )
+    target = npu(dumped("q_quant_layer"), dumped("c"), quantized=True)
+    pairs = (ManualPair(parse_key("c"), parse_key("x")),)
+    rows = paired(target, npy("x", "q_quant_layer", quantized=True), given, manual=pairs)
+    assert told(rows[-1]) == "1 c x c:output:0 = x:output:0"
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "reason"),
+    [
+        pytest.param(
+            ("fine", "torn"),
+            "0 fine torn fine:output:0 = ?",
+            "paired by the user with torn:output:0, but torn of the golden side cannot be read: no header",
+            id="golden",
+        ),
+        pytest.param(
+            ("half:output:1", "gold"),
+            "1 half gold half:output:1 = ?",
+            "paired by the user with gold:output:0, but half of the target cannot be read: half.1: cut off",
+            id="target",
+        ),
+        pytest.param(
+            ("half:output:1", "torn"),
+            "1 half torn half:output:1 = ?",
+            "paired by the user with torn:output:0, but half of the target cannot be read: half.1: cut off; "
+            "torn of the golden side cannot be read: no header",
+            id="both",
+        ),
+    ],
+)
+def test_a_pair_that_cannot_be_read_is_a_row(line: tuple[str, str], row: str, reason: str) -> None:
+    target = npu(dumped("fine"), dumped("half", problem="half.1: cut off"))
+    golden = npy("fine", "half", "gold", dumped("torn", outputs=0, problem="no header"))
+    pairs = (ManualPair(parse_key(line[0]), parse_key(line[1])),)
+    rows = paired(target, golden, rules(op("fine"), op("half")), manual=pairs)
+    assert [(told(item), item.reason) for item in rows if isinstance(item, Unpaired) and item.key] == [(row, reason)]
+
+
+def test_a_healthy_tensor_beside_a_torn_file_can_be_paired() -> None:
+    golden = npy("a", dumped("half", problem="half.1: cut off"))
+    pairs = (ManualPair(parse_key("a"), parse_key("half")),)
+    (row,) = paired(npu(dumped("a")), golden, rules(op("a")), manual=pairs)
+    assert told(row) == "0 a half a:output:0 = half:output:0"
 
 
 @pytest.mark.parametrize(

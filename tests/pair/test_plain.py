@@ -52,6 +52,33 @@ def test_nothing_is_left_out_silently() -> None:
     }
 
 
+def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
+    target = npu(dumped("a", 1, 1, problem="a.output.1.npy: cut off"), dumped("b"))
+    golden = npu(dumped("a", 1, 2), dumped("b", 1, 1, problem="b.output.0.npy: no header"))
+    rows = paired(target, golden)
+    assert [told(row) for row in rows] == [
+        "0 a a a:input:0 = a:input:0",
+        "0 a a a:output:0 = a:output:0",
+        "0 a a a:output:1 = ?",
+        "0 a a - = ?",
+        "1 b b b:input:0 = ?",
+        "1 b b b:output:0 = b:output:0",
+        "1 b b - = ?",
+    ]
+    assert [row.reason for row in rows if isinstance(row, Unpaired) and row.key is None] == [
+        "the target's file of a cannot be read: a.output.1.npy: cut off",
+        "the golden file of b cannot be read: b.output.0.npy: no header",
+    ]
+
+
+def test_files_torn_on_both_sides_are_both_told() -> None:
+    (row,) = paired(npu(dumped("a", 0, 0, problem="cut off")), npu(dumped("a", 0, 0, problem="no header")))
+    assert isinstance(row, Unpaired)
+    assert (
+        row.reason == "the target's file of a cannot be read: cut off; the golden file of a cannot be read: no header"
+    )
+
+
 def test_numbers_of_operators_need_rules() -> None:
     with pytest.raises(UsageError, match="numbers in a rule file"):
         paired(npu(dumped("a")), npu(dumped("a")), selection=Range())

@@ -30,7 +30,7 @@ QUANT = typed("q_quant_layer", "DT_INT8", "x:0")
         ((QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("d_dequant_layer", "DT_FLOAT16", "c:0")), {"c"}),
         ((QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("r", "DT_INT32", "c:0")), {"c", "r"}),
         ((QUANT, typed("cd_dequant_layer", "DT_FLOAT16", "q_quant_layer:0")), set()),
-        ((QUANT, typed("cd_dequant_layer", "DT_FLOAT", "q_quant_layer:0")), {"cd_dequant_layer"}),
+        ((QUANT, typed("cd_dequant_layer", "DT_INT32", "q_quant_layer:0")), {"cd_dequant_layer"}),
         ((QUANT, typed("c", "DT_FLOAT16", "q_quant_layer:0", originals=("c", "d_dequant_layer"))), set()),
         ((QUANT, op("none", inputs=("q_quant_layer:0",))), {"none"}),
         ((QUANT, op("none", originals=("",), inputs=("q_quant_layer:0",))), set()),
@@ -41,7 +41,40 @@ QUANT = typed("q_quant_layer", "DT_INT8", "x:0")
     ],
 )
 def test_operators_between_quantizing_and_dequantizing(operators: tuple[RuleOp, ...], found: set[str]) -> None:
-    assert find_quantized(build_network(rules(*operators))) == found
+    assert find_quantized(build_network(rules(*operators))) == {("net", name) for name in found}
+
+
+@pytest.mark.parametrize("dtype", ["DT_FLOAT", "DT_FLOAT16", "DT_BF16"])
+def test_dequantizing_to_any_floats_ends_the_quantized_stretch(dtype: str) -> None:
+    given = (
+        QUANT,
+        typed("c", "DT_INT32", "q_quant_layer:0"),
+        typed("d_dequant_layer", dtype, "c:0"),
+        typed("relu", dtype, "d_dequant_layer:0"),
+        typed("fc", dtype, "relu:0"),
+    )
+    assert find_quantized(build_network(rules(*given))) == {("net", "c")}
+    target = npu(*(dumped(operator.name) for operator in given), quantized=True)
+    rows = paired(target, npy("relu", "fc", quantized=True), rules(*given))
+    assert [row.label.target for row in rows] == ["q_quant_layer", "d_dequant_layer", "relu", "fc"]
+
+
+def test_equal_names_in_two_graphs_are_two_operators() -> None:
+    inside = (typed("c", "DT_FLOAT16", "x:0", originals=("other",)),)
+    given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
+    assert find_quantized(build_network(given)) == {("net", "c")}
+    rows = paired(npu(dumped("c"), quantized=True), npy("other", quantized=True), given)
+    assert [told(row) for row in rows] == [
+        "0 q_quant_layer q_quant_layer - = ?",
+        "2 c other c:output:0 = other:output:0",
+    ]
+
+
+def test_a_repeated_name_does_not_end_the_search_in_its_graph() -> None:
+    """The branch quantizes under the same names as the model, and has one more operator between."""
+    inside = (QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("extra", "DT_INT32", "c:0"))
+    given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
+    assert find_quantized(build_network(given)) == {("net", "c"), ("branch", "c"), ("branch", "extra")}
 
 
 def test_they_get_no_rows_and_keep_their_number() -> None:

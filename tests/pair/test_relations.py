@@ -9,6 +9,7 @@ import pytest
 from opdiff.comparison import Pairing, Unpaired
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.pair.fusion import Relation, build_network
+from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ DATA = op("data", "Data", outputs=(out(),))
             rules(*SPLIT),
             npu(dumped("other")),
             npy("fc"),
-            ["0 fc_a,fc_b fc - = ?"],
+            ["0 fc_a,fc_b fc - = ?", "1 other * - = ?"],
             id="nothing of a split operator was dumped",
         ),
         pytest.param(
@@ -283,7 +284,61 @@ def test_every_failure_has_its_own_reason() -> None:
         "the nearest name is gold_4",
         "two:output:1": "output 1 is two:1, but the golden side has no file for output 1 of two; it has 0",
         "bad:output:0": "output 0 is bad:0, but the golden file of bad cannot be read: no header",
+        "absent_2": "the rule file does not have this operator; the nearest name is absent_1",
     }
+
+
+def test_operators_that_the_rules_do_not_have_are_rows_at_the_end() -> None:
+    given = rules(op("net/conv.1"), *SPLIT, branch=(op("inside"),))
+    target = npu(
+        dumped("net_conv_2", op_type="Conv2D"),
+        dumped("net_conv_1"),
+        dumped("fc_a"),
+        dumped("fc_b"),
+        dumped("inside"),
+        dumped("zzz", op_type="Relu"),
+    )
+    rows = paired(target, npy("net_conv_1", "fc", "inside"), given)
+    assert [told(row) for row in rows] == [
+        "0 net/conv.1 net/conv.1 net/conv.1:output:0 = net/conv.1:output:0",
+        "1 fc_a,fc_b fc fc_b:output:0 = fc:output:0",
+        "2 inside inside inside:output:0 = inside:output:0",
+        "3 net_conv_2 * - = ?",
+        "4 zzz * - = ?",
+    ]
+    assert [row.label.op_type for row in rows[-2:]] == ["Conv2D", "Relu"]
+    assert list(reasons(rows).values()) == [
+        "the rule file does not have this operator; the nearest name is net/conv.1",
+        "the rule file does not have this operator",
+    ]
+
+
+def test_who_selects_operators_does_not_get_unknown_ones() -> None:
+    rows = paired(npu(dumped("a"), dumped("b")), npy("a"), rules(op("a", sequence=1)), selection=Range())
+    assert [told(row) for row in rows] == ["0 a a a:output:0 = a:output:0"]
+
+
+def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
+    target = npu(dumped("a", 0, 2, problem="a.output.2.npy: cut off"), dumped("b", 1, 0, problem="cut off"))
+    rows = paired(target, npy(dumped("a", outputs=3), "b"), rules(op("a"), op("b", "AscendDequant")))
+    assert [told(row) for row in rows] == [
+        "0 a a a:output:0 = a:output:0",
+        "0 a a a:output:1 = a:output:1",
+        "0 a a - = ?",
+        "1 b b - = ?",
+    ]
+    assert reasons(rows) == {
+        "a": "the target's file of a cannot be read: a.output.2.npy: cut off",
+        "b": "the target's file of b cannot be read: cut off",
+    }
+
+
+@pytest.mark.parametrize(
+    ("originals", "cell"), [(("", "c"), "c"), (("a", "", "c"), "a,c"), (("", ""), "*"), (("",), "*"), ((), "*")]
+)
+def test_originals_without_a_name_are_not_listed(originals: tuple[str, ...], cell: str) -> None:
+    (group,) = build_network(rules(op("x", originals=originals))).groups
+    assert group.golden_names == cell
 
 
 @pytest.mark.parametrize("entry", ["a", ":0", "a:", "a:-2", "a:x", "a:²", "a:99999999999999999999"])

@@ -230,3 +230,16 @@ def test_any_json_gives_rules_or_an_input_error(tmp_path_factory: pytest.TempPat
     except InputError:
         return
     find_quantized(build_network(rules))
+
+
+def test_graphs_without_a_name_do_not_share_one(tmp_path: Path) -> None:
+    """Each has its own `c`, and each `d` is fed by that of its graph."""
+    graphs = [
+        {"op": [{"name": "c", "type": kind}, {"name": f"d{kind}", "type": "D", "input": ["c:0"]}]} for kind in "AB"
+    ]
+    found = read_rules(write(tmp_path, {"graph": graphs}))
+    assert [graph.name for graph in found.graphs] == ["", ""]
+    assert [operator.graph_name for operator in found.operators()] == ["graph[0]"] * 2 + ["graph[1]"] * 2
+    network = build_network(found)
+    producers = [network.find("c", operator.graph_name) for operator in found.operators() if operator.inputs]
+    assert [producer and producer.op_type for producer in producers] == ["A", "B"]

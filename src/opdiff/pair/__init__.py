@@ -6,6 +6,7 @@ Nothing is loaded here, and what cannot be paired is a row too, with its reason.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
@@ -16,7 +17,7 @@ from opdiff.pair.manual import override
 from opdiff.pair.names import DumpIndex
 from opdiff.pair.plain import iter_plain_rows
 from opdiff.pair.quant import find_quantized, merge_quant
-from opdiff.pair.rows import Sides, iter_rows
+from opdiff.pair.rows import Sides, iter_rows, iter_unknown_rows
 from opdiff.pair.scenario import GivenRules, Scenario, choose
 from opdiff.pair.selection import select
 
@@ -65,7 +66,7 @@ class PairOptions:
 
 
 def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[Row, ...]:
-    """The rows of the report: by group, operators in their order, inputs before outputs.
+    """The rows of the report: by group, operators in their order, inputs before outputs; then what no rule knows.
 
     Raises:
         InputError: these two dumps cannot be compared.
@@ -80,7 +81,9 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
             raise UsageError("operators are selected by their numbers in a rule file, and none was given")
         rows = iter_plain_rows(target, golden)
     else:
-        rows = iter_rows(_sides(rules, options, *sides))
+        made = _sides(rules, options, *sides)
+        # Who selects operators wants those and no others.
+        rows = iter_rows(made) if options.selection else chain(iter_rows(made), iter_unknown_rows(made))
     return override(rows, options.manual, *sides)
 
 

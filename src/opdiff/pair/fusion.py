@@ -50,8 +50,8 @@ class Group:
 
     @property
     def golden_names(self) -> str:
-        """The originals of its operators, comma-separated, equal lists once; `*` for none."""
-        lists = dict.fromkeys(",".join(operator.originals) for operator in self.operators)
+        """The originals of its operators that have names, comma-separated, equal lists once; `*` for none."""
+        lists = dict.fromkeys(",".join(filter(None, operator.originals)) for operator in self.operators)
         return ",".join(names for names in lists if names) or "*"
 
 
@@ -103,7 +103,7 @@ def network_of(grouped: Iterable[Sequence[RuleOp]]) -> Network:
         distinct: dict[str, RuleOp] = {}
         for operator in members:
             distinct.setdefault(operator.name, operator)
-            by_graph.setdefault((operator.graph_name, operator.name), operator)
+            by_graph.setdefault(operator.key, operator)
             by_name.setdefault(operator.name, operator)
         groups.append(Group(index, tuple(distinct.values())))
     return Network(tuple(groups), by_graph, by_name)

@@ -141,7 +141,9 @@ def _graph(value: object, place: _Place) -> RuleGraph:
     name = place.field("name").want(fields.get("name", ""), str)
     below = place.field("op")
     operators = below.want(_need(fields, "op", below), list)
-    return RuleGraph(name, tuple(_operator(item, name, below.item(number)) for number, item in enumerate(operators)))
+    # Graphs without a name are told apart by their place: `graph[1]`.
+    key = name or place.where
+    return RuleGraph(name, tuple(_operator(item, key, below.item(number)) for number, item in enumerate(operators)))
 
 
 def _operator(value: object, graph_name: str, place: _Place) -> RuleOp:

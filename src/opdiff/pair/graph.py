@@ -46,7 +46,7 @@ class RuleOp:
         has_originals: whether the file tells.
         is_multiop: whether it is one of several operators that one original became.
         l1_number: the number of the L1-fusion sub-graph it belongs to; empty for none.
-        graph_name: the graph it stands in.
+        graph_name: the graph it stands in; the place of that graph in the file when it has no name.
         passes: the fusion passes that made it.
     """
 
@@ -61,6 +61,11 @@ class RuleOp:
     l1_number: str = ""
     graph_name: str = ""
     passes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Graph and name: sub-graphs may have operators of the same name."""
+        return self.graph_name, self.name
 
     def output(self, index: int) -> OutputDesc | None:
         """What is known about an output; a description that stands for all outputs stands for this one too."""

@@ -112,16 +112,21 @@ def _place(key: TensorKey) -> Place:
     return flat(key.op), key.slot, key.index
 
 
-def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Pairing:
+def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Row:
     ours, theirs = _tensor(target, pair.target, "target"), _tensor(golden, pair.golden, "golden side")
-    label = replace(label, golden=pair.golden.op) if label.golden == "*" else label
+    label = replace(label, golden=pair.golden.op)
+    if isinstance(ours, str) or isinstance(theirs, str):
+        reasons = [found for found in (ours, theirs) if isinstance(found, str)]
+        described = None if isinstance(ours, str) else ours
+        return Unpaired(label, key, described, f"paired by the user with {pair.golden}, but {'; '.join(reasons)}")
     return Pairing(label, key, pair.golden, ours, theirs, pair.layout, (), "paired by the user")
 
 
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
     """Put in a pairing of a tensor that had no row: behind the operator's other rows, else at the end."""
     dump = _operator(target, pair.target, "target")
-    places = [number for number, row in enumerate(rows) if row.key and flat(row.key.op) == flat(pair.target.op)]
+    wanted = flat(pair.target.op)
+    places = [number for number, row in enumerate(rows) if flat(row.key.op if row.key else row.label.target) == wanted]
     if places:
         rows.insert(places[-1] + 1, _row(rows[places[-1]].label, pair.target, pair, target, golden))
         return
@@ -130,19 +135,20 @@ def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex
     rows.append(_row(label, pair.target, pair, target, golden))
 
 
-def _tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor:
+def _tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | str:
+    """The tensor, or why it cannot be read. Which tensors a torn file has is not known, so any may be meant."""
     operator = _operator(index, key, side)
     tensors = operator.tensors(key.slot)
-    if key.index not in tensors:
-        there = ", ".join(map(str, sorted(tensors))) or "none"
-        raise UsageError(f"pairs: the {side} has no {key}; its {key.slot}s are {there}")
-    return tensors[key.index]
+    if key.index in tensors:
+        return tensors[key.index]
+    if operator.problem:
+        return f"{key.op} of the {side} cannot be read: {operator.problem}"
+    there = ", ".join(map(str, sorted(tensors))) or "none"
+    raise UsageError(f"pairs: the {side} has no {key}; its {key.slot}s are {there}")
 
 
 def _operator(index: DumpIndex, key: TensorKey, side: str) -> DumpedOp:
     operator = index.find(key.op)
     if operator is None:
         raise UsageError(f"pairs: the {side} has no operator {key.op}{index.hint(key.op)}")
-    if operator.problem:
-        raise UsageError(f"pairs: {key.op} of the {side} cannot be read: {operator.problem}")
     return operator

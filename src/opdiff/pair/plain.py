@@ -25,26 +25,32 @@ def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
     for index, name in enumerate(names):
         ours, theirs = target.operators.get(name), golden.operators.get(name)
         reason = _problem(name, ours, theirs)
-        if ours is None or theirs is None or reason:
+        if ours is None or theirs is None or (not (_has_tensors(ours) and _has_tensors(theirs)) and reason):
             label = OpLabel(index, 0, "", "*" if ours is None else name, "*" if theirs is None else name)
             yield Unpaired(label, None, None, reason)
-        else:
-            yield from _tensor_rows(OpLabel(index, 0, ours.op_type, name, name), ours, theirs)
+            continue
+        label = OpLabel(index, 0, ours.op_type, name, name)
+        yield from _tensor_rows(label, ours, theirs)
+        if reason:
+            # Where each tensor has its own file, one that is torn does not cost the others.
+            yield Unpaired(label, None, None, reason)
 
 
 def _problem(name: str, ours: DumpedOp | None, theirs: DumpedOp | None) -> str:
-    """Why an operator has no tensors to compare; empty when it has."""
+    """Why an operator, or some of its tensors, cannot be compared; empty when all can."""
     if ours is None:
         return f"the target has no file of {name}"
     if theirs is None:
         return f"the golden side has no file of {name}"
-    if ours.problem:
-        return f"the target's file of {name} cannot be read: {ours.problem}"
-    if theirs.problem:
-        return f"the golden file of {name} cannot be read: {theirs.problem}"
-    if not any(operator.tensors(slot) for operator in (ours, theirs) for slot in Slot):
+    sides = (("the target's", ours), ("the golden", theirs))
+    torn = [f"{side} file of {name} cannot be read: {found.problem}" for side, found in sides if found.problem]
+    if not torn and not _has_tensors(ours) and not _has_tensors(theirs):
         return f"the files of {name} hold no tensors"
-    return ""
+    return "; ".join(torn)
+
+
+def _has_tensors(operator: DumpedOp) -> bool:
+    return bool(operator.inputs or operator.outputs)
 
 
 def _tensor_rows(label: OpLabel, ours: DumpedOp, theirs: DumpedOp) -> Iterator[Row]:

@@ -10,25 +10,27 @@ from opdiff.pair.fusion import fusion_name, network_of
 from opdiff.pair.graph import OutputDesc
 
 if TYPE_CHECKING:
-    from opdiff.pair.fusion import Network
+    from opdiff.pair.fusion import Network, OpKey
     from opdiff.pair.graph import RuleOp
 
 _QUANT = re.compile(r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant")
 _DEQUANT = re.compile(r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant")
+# What dequantizing yields; which of them depends on the precision that the model was compiled for.
+_REAL = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
 _QUANTIZED, _DEQUANTIZED, _MIDDLE, _NORMAL = "quantized", "dequantized", "middle", "normal"
 
 
-def find_quantized(network: Network) -> frozenset[str]:
-    """The operators that work on quantized numbers, for which the original model has nothing comparable."""
+def find_quantized(network: Network) -> frozenset[OpKey]:
+    """The operators, by graph and name, that work on quantized numbers: the original model has nothing comparable."""
     states: dict[tuple[str, str, int], str] = {}
     found = set()
-    for operator in network.in_sequence():
+    for operator in sorted(network.by_graph.values(), key=lambda operator: operator.sequence):
         in_pair = any(_state_of(network, states, operator, entry) in (_QUANTIZED, _MIDDLE) for entry in operator.inputs)
         own = [_output_state(operator, output.dtype, in_pair=in_pair) for output in operator.outputs]
         for number, state in enumerate(own):
             states[operator.graph_name, operator.name, number] = state
         if in_pair and any(state != _DEQUANTIZED for state in own):
-            found.add(operator.name)
+            found.add(operator.key)
     return frozenset(found)
 
 
@@ -44,7 +46,7 @@ def _output_state(operator: RuleOp, dtype: str, *, in_pair: bool) -> str:
     is_quant, is_dequant = _name_class(operator)
     if is_quant and dtype == "DT_INT8":
         return _QUANTIZED
-    if is_dequant and dtype == "DT_FLOAT16":
+    if is_dequant and dtype in _REAL:
         return _DEQUANTIZED
     return _MIDDLE if in_pair else _NORMAL
 

@@ -9,6 +9,7 @@ from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
+from opdiff.pair.names import NameIndex, flat
 from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from opdiff.comparison import DumpedOp
     from opdiff.model import Tensor
-    from opdiff.pair.fusion import Group, Network
+    from opdiff.pair.fusion import Group, Network, OpKey
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.graph import RuleOp
     from opdiff.pair.names import DumpIndex
@@ -45,7 +46,7 @@ class Sides:
     golden: GoldenSide
     golden_kind: DumpKind
     network: Network
-    quantized: frozenset[str]
+    quantized: frozenset[OpKey]
     every_operator: bool = False
 
 
@@ -56,9 +57,22 @@ def iter_rows(sides: Sides) -> Iterator[Row]:
             for operator in group.operators:
                 yield from _operator_rows(sides, group, operator)
             continue
-        operators = tuple(operator for operator in group.operators if operator.name not in sides.quantized)
+        operators = tuple(operator for operator in group.operators if operator.key not in sides.quantized)
         if operators:
             yield from _group_rows(sides, group, operators)
+
+
+def iter_unknown_rows(sides: Sides) -> Iterator[Row]:
+    """A row for each operator that was dumped and that the rules do not have, numbered behind the groups."""
+    known = {flat(name): name for name in sides.network.by_name}
+    unknown = [dump for name, dump in sides.target.dump.operators.items() if flat(name) not in known]
+    names = NameIndex(known) if unknown else None
+    start = max((group.index for group in sides.network.groups), default=-1) + 1
+    for index, dump in enumerate(unknown, start):
+        nearest = names.nearest(flat(dump.name)) if names else None
+        hint = f"; the nearest name is {known[nearest]}" if nearest else ""
+        label = OpLabel(index, 0, dump.op_type, dump.name, "*")
+        yield Unpaired(label, None, None, f"the rule file does not have this operator{hint}")
 
 
 def _group_rows(sides: Sides, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
@@ -110,6 +124,9 @@ def _operator_rows(sides: Sides, group: Group, operator: RuleOp) -> Iterator[Row
     for slot in _compared_slots(operator):
         for index, tensor in sorted(dump.tensors(slot).items()):
             yield _tensor_row(sides, label, (operator, slot, index), tensor)
+    if dump.problem:
+        # Where each tensor has its own file, one that is torn does not cost the others.
+        yield Unpaired(label, None, None, _unreadable(operator, dump))
 
 
 def _label(group: Group, operator: RuleOp) -> OpLabel:
@@ -125,14 +142,18 @@ def _no_file(sides: Sides, operator: RuleOp) -> str:
 
 def _no_tensors(operator: RuleOp, dump: DumpedOp) -> str:
     """Why an operator that was dumped has nothing to compare; empty when it has."""
-    if dump.problem:
-        return f"the target's file of {operator.name} cannot be read: {dump.problem}"
     if any(dump.tensors(slot) for slot in _compared_slots(operator)):
         return ""
+    if dump.problem:
+        return _unreadable(operator, dump)
     if not dump.inputs and not dump.outputs:
         return f"the target's file of {operator.name} holds no tensors"
     slots = " or ".join(f"{slot}s" for slot in _compared_slots(operator))
     return f"of {operator.name} only {slots} can be compared, and the target's file holds none"
+
+
+def _unreadable(operator: RuleOp, dump: DumpedOp) -> str:
+    return f"the target's file of {operator.name} cannot be read: {dump.problem}"
 
 
 def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
