@@ -150,6 +150,8 @@ def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[Co
         on_death=lambda job: failed(job, "the process that worked on it died"),
         nbytes=lambda job: job.nbytes,
         alone=bool(args.custom),
+        # Where bytes are only copied the time goes into making files, which a folder does one at a time.
+        worth_jobs=200 if args.layout or args.form == "npz" else 20_000,
     )
     ready = run(work, plan.jobs, args.jobs or 0)
     with Progress("converting", quiet=args.quiet > 0) as progress:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# Below this much work starting other workers costs more than it gains.
-_WORTH_JOBS, _WORTH_BYTES = 200, 32 << 20
+# Below this much data starting other workers costs more than it gains.
+_WORTH_BYTES = 32 << 20
 # Jobs of this size keep the kernel and NumPy busy, which threads can use; smaller ones keep the interpreter busy.
 _LARGE_JOB = 1 << 20
 
@@ -27,6 +27,7 @@ class Work(Generic[Job, Result]):
         on_death: what becomes of a job whose process dies.
         nbytes: how much data a job is about.
         alone: jobs run code of others, which may end the process or mind threads.
+        worth_jobs: how many small jobs it takes until other workers gain something.
         in_process: no other processes are to be started; programs that call us may not be made for that.
     """
 
@@ -35,6 +36,7 @@ class Work(Generic[Job, Result]):
     nbytes: Callable[[Job], int]
     alone: bool = False
     in_process: bool = False
+    worth_jobs: int = 200
 
 
 def usable_cores() -> int:
@@ -53,7 +55,7 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
     jobs = sorted(jobs, key=lambda job: -work.nbytes(job))
     nbytes = sum(work.nbytes(job) for job in jobs)
     count = min(workers or usable_cores(), len(jobs))
-    if count <= 1 or (not workers and len(jobs) < _WORTH_JOBS and nbytes < _WORTH_BYTES):
+    if count <= 1 or (not workers and len(jobs) < work.worth_jobs and nbytes < _WORTH_BYTES):
         return run_serial(work.function, jobs)
     if work.in_process or (nbytes / len(jobs) >= _LARGE_JOB and not work.alone):
         from opdiff.run.threads import run_threads
