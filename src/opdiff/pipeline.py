@@ -201,11 +201,13 @@ def _iter_steps(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
     models = [_model_folder(folder) for folder in folders.values()]
-    batch = match_rules(read_rule_directory(options.fusion_rules), models)
+    rule_files, errors = read_rule_directory(options.fusion_rules)
+    batch = match_rules(rule_files, models)
     if not batch.jobs:
         reasons = "; ".join(dict.fromkeys(unmatched.reason for unmatched in batch.unmatched))
         raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
     golden = read_dump(options.golden, with_rules=True)
+    yield from (NotCompared(error.path, error.problem) for error in errors)
     yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in batch.unmatched)
     yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
 

@@ -190,7 +190,10 @@ def test_a_directory_of_rule_files_is_read_by_name(tmp_path: Path) -> None:
         read_rule_directory(str(tmp_path))
     for name in ("b.json", "a.json", "note.txt"):
         (tmp_path / name).write_text('{"graph": []}')
-    assert [rules.path[-6:] for rules in read_rule_directory(str(tmp_path))] == ["a.json", "b.json"]
+    (tmp_path / "c.json").write_text("{")
+    rules, (error,) = read_rule_directory(str(tmp_path))
+    assert [found.path[-6:] for found in rules] == ["a.json", "b.json"]
+    assert error.path.endswith("c.json")
     with pytest.raises(InputError, match="cannot be listed"):
         read_rule_directory(str(tmp_path / "none"))
 

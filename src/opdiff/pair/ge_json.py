@@ -68,11 +68,11 @@ def read_rules(path: str) -> RuleFile:
         return RuleFile(path, tuple(_graph(graph, place.item(number)) for number, graph in enumerate(graphs)))
 
 
-def read_rule_directory(path: str) -> tuple[RuleFile, ...]:
-    """Every `*.json` directly in a directory, by name.
+def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputError, ...]]:
+    """Every `*.json` directly in a directory, by name, and what is wrong with those that are not rule files.
 
     Raises:
-        InputError: the directory cannot be listed or has no such file, or one of them is not a rule file.
+        InputError: the directory cannot be listed or has no such file, or none of them is a rule file.
     """
     try:
         names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
@@ -80,7 +80,16 @@ def read_rule_directory(path: str) -> tuple[RuleFile, ...]:
         raise InputError(path, f"cannot be listed: {error.strerror}") from error
     if not names:
         raise InputError(path, "holds no .json rule file")
-    return tuple(read_rules(os.path.join(path, name)) for name in names)
+    rules: list[RuleFile] = []
+    errors: list[InputError] = []
+    for name in names:
+        try:
+            rules.append(read_rules(os.path.join(path, name)))
+        except InputError as error:
+            errors.append(error)
+    if not rules:
+        raise errors[0]
+    return tuple(rules), tuple(errors)
 
 
 def _read_bytes(path: str) -> bytes:
