@@ -44,7 +44,7 @@ def emptied(folder: Path) -> Path:
 def test_a_missing_directory(case: Case, side: str) -> None:
     rules = sound(case)
     emptied(side_of(case, side)).rmdir()
-    assert f"{side_of(case, side)}: no such file or directory" in case.refused("-fr", rules, code=2)
+    assert f"{side_of(case, side)}: no such file or directory" in case.refused("-fr", rules, code=3)
 
 
 @SIDES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import jobs_argument
 from opdiff.comparison import Measured
-from opdiff.errors import UsageError
+from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from opdiff.pipeline import Compared, CompareOptions
@@ -174,7 +174,7 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
         raise UsageError("give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN")
     for path in sides:
         if not os.path.exists(path):
-            raise UsageError(f"{path}: no such file or directory")
+            raise InputError(path, "no such file or directory")
     return sides[0], sides[1]
 
 
