@@ -83,7 +83,7 @@ def _measure(job: MeasureJob) -> Measured:
         metrics=metrics,
         custom=_custom(job, pair),
         overflow=_overflow(target, sums.target),
-        reason="; ".join(metrics.notes),
+        reason="; ".join((*([pair.doubt] if pair.doubt else []), *metrics.notes)),
     )
 
 

@@ -104,6 +104,9 @@ def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
     stored = place(wide, "NC1HWC0")
     pair = align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", ()), stored, LOGICAL)
     assert pair.shape == (2, 5, 3, 4)
+    assert pair.doubt.endswith("what was taken for padding is not zero: the target may be larger")
+    narrow = place(LOGICAL, "NC1HWC0")
+    assert not align_pair(pairing(narrow, LOGICAL, "NC1HWC0", "NCHW", ()), narrow, LOGICAL).doubt
     with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
         align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4)), stored, LOGICAL)
 

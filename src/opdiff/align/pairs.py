@@ -29,12 +29,13 @@ _COMMON = {4: "NCHW", 5: "NCDHW"}
 
 @dataclass(frozen=True, slots=True)
 class AlignedPair:
-    """Codes of equal count, the shape in which they are compared, and what was done to them."""
+    """Codes of equal count, the shape in which they are compared, what was done to them, and what is doubtful there."""
 
     target: AnyArray
     golden: AnyArray
     shape: Shape
     steps: tuple[str, ...]
+    doubt: str = ""
 
 
 def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Custom | None = None) -> AlignedPair:
@@ -66,9 +67,18 @@ def _align_to_array(
         if result.codes.shape == golden.shape:
             other = wanted == _TWINS.get(layout)
             note = (f"the golden is declared {layout}, but has the shape of {wanted}",) if other else ()
-            return AlignedPair(result.codes, golden, golden.shape, note + result.steps)
+            return AlignedPair(result.codes, golden, golden.shape, note + result.steps, _doubt(spec, target, result))
         results.append(result)
     return _by_extents(results, golden, errors)
+
+
+def _doubt(spec: TensorSpec, stored: AnyArray, result: Aligned) -> str:
+    """What speaks against a fit to the golden's shape where the header has none: padding is nearly always zero."""
+    if spec.origin_shape or result.codes.size == stored.size:
+        return ""
+    if np.count_nonzero(stored) == np.count_nonzero(result.codes):
+        return ""
+    return "no origin shape is recorded, and what was taken for padding is not zero: the target may be larger"
 
 
 def _attempts(spec: TensorSpec, layout: str, golden: Shape) -> list[tuple[str, Shape]]:
