@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__, pipeline
 from opdiff.errors import InputError, UsageError
-from opdiff.measure.documented import number_text, select_metrics
+from opdiff.measure.documented import number_text
 from opdiff.pipeline import CompareOptions
-from opdiff.report.as_csv import ReportColumns, write_csv
+from opdiff.report.as_csv import write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
-from opdiff.report.columns import MetricColumn
 from opdiff.report.rows import SavedComparison, saved
 
 __all__ = ["CompareOptions", "Comparison", "compare"]
@@ -46,20 +45,16 @@ class Comparison:
 
     def summary(self) -> str:
         """How much was compared, why the rest was not, and where the accuracy is low."""
-        return "\n".join(summary_lines(self.saved, "", number_text)[:-1])
+        return "\n".join(summary_lines(self.saved, number_text=number_text))
 
     def write_csv(self, path: Path, *, metrics: str | None = None, overflow: bool | None = None) -> None:
         """Write the documented result table, as it was wanted when the dumps were compared, or otherwise."""
         kept = self.saved
-        names = [name for row in kept.rows for name, _, _ in row.custom]
-        chosen = select_metrics(kept.metrics if metrics is None else metrics, dict.fromkeys(names))
-        columns = ReportColumns(
-            tuple(MetricColumn(metric.name, metric.text) for metric in chosen),
-            number_text,
-            sequence=kept.sequence,
-            overflow=kept.overflow if overflow is None else overflow,
-        )
-        write_csv(kept, str(path), columns)
+        if metrics is not None:
+            kept = replace(kept, metrics=metrics)
+        if overflow is not None:
+            kept = replace(kept, overflow=overflow)
+        write_csv(kept, str(path), pipeline.report_columns(kept))
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, for `load`."""

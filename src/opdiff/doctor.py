@@ -14,7 +14,7 @@ from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Container, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
-from opdiff.read.directory import is_statistics
+from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import DumpName
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
@@ -111,7 +111,7 @@ def _why_unreadable(entry: Entry) -> str:
     try:
         if is_statistics(entry):
             read_statistics(entry.path)
-        elif isinstance(entry.parsed, DumpName) and entry.parsed.is_debug:
+        elif is_debug(entry):
             read_overflow(read_operator(entry.path, entry.name))
         else:
             read_operator(entry.path, entry.name)
@@ -260,7 +260,7 @@ def _debug_files(patient: Patient) -> Iterator[Finding]:
     calm: list[str] = []
     statistics: list[str] = []
     for entry in patient.tree.entries():
-        if isinstance(entry.parsed, DumpName) and entry.parsed.is_debug:
+        if is_debug(entry):
             (overflows if _tells_of_overflow(entry) else calm).append(entry.path)
         elif is_statistics(entry):
             statistics.append(entry.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from opdiff import __version__
 from opdiff.comparison import Comparison, Pairing
@@ -23,11 +23,11 @@ from opdiff.report.as_json import save
 from opdiff.report.as_mapping import write_mapping
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
-from opdiff.report.rows import saved
+from opdiff.report.rows import SavedComparison, saved
 from opdiff.run import Work, run, usable_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.align import Custom
     from opdiff.comparison import Dump, Row, Unpaired
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opdiff.pair.selection import Selection
     from opdiff.read.directory import Folder
 
+    Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
     Pairs = tuple[Pairing | Unpaired, ...]
 
@@ -78,12 +79,14 @@ class Compared:
         comparison: what was found.
         notes: what is to be known about it.
         defects: tracebacks of errors that should not have happened.
+        custom: the metrics that are not built in, by name.
     """
 
     name: str
     comparison: Comparison
     notes: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
+    custom: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,50 +116,54 @@ def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | 
         UsageError: the options contradict each other or the data.
         InputError: a side or a rule file cannot be used.
     """
+    return _each(options, lambda sides: _compare_sides(sides, options, progress))
+
+
+def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -> Compared:
+    scenario = choose(sides.target, sides.golden, sides.rules.given)
+    custom = _custom_metrics(options)
+    rows, defects = _measured(_paired(sides, options), custom, options, progress)
+    view = (options.metrics, options.is_selected, options.overflow)
+    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view)
+    return Compared(sides.name, comparison, sides.notes, defects, tuple(metric.name for metric in custom))
+
+
+def map_pairs(options: CompareOptions) -> Iterator[Pairs | NotCompared]:
+    """What `compare` would compare with what, without reading tensors. Operators that it skips are here too."""
+    return _each(options, lambda sides: _paired(sides, options, every_operator=True))
+
+
+def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[Done | NotCompared]:
+    """What is made of each pair of dumps; in a batch one that cannot be used does not cost the others."""
     for sides in _iter_sides(options):
         if isinstance(sides, NotCompared):
             yield sides
             continue
         try:
-            yield _compare_sides(sides, options, progress)
+            yield work(sides)
         except (InputError, UsageError) as error:
             if not sides.in_batch:
                 raise
-            yield NotCompared(sides.target.path, str(error))
-
-
-def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -> Compared:
-    scenario = choose(sides.target, sides.golden, sides.rules.given)
-    rows, defects = _measured(_paired(sides, options), options, progress)
-    view = (options.metrics, options.is_selected, options.overflow)
-    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view)
-    return Compared(sides.name, comparison, sides.notes, defects)
-
-
-def map_pairs(options: CompareOptions) -> Iterator[Pairs | NotCompared]:
-    """What `compare` would compare with what, without reading tensors. Operators that it skips are here too."""
-    for sides in _iter_sides(options):
-        yield sides if isinstance(sides, NotCompared) else _paired(sides, options, every_operator=True)
+            yield NotCompared(sides.target.path, error.problem)
 
 
 def write_compared(compared: Compared, options: CompareOptions) -> str:
     """Write the result file, and beside it the same as JSON; returns the path of the first."""
-    from opdiff.measure.documented import number_text, select_metrics
-
-    custom = _custom_metrics(options)
-    metrics = select_metrics(options.metrics, [metric.name for metric in custom])
-    columns = ReportColumns(
-        tuple(MetricColumn(metric.name, metric.text) for metric in metrics),
-        number_text,
-        custom=tuple(metric.name for metric in custom),
-        sequence=options.is_selected,
-        overflow=options.overflow,
-    )
     kept = saved(compared.comparison)
+    columns = report_columns(kept, compared.custom)
     path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
     json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
     write_new(options.output, json_name, lambda draft: save(kept, draft, made_by=f"opdiff {__version__}"))
     return path
+
+
+def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportColumns:
+    """The columns that the user wanted when the dumps were compared; `custom` names metrics that no row may have."""
+    from opdiff.measure.documented import number_text, select_metrics
+
+    names = dict.fromkeys((*custom, *(name for row in kept.rows for name, _, _ in row.custom)))
+    metrics = tuple(MetricColumn(metric.name, metric.text) for metric in select_metrics(kept.metrics, names))
+    return ReportColumns(metrics, number_text, tuple(names), kept.sequence, kept.overflow)
 
 
 def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
@@ -217,8 +224,7 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
     place, rules = job.folder, Rules(job.rules)
     try:
         target = read_folder_dump(folder, with_rules=True)
-        choose(target, golden, rules.given)
-    except (InputError, UsageError) as error:
+    except InputError as error:
         return NotCompared(place.path, error.problem)
     name = batch_file_name(str(place.device), place.model, str(place.step), _now())
     # The name of the result does not tell the model's id.
@@ -243,11 +249,12 @@ def _selection(options: CompareOptions) -> Selection | None:
     return parse_select(options.selected) if options.selected else None
 
 
-def _measured(paired: Pairs, options: CompareOptions, progress: Progress) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+def _measured(
+    paired: Pairs, custom: tuple[Metric, ...], options: CompareOptions, progress: Progress
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """The rows with their numbers, in the order of the pairs, whatever the order of the work was."""
     from opdiff.measure.documented import select_metrics
 
-    custom = _custom_metrics(options)
     wanted = select_metrics(options.metrics, [metric.name for metric in custom])
     extras = Extras(any(metric.needs_kl for metric in wanted), _conversions(options), custom)
     jobs = [MeasureJob(number, row, extras) for number, row in enumerate(paired) if isinstance(row, Pairing)]

@@ -101,7 +101,8 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     skipped = [(problem.path, problem.what) for problem in tree.problems if problem.path not in nameless]
     files = [(entry.path, entry.name) for entry in tree.entries()]
     files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
-    files = [file for file in files if not _is_below(file[0], options.output, root)]
+    own_results = _output_inside(root, options.output)
+    files = [file for file in files if not (own_results and file[0].startswith(own_results))]
     paths = {path for path, _ in files}
     jobs = []
     for path, name in files:
@@ -118,10 +119,11 @@ def _is_nameless_file(path: str) -> bool:
     return is_hashed(os.path.basename(path)) and os.path.isfile(path) and not os.path.islink(path)
 
 
-def _is_below(path: str, output: str, root: str) -> bool:
-    """Whether a file is in the output folder, where that is a part of the tree: results are not converted again."""
-    inside, tree = os.path.realpath(output) + os.sep, os.path.realpath(root) + os.sep
-    return inside != tree and inside.startswith(tree) and os.path.realpath(path).startswith(inside)
+def _output_inside(root: str, output: str) -> str:
+    """How paths of the tree begin that are in the output folder and so are results; empty if that is elsewhere."""
+    below = os.path.relpath(os.path.realpath(output), os.path.realpath(root))
+    is_inside = below != os.curdir and below.split(os.sep)[0] != os.pardir
+    return os.path.join(root, below, "") if is_inside else ""
 
 
 def _why_not(path: str, name: str, beside: Collection[str], options: ConvertOptions) -> str:

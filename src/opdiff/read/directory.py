@@ -257,6 +257,11 @@ def real_name(path: str) -> str:
     return name
 
 
+def is_debug(entry: Entry) -> bool:
+    """Whether the file has overflow debug records instead of an operator's data."""
+    return isinstance(entry.parsed, DumpName) and entry.parsed.is_debug
+
+
 def is_statistics(entry: Entry) -> bool:
     """Whether the file has statistics of tensors instead of their data."""
     return isinstance(entry.parsed, DumpName) and entry.parsed.statistics

@@ -12,7 +12,7 @@ from opdiff.comparison import Dump, DumpedOp, DumpKind
 from opdiff.errors import DumpError, InputError
 from opdiff.model import Slot
 from opdiff.read import read_operator
-from opdiff.read.directory import Folder, is_statistics, scan
+from opdiff.read.directory import Folder, is_debug, is_statistics, scan
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
 from opdiff.read.folder import read_newest
 
@@ -97,8 +97,7 @@ def _the_folder(tree: Tree) -> Folder:
 
 
 def _is_data(entry: Entry) -> bool:
-    is_debug = isinstance(entry.parsed, DumpName) and entry.parsed.is_debug
-    is_whole = not (is_debug or is_statistics(entry) or entry.parsed.reduced)
+    is_whole = not (is_debug(entry) or is_statistics(entry) or entry.parsed.reduced)
     return is_whole and not isinstance(entry.parsed, FxName)
 
 

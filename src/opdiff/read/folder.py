@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.read import read_operator
-from opdiff.read.directory import Problem, is_statistics
+from opdiff.read.directory import Problem, is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
 from opdiff.read.slices import join_slices
 
@@ -50,7 +50,7 @@ def group_entries(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Files by what they are dumps of, in the order in which each first appears. Debug and csv files are left out."""
     groups: dict[Key, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if not is_statistics(entry) and not (isinstance(entry.parsed, DumpName) and entry.parsed.is_debug):
+        if not is_statistics(entry) and not is_debug(entry):
             groups[_key(entry)].append(entry)
     return tuple(tuple(group) for group in groups.values())
 

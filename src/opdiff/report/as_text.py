@@ -29,7 +29,7 @@ _LONGEST = 160
 
 
 def summary_lines(
-    comparison: Comparison | SavedComparison, csv_path: str, number_text: NumberText = str
+    comparison: Comparison | SavedComparison, csv_path: str = "", number_text: NumberText = str
 ) -> tuple[str, ...]:
     """How much was compared, why the rest was not, where the accuracy is low, and where to read on."""
     rows = saved(comparison).rows
@@ -38,7 +38,7 @@ def summary_lines(
         *_counts(rows, compared),
         *_reasons([row for row in rows if row.metrics is None]),
         *_accuracy(compared, number_text),
-        f"result: {csv_path}",
+        *([f"result: {csv_path}"] if csv_path else []),
     )
 
 
