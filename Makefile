@@ -42,7 +42,7 @@ fuzz: $(STAMPS)/fuzz
 clean:
 	rm -rf $(VENV) build dist opdiff-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
-$(STAMPS)/base: pyproject.toml
+$(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet --editable .

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
-GROUND = {"comparison", "dtypes", "elements", "errors", "files", "layouts", "model", "registry", "scripts", "source"}
+GROUND = {
+    "comparison", "dtypes", "elements", "errors", "files", "floats", "layouts", "model", "places", "registry",
+    "scripts", "source",
+}  # fmt: skip
 STAGES = {"align", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.
-WAYS = {"api", "convert", "doctor", "inspection", "measuring", "pipeline"}
+WAYS = {"api", "batching", "convert", "doctor", "inspection", "measuring", "pipeline"}
 ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),
     **{stage: GROUND | {stage} for stage in STAGES},

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from opdiff import dtypes
 from opdiff.errors import ElementError
+from opdiff.floats import small_value
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType, SmallFloat
+    from opdiff.dtypes import DType
 
 AnyArray = npt.NDArray[Any]
 
@@ -129,28 +130,14 @@ def encode(values: AnyArray, dtype: DType) -> AnyArray:
 def value_table(dtype: DType) -> AnyArray:
     """The number of every code of a type of at most 8 bits."""
     codes = np.arange(1 << dtype.bits)
-    if dtype is dtypes.HIFLOAT8:
-        table = np.array([_hifloat8(int(code)) for code in codes])
-    elif dtype.small is not None:
-        table = np.array([_small_float(int(code), dtype.small) for code in codes])
+    if dtype.kind is dtypes.Kind.FLOAT:
+        table = np.array([small_value(int(code), dtype) for code in codes])
     else:
         half = 1 << (dtype.bits - 1)
         signed = dtype.decoded == "int8"
         table = np.where(signed & (codes >= half), codes - 2 * half, codes).astype(dtype.decoded)
     table.flags.writeable = False
     return table
-
-
-def largest(dtype: DType) -> float | None:
-    """The largest finite number of a float type; `None` for other types."""
-    if dtype.kind is not dtypes.Kind.FLOAT:
-        return None
-    if _has_table(dtype):
-        table = value_table(dtype)
-        return float(table[np.isfinite(table)].max())
-    if dtype is dtypes.BFLOAT16:
-        return float(decode(np.array([0x7F7F], np.uint16), dtype)[0])
-    return float(np.finfo(dtype.decoded).max)
 
 
 def _require_known(dtype: DType) -> None:
@@ -160,42 +147,6 @@ def _require_known(dtype: DType) -> None:
 
 def _has_table(dtype: DType) -> bool:
     return dtype.bits < 8 or (dtype.kind is dtypes.Kind.FLOAT and dtype.bits == 8)
-
-
-def _small_float(code: int, fields: SmallFloat) -> float:
-    width = fields.exponent_bits + fields.mantissa_bits
-    sign = -1.0 if fields.signed and code >> width else 1.0
-    exponent = code >> fields.mantissa_bits & ((1 << fields.exponent_bits) - 1)
-    fraction = code & ((1 << fields.mantissa_bits) - 1)
-    if fields.specials == "nan" and code & ((1 << width) - 1) == (1 << width) - 1:
-        return float("nan")
-    if fields.specials == "ieee" and exponent == (1 << fields.exponent_bits) - 1:
-        return float("nan") if fraction else sign * float("inf")
-    if exponent == 0 and fields.mantissa_bits:
-        return sign * float(fraction) * 2.0 ** (1 - fields.bias - fields.mantissa_bits)
-    significand = fraction + (1 << fields.mantissa_bits)
-    return sign * float(significand) * 2.0 ** (exponent - fields.bias - fields.mantissa_bits)
-
-
-def _hifloat8(code: int) -> float:
-    """HiFloat8: a prefix tells how many of the lower bits are exponent, so precision tapers off at the ends."""
-    sign = -1.0 if code & 0x80 else 1.0
-    low = code & 0x7F
-    if low == 0:
-        return float("nan") if code else 0.0
-    if low == 0x6F:
-        return sign * float("inf")
-    if low < 0x08:
-        return sign * 2.0 ** (low - 23)
-    if low < 0x10:
-        return sign * (1 + (low & 7) / 8)
-    width = 1 if low < 0x20 else 1 + (low >> 5)
-    mantissa_bits = min(3, 5 - width)
-    field = low >> mantissa_bits & ((1 << width) - 1)
-    magnitude = (1 << (width - 1)) + (field & ((1 << (width - 1)) - 1))
-    exponent = -magnitude if field >> (width - 1) else magnitude
-    fraction = (low & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
-    return sign * 2.0**exponent * (1 + fraction)
 
 
 def _encode(values: AnyArray, dtype: DType) -> AnyArray:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opdiff.comparison import Pairing
     from opdiff.dtypes import DType
     from opdiff.measure.custom import Metric
-    from opdiff.measure.sums import Side
+    from opdiff.measure.sums import Side, Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,35 @@ def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
     try:
         return _measure(job), ""
     except (OpdiffError, MemoryError) as error:
-        return _failed(job, _reason(error)), ""
+        return failed(job, reason_of(error)), ""
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
-        return _failed(job, f"a defect of opdiff: {error!r}"), traceback.format_exc()
+        return failed(job, f"a defect of opdiff: {error!r}"), traceback.format_exc()
 
 
 def died(job: MeasureJob) -> tuple[Measured, str]:
     """What becomes of a job whose process was ended from outside."""
-    return _failed(job, "the process that worked on it died, perhaps for want of memory"), ""
+    return failed(job, "the process that worked on it died, perhaps for want of memory"), ""
 
 
 def _measure(job: MeasureJob) -> Measured:
     from opdiff.align.pairs import align_pair
+    from opdiff.measure.blocks import measure
     from opdiff.measure.divergence import measure_kl
-    from opdiff.measure.kernel import measure
-    from opdiff.measure.metrics import metrics_of
 
     pairing = job.pairing
     target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
     pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), job.extras.conversions)
     sums = measure(pair.target, target, pair.golden, golden)
     kl = measure_kl(pair.target, target, pair.golden, golden, sums=sums) if job.extras.with_kl else None
+    return measured(job, pair, sums, kl)
+
+
+def measured(job: MeasureJob, pair: AlignedPair, sums: Sums, kl: float | None) -> Measured:
+    """What the sums of an aligned pair mean."""
+    from opdiff.measure.metrics import metrics_of
+
+    pairing = job.pairing
+    target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
     metrics = metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape))
     return Measured(
         pairing=pairing,
@@ -102,19 +110,21 @@ def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], .
 
 def _overflow(dtype: DType, side: Side) -> bool | None:
     """Whether a float tensor has infinities or reaches the end of its type's range; other types cannot tell."""
-    from opdiff.elements import largest
+    from opdiff.floats import largest
 
     limit = largest(dtype)
     return None if limit is None else bool(side.infs) or side.largest >= limit
 
 
-def _failed(job: MeasureJob, reason: str) -> Measured:
+def failed(job: MeasureJob, reason: str) -> Measured:
+    """A pairing without numbers, and why it has none."""
     pairing = job.pairing
     target, golden = pairing.target.spec, pairing.golden.spec
     return Measured(pairing, target.dtype.name, golden.dtype.name, target.shape, reason=reason)
 
 
-def _reason(error: OpdiffError | MemoryError) -> str:
+def reason_of(error: OpdiffError | MemoryError) -> str:
+    """An error in words for the report."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"
     return f"{error.path}: {error.brief}" if isinstance(error, DumpError) else str(error)

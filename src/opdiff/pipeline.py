@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from opdiff import __version__
+from opdiff.batching import is_possible, measure_batch
 from opdiff.comparison import Comparison, Pairing
 from opdiff.errors import InputError, UsageError
 from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
@@ -260,8 +261,14 @@ def _measured(
     jobs = [MeasureJob(number, row, extras) for number, row in enumerate(paired) if isinstance(row, Pairing)]
     rows: dict[int, Row] = {number: row for number, row in enumerate(paired) if not isinstance(row, Pairing)}
     defects: list[str] = []
+    total = sum(job.nbytes for job in jobs)
+    if is_possible(jobs):
+        batch = measure_batch(jobs, options.workers or usable_cores(), lambda done: progress(done, total))
+        rows |= {job.number: measured for job, measured in batch.done}
+        jobs = batch.left
     work = Work(measure_pairing, died, lambda job: job.nbytes, bool(options.custom), options.in_process)
-    done, total = 0, sum(job.nbytes for job in jobs)
+    done = total - sum(job.nbytes for job in jobs)
+    progress(done, total)
     for job, (measured, defect) in run(work, jobs, _workers(options, jobs)):
         rows[job.number] = measured
         defects += [defect] if defect else []

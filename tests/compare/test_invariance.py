@@ -179,6 +179,7 @@ def test_memory_limits_the_workers_and_changes_nothing_else(
         case.npy(f"op{number}", golden)
     rules = case.rules(*(rule(f"op{number}") for number in range(3)))
     plain = text(case.compared("-fr", rules))
+    monkeypatch.setenv("OPDIFF_KERNEL", "numpy")
     monkeypatch.setattr("opdiff.pipeline.run", spy)
     assert text(case.compared("-fr", rules, *words)) == plain
     assert asked == [workers]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from opdiff import dtypes
 from opdiff.errors import UsageError
+from opdiff.measure.blocks import measure
 from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, number_text, parse_selection, select_metrics
-from opdiff.measure.kernel import measure
 from opdiff.measure.metrics import metrics_of
 
 NAMES = (

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
 from measure.reference import Reference, ratio_root, values_of
 from opdiff import dtypes
+from opdiff.measure.blocks import BLOCK, measure
 from opdiff.measure.divergence import measure_kl
-from opdiff.measure.kernel import BLOCK, measure
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
 
 if TYPE_CHECKING:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from opdiff.align.layout import Extents, ceil_div, misfit, padded
+from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
 from opdiff.align.origin import missing_extent
-from opdiff.elements import contiguous
 from opdiff.errors import LayoutError
+from opdiff.places import require_data
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile
@@ -53,7 +51,7 @@ class TiledChannels:
             raise misfit(self.name, stored.shape, shape)
         # N1HW0 -> N10HW -> NCHW
         whole = stored.transpose([self.order.index(letter) for letter in self._split_axes])
-        whole = contiguous(whole).reshape(self._full(stored.shape))
+        whole = together(whole).reshape(self._full(stored.shape))
         return whole[tuple(slice(extent) for extent in shape)]
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
@@ -119,7 +117,10 @@ class DiagonalChannels:
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         """The diagonal, unpacked."""
+        import numpy as np
+
         self._check(stored.shape)
+        require_data(stored)
         try:
             return self.tiled.unpack(np.diagonal(stored, axis1=-2, axis2=-1), shape, groups)
         except LayoutError as error:
@@ -127,6 +128,8 @@ class DiagonalChannels:
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
         """The packed array on the diagonal."""
+        import numpy as np
+
         diagonal = self.tiled.pack(array, tile, groups)
         stored = np.zeros((*diagonal.shape, diagonal.shape[-1]), array.dtype)
         every = np.arange(diagonal.shape[-1])

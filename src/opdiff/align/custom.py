@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from opdiff.errors import LayoutError, PluginError
 from opdiff.scripts import check_script, find_scripts, load_function
 
@@ -70,6 +68,8 @@ def run_custom(script: Script, codes: AnyArray, shape: Shape, groups: int) -> An
         PluginError: the script cannot be loaded, or has no fitting function `convert`.
         LayoutError: the function failed, or did not return codes.
     """
+    import numpy as np
+
     function = load_function(_KIND, script.path, "convert", _ARGUMENTS[: 4 if script.takes_groups else 3])
     extra = (groups,) if script.takes_groups else ()
     # A flat copy: the codes may be a mapped file, and scripts may write into what they get.

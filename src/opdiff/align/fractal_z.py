@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from math import lcm, prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
 from opdiff.align.origin import fitting
 from opdiff.errors import LayoutError
+from opdiff.places import require_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +116,9 @@ class FractalZ:
         dense = split.transpose(0, 4, 2, 5, 1, 3).reshape(blocks.dense)
         if groups == 1:
             return reshaped(dense[0, : blocks.n, : blocks.c], shape, self.name)
+        require_data(stored)
+        import numpy as np
+
         result = np.empty((groups, blocks.n, blocks.c, blocks.dense[-1]), stored.dtype)
         for source, target in blocks.spots(dense, result):
             target[...] = source
@@ -129,6 +131,8 @@ class FractalZ:
         if groups == 1:
             dense = padded(grouped, blocks.dense)
         else:
+            import numpy as np
+
             dense = np.zeros(blocks.dense, array.dtype)
             for target, source in blocks.spots(dense, grouped):
                 target[...] = source

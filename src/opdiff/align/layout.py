@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-import numpy as np
-
 from opdiff.errors import LayoutError
+from opdiff.places import is_places
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType
@@ -92,11 +91,22 @@ def ceil_div(extent: int, size: int) -> int:
 
 def padded(array: AnyArray, shape: Shape) -> AnyArray:
     """The array in the first corner of zeros of that shape; itself when nothing is missing."""
+    import numpy as np
+
     if array.shape == shape:
         return array
     result = np.zeros(shape, array.dtype)
     result[tuple(slice(extent) for extent in array.shape)] = array
     return result
+
+
+def together(array: AnyArray) -> AnyArray:
+    """In row-major order, so that axes can be joined; places need not be moved for that."""
+    if is_places(array):
+        return array
+    from opdiff.elements import contiguous
+
+    return contiguous(array)
 
 
 def reshaped(array: AnyArray, shape: Shape, layout: str) -> AnyArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff.measure.kernel import iter_blocks
+from opdiff.measure.blocks import iter_blocks
 from opdiff.measure.sums import SMALL
 
 if TYPE_CHECKING:

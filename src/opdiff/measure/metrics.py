@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import frexp, inf, ldexp, log10, nan, sqrt
+from math import inf, ldexp, log10, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.comparison import Metrics
 from opdiff.measure.sums import SMALL
 
 if TYPE_CHECKING:
-    from opdiff.measure.sums import Number, Products, Side, Sums
+    from opdiff.measure.sums import Number, Pairs, Scale, Side, Sums
 
 SCALAR = "this tensor is scalar."
 EMPTY = "the tensor has no elements, there is nothing to measure"
 COMPLEX = "complex numbers are compared as their real and imaginary parts"
 
-_SMALL_SQUARE = Fraction(SMALL) ** 2
-# The square of 2 to this power is well inside the range of floats.
-_SAFE_EXPONENT = 400
+_SMALL_SQUARE = SMALL**2
 
 
 def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metrics:
@@ -35,12 +32,12 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         accumulated_relative_error=relative[0],
         relative_euclidean_distance=_relative_distance(sums),
         kl_divergence=kl if count else None,
-        target_mean=_mean(sums.target),
-        target_std=_deviation(sums.target),
-        golden_mean=_mean(sums.golden),
-        golden_std=_deviation(sums.golden),
-        mean_absolute_error=_ratio(pairs.error_sizes, count) if error is None and count else error,
-        root_mean_square_error=_root(pairs.error_squares, count) if error is None and count else error,
+        target_mean=_mean(sums.target, sums.scale.target),
+        target_std=_deviation(sums.target, sums.scale.target),
+        golden_mean=_mean(sums.golden, sums.scale.golden),
+        golden_std=_deviation(sums.golden, sums.scale.golden),
+        mean_absolute_error=_mean_error(pairs.error_sizes, sums) if error is None else error,
+        root_mean_square_error=_mean_square(pairs.error_squares, sums) if error is None else error,
         max_relative_error=relative[1],
         mean_relative_error=relative[2],
         is_equal=not sums.unequal,
@@ -53,8 +50,8 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         finite_count=pairs.count,
         finite_cosine=_finite_cosine(pairs),
         centred_cosine=_centred_cosine(pairs),
-        norm_ratio=_norm_ratio(pairs),
-        snr_db=_snr_db(pairs),
+        norm_ratio=_norm_ratio(pairs, sums.scale),
+        snr_db=_snr_db(pairs, sums.scale),
         error_bias=_bias(pairs),
         over_1_permille=spread.over_1_permille / pairs.count if pairs.count else None,
         over_5_permille=spread.over_5_permille / pairs.count if pairs.count else None,
@@ -77,12 +74,22 @@ def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ..
     if is_scalar:
         return 1.0, (SCALAR,)
     target_is_zero, golden_is_zero = not sums.target.squares, not sums.golden.squares
-    if target_is_zero != golden_is_zero and max(sums.target.squares, sums.golden.squares) > _SMALL_SQUARE:
+    is_small = _target_is_small(sums) and _golden_is_small(sums)
+    if target_is_zero != golden_is_zero and not is_small:
         side = "target" if target_is_zero else "golden tensor"
         return None, (f"the cosine similarity is not defined: all the data of the {side} is zero",)
-    if max(sums.target.squares, sums.golden.squares) <= _SMALL_SQUARE:
+    if is_small:
         return 1.0, ()
     return _cosine_of(sums.pairs.products, sums.pairs.target_squares, sums.pairs.golden_squares), ()
+
+
+def _target_is_small(sums: Sums) -> bool:
+    """Whether the norm of the target counts as zero."""
+    return _ldexp(sums.target.squares, 2 * sums.scale.target) <= _SMALL_SQUARE
+
+
+def _golden_is_small(sums: Sums) -> bool:
+    return _ldexp(sums.golden.squares, 2 * sums.scale.golden) <= _SMALL_SQUARE
 
 
 def _error_of_all(sums: Sums) -> float | None:
@@ -111,7 +118,7 @@ def _relative_errors(sums: Sums) -> tuple[float | None, float | None, float | No
     # A finite number beside an infinite one is off by 1, however large it is.
     total = sums.pairs.relative + specials.golden_infs
     largest = float(sums.worst_relative.value) if sums.worst_relative else 0.0
-    return _float(total), max(largest, 1.0) if specials.golden_infs else largest, _ratio(total, sums.count)
+    return total, max(largest, 1.0) if specials.golden_infs else largest, total / sums.count
 
 
 def _is_zero_only_in_golden(sums: Sums) -> bool:
@@ -127,31 +134,40 @@ def _relative_distance(sums: Sums) -> float | None:
         return nan
     if sums.target.infs:
         return inf
-    if sums.golden.squares <= _SMALL_SQUARE:
-        return 0.0 if sums.target.squares <= _SMALL_SQUARE else inf
-    return _root(sums.pairs.error_squares, sums.golden.squares)
+    if _golden_is_small(sums):
+        return 0.0 if _target_is_small(sums) else inf
+    ratio = sqrt(sums.pairs.error_squares / sums.golden.squares)
+    return _ldexp(ratio, sums.scale.errors - sums.scale.golden)
 
 
-def _mean(side: Side) -> float | None:
+def _mean(side: Side, exponent: int) -> float | None:
     if side.nans or (side.positive_infs and side.negative_infs):
         return nan
     if side.infs:
         return inf if side.positive_infs else -inf
-    return _ratio(side.total, side.finite) if side.finite else None
+    return _ldexp(side.total / side.finite, exponent) if side.finite else None
 
 
-def _deviation(side: Side) -> float | None:
+def _deviation(side: Side, exponent: int) -> float | None:
     if not side.is_finite:
         return nan
     if not side.finite:
         return None
-    return _root(_spread(side.squares, side.total, side.total, side.finite), side.finite)
+    return _ldexp(sqrt(max(side.spread, 0.0) / side.finite), exponent)
+
+
+def _mean_error(error_sizes: float, sums: Sums) -> float | None:
+    return _ldexp(error_sizes / sums.count, sums.scale.errors) if sums.count else None
+
+
+def _mean_square(error_squares: float, sums: Sums) -> float | None:
+    return _ldexp(sqrt(error_squares / sums.count), sums.scale.errors) if sums.count else None
 
 
 # Ours: over the pairs that are finite on both sides.
 
 
-def _finite_cosine(pairs: Products) -> float | None:
+def _finite_cosine(pairs: Pairs) -> float | None:
     if not pairs.count:
         return None
     if not pairs.error_squares:
@@ -159,90 +175,57 @@ def _finite_cosine(pairs: Products) -> float | None:
     return _cosine_of(pairs.products, pairs.target_squares, pairs.golden_squares)
 
 
-def _centred_cosine(pairs: Products) -> float | None:
+def _centred_cosine(pairs: Pairs) -> float | None:
     """The cosine after the mean of each side was taken off: Pearson's correlation."""
     if not pairs.count:
         return None
     if not pairs.error_squares:
         return 1.0
-    target = _spread(pairs.target_squares, pairs.target, pairs.target, pairs.count)
-    golden = _spread(pairs.golden_squares, pairs.golden, pairs.golden, pairs.count)
-    return _cosine_of(_spread(pairs.products, pairs.target, pairs.golden, pairs.count), target, golden)
+    return _cosine_of(pairs.product_spread, pairs.target_spread, pairs.golden_spread)
 
 
-def _norm_ratio(pairs: Products) -> float | None:
+def _norm_ratio(pairs: Pairs, scale: Scale) -> float | None:
     if not pairs.count:
         return None
     if not pairs.golden_squares:
         return inf if pairs.target_squares else 1.0
-    return _root(pairs.target_squares, pairs.golden_squares)
+    return _ldexp(sqrt(pairs.target_squares / pairs.golden_squares), scale.target - scale.golden)
 
 
-def _snr_db(pairs: Products) -> float | None:
+def _snr_db(pairs: Pairs, scale: Scale) -> float | None:
     if not pairs.count:
         return None
     if not pairs.error_squares:
         return inf
     if not pairs.golden_squares:
         return -inf
-    return 10 * (_log10(pairs.golden_squares) - _log10(pairs.error_squares))
+    powers = scale.golden - scale.errors
+    return 10 * (log10(pairs.golden_squares) - log10(pairs.error_squares)) + 20 * powers * log10(2)
 
 
-def _bias(pairs: Products) -> float | None:
+def _bias(pairs: Pairs) -> float | None:
     if not pairs.count:
         return None
-    return _ratio(pairs.errors, pairs.error_sizes) if pairs.error_sizes else 0.0
+    return max(-1.0, min(pairs.errors / pairs.error_sizes, 1.0)) if pairs.error_sizes else 0.0
 
 
 def _place(index: int | None, sums: Sums) -> int | None:
     return None if index is None else index // sums.parts
 
 
-# Arithmetic on exact sums, whose range is larger than that of floats.
-
-
-def _spread(products: Fraction, x: Fraction, y: Fraction, count: int) -> Fraction:
-    """Σ (x - mean of x)·(y - mean of y)."""
-    return products - x * y / count
-
-
-def _cosine_of(products: Fraction, x_squares: Fraction, y_squares: Fraction) -> float | None:
+def _cosine_of(products: float, x_squares: float, y_squares: float) -> float | None:
     if x_squares <= 0 or y_squares <= 0:
         return None
     if products == x_squares == y_squares:
         return 1.0
-    size = min(sqrt(products * products / (x_squares * y_squares)), 1.0)
-    return size if products > 0 else -size
-
-
-def _float(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return inf if value > 0 else -inf
-
-
-def _ratio(numerator: Fraction, denominator: Fraction | int) -> float:
-    return _float(numerator / denominator)
-
-
-def _root(numerator: Fraction, denominator: Fraction | int) -> float:
-    """The square root of a ratio that may itself be too large or too small for a float."""
-    ratio = max(numerator / denominator, Fraction())
-    half = (ratio.numerator.bit_length() - ratio.denominator.bit_length()) // 2
-    if abs(half) < _SAFE_EXPONENT:
-        return sqrt(ratio)
-    return _ldexp(sqrt(ratio / Fraction(4) ** half), half)
+    return max(-1.0, min(products / sqrt(x_squares) / sqrt(y_squares), 1.0))
 
 
 def _ldexp(value: float, exponent: int) -> float:
+    """The value times 2 to the power of `exponent`; infinite where that is too large for a float."""
+    if not exponent:
+        return value
     try:
         return ldexp(value, exponent)
     except OverflowError:
-        return inf
-
-
-def _log10(value: Fraction) -> float:
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    mantissa, more = frexp(value / Fraction(2) ** exponent)
-    return log10(mantissa) + (exponent + more) * log10(2)
+        return inf if value > 0 else -inf

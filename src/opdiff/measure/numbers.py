@@ -101,6 +101,15 @@ def to_numbers(codes: AnyArray, dtype: DType) -> Numbers:
         return Numbers(values.astype(np.float64), None, is_integer)
 
 
+def is_narrow(dtype: DType) -> bool:
+    """Whether single precision holds every number of a real type."""
+    return (
+        dtype.decoded not in {"float64", "int32", "uint32", "int64", "uint64"}
+        or dtype.small is not None
+        or (dtype is dtypes.HIFLOAT8)
+    )
+
+
 def real_type(dtype: DType, other: DType) -> DType:
     """The type in which `dtype` is measured against `other`: itself, or for complex numbers that of their parts.
 

@@ -1,37 +1,39 @@
-"""What one pass over two tensors keeps: everything from which the metrics are computed.
+"""What one pass over two tensors yields: everything from which the metrics are computed.
 
-    block, block, … ──kernel──► Sums, Sums, … ──merge──► Sums ──formulas──► Metrics
+    two tensors ──kernel──► Sums ──formulas──► Metrics
 
-The sums of a block are floats; from there on they are exact fractions. So merging loses nothing, has no range to leave,
-and gives the same result in whatever groups consecutive parts are merged: serially, in threads or on other machines.
+The native kernel and the plain one give the same `Sums`, up to the rounding of floats.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
+from math import inf
+from sys import float_info
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from opdiff.measure.ulp import UlpScale
+
+_HUGE = float_info.max
 
 # Golden values up to this size count as zero in the documented relative errors.
 SMALL = 2.220446049250313e-16
 
-# A relative error is in bin k when k of these are not above it; bin 0 is exactly zero, the last one has no upper end.
-RELATIVE_EDGES = (5e-324, *(float(f"1e{power}") for power in range(-9, 3)))
+# Bin 0 has the pairs that are equal, bin 1 the relative errors below the first edge, bin k those from edge k - 1 on.
+RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
 
-# Likewise for distances in units of the last place: 0, 1, 2, 3..4, 5..8, 9..16 and so on.
-ULP_EDGES = (1, *((1 << power) + 1 for power in range(21)))
+# Likewise for distances in units of the last place.
+ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
 
 Number = float | int
 Histogram = tuple[int, ...]
 
-_ZERO = Fraction()
 
-
-@dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(NamedTuple):
     """The largest of something, the first element where it was found, and what both sides hold there."""
 
     value: Number
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     target: Number
     golden: Number
 
@@ -40,14 +42,26 @@ class Extreme:
         return Extreme(self.value, self.index + offset, self.target, self.golden)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Scale(NamedTuple):
+    """Powers of two by which the numbers of a side were divided before they were added up; nearly always 0."""
+
+    target: int = 0
+    golden: int = 0
+
+    @property
+    def errors(self) -> int:
+        """That of the differences."""
+        return max(self.target, self.golden)
+
+
+class Side(NamedTuple):
     """One of the two tensors, without looking at the other. The sums are over its finite elements.
 
     Attributes:
         finite: how many elements are finite.
         total: their sum.
         squares: the sum of their squares.
+        spread: the sum of the squares of their differences from their mean.
         minimum: the smallest of them; `None` when there are none. Integers stay exact.
         maximum: the largest of them.
         nans: how many elements are NaN.
@@ -58,8 +72,9 @@ class Side:
     """
 
     finite: int = 0
-    total: Fraction = _ZERO
-    squares: Fraction = _ZERO
+    total: float = 0.0
+    squares: float = 0.0
+    spread: float = 0.0
     minimum: Number | None = None
     maximum: Number | None = None
     nans: int = 0
@@ -76,31 +91,15 @@ class Side:
     @property
     def is_finite(self) -> bool:
         """Whether no element is NaN or infinite."""
-        return not (self.nans or self.infs)
+        return not (self.nans or self.positive_infs or self.negative_infs)
 
     @property
     def largest(self) -> Number:
         """The largest magnitude of a finite element, 0 when there are none."""
         return max(abs(self.minimum or 0), abs(self.maximum or 0))
 
-    def merge(self, later: Side, offset: int) -> Side:
-        """Both parts together; `offset` elements come before the later one."""
-        return Side(
-            self.finite + later.finite,
-            self.total + later.total,
-            self.squares + later.squares,
-            min((low for low in (self.minimum, later.minimum) if low is not None), default=None),
-            max((high for high in (self.maximum, later.maximum) if high is not None), default=None),
-            self.nans + later.nans,
-            self.positive_infs + later.positive_infs,
-            self.negative_infs + later.negative_infs,
-            _first(self.first_nan, later.first_nan, offset),
-            _first(self.first_inf, later.first_inf, offset),
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Products:
+class Pairs(NamedTuple):
     """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
 
     Attributes:
@@ -110,41 +109,31 @@ class Products:
         target_squares: Σ x².
         golden_squares: Σ y².
         products: Σ x·y.
+        target_spread: Σ (x - mean of x)².
+        golden_spread: Σ (y - mean of y)².
+        product_spread: Σ (x - mean of x)·(y - mean of y).
         errors: Σ (x - y).
         error_sizes: Σ |x - y|.
         error_squares: Σ (x - y)².
         relative: Σ |x - y| / |y| over the pairs whose |y| is above `SMALL`.
     """
 
-    count: int = 0
-    target: Fraction = _ZERO
-    golden: Fraction = _ZERO
-    target_squares: Fraction = _ZERO
-    golden_squares: Fraction = _ZERO
-    products: Fraction = _ZERO
-    errors: Fraction = _ZERO
-    error_sizes: Fraction = _ZERO
-    error_squares: Fraction = _ZERO
-    relative: Fraction = _ZERO
-
-    def merge(self, later: Products) -> Products:
-        """Both parts together."""
-        return Products(
-            self.count + later.count,
-            self.target + later.target,
-            self.golden + later.golden,
-            self.target_squares + later.target_squares,
-            self.golden_squares + later.golden_squares,
-            self.products + later.products,
-            self.errors + later.errors,
-            self.error_sizes + later.error_sizes,
-            self.error_squares + later.error_squares,
-            self.relative + later.relative,
-        )
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    target: float = 0.0
+    golden: float = 0.0
+    target_squares: float = 0.0
+    golden_squares: float = 0.0
+    products: float = 0.0
+    target_spread: float = 0.0
+    golden_spread: float = 0.0
+    product_spread: float = 0.0
+    errors: float = 0.0
+    error_sizes: float = 0.0
+    error_squares: float = 0.0
+    relative: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """How the errors of the finite pairs are distributed.
 
     A pair whose golden value counts as zero (see `SMALL`) and whose target value is another one has an infinite
@@ -161,8 +150,8 @@ class Spread:
     over_1_permille: int = 0
     over_5_permille: int = 0
     zero_golden: int = 0
-    relative: Histogram = (0,) * (len(RELATIVE_EDGES) + 1)
-    ulps: Histogram = (0,) * (len(ULP_EDGES) + 1)
+    relative: Histogram = (0,) * (len(RELATIVE_EDGES) + 2)
+    ulps: Histogram = (0,) * (len(ULP_EDGES) + 2)
 
     def merge(self, later: Spread) -> Spread:
         """Both parts together."""
@@ -175,8 +164,7 @@ class Spread:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Specials:
+class Specials(NamedTuple):
     """Pairs with a NaN or an infinity in them.
 
     Attributes:
@@ -203,13 +191,12 @@ class Specials:
             self.target_infs + later.target_infs,
             self.golden_infs + later.golden_infs,
             self.mismatches + later.mismatches,
-            _first(self.first_mismatch, later.first_mismatch, offset),
+            earlier(self.first_mismatch, later.first_mismatch, offset),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What is kept of two tensors, or of two corresponding parts of them.
+class Sums(NamedTuple):
+    """What is kept of two tensors.
 
     Attributes:
         count: elements of either side.
@@ -223,45 +210,44 @@ class Sums:
         worst_relative: the largest relative error of those whose golden value does not count as zero, unless it is 0.
         worst_ulps: the largest distance in units of the last place of the coarser float type, or for integers |x - y|.
         parts: elements that make up one number of the tensor: 2 when it is complex, else 1.
+        scale: what the sums are to be multiplied with.
     """
 
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count
     unequal: int = 0
     target: Side = Side()
     golden: Side = Side()
-    pairs: Products = Products()
+    pairs: Pairs = Pairs()
     spread: Spread = Spread()
     specials: Specials = Specials()
     worst: Extreme | None = None
     worst_relative: Extreme | None = None
     worst_ulps: Extreme | None = None
     parts: int = 1
-
-    def merge(self, later: Sums) -> Sums:
-        """The sums of both parts together, of which `later` comes right behind this one."""
-        offset = self.count
-        return Sums(
-            self.count + later.count,
-            self.unequal + later.unequal,
-            self.target.merge(later.target, offset),
-            self.golden.merge(later.golden, offset),
-            self.pairs.merge(later.pairs),
-            self.spread.merge(later.spread),
-            self.specials.merge(later.specials, offset),
-            _larger(self.worst, later.worst, offset),
-            _larger(self.worst_relative, later.worst_relative, offset),
-            _larger(self.worst_ulps, later.worst_ulps, offset),
-            max(self.parts, later.parts),
-        )
+    scale: Scale = Scale()
 
 
-def _first(first: int | None, later: int | None, offset: int) -> int | None:
+def error_at(index: int, target: Number, golden: Number) -> Extreme:
+    """The error of one element; between integers an exact integer."""
+    return Extreme(abs(target - golden), index, target, golden)
+
+
+def relative_at(index: int, target: Number, golden: Number) -> Extreme:
+    """The relative error of one element whose golden value is not zero."""
+    value = abs(target - golden) / abs(golden)
+    if value == inf:
+        # |x - y| is too large for a float although the quotient need not be.
+        value = min(abs(target / golden - 1), _HUGE)
+    return Extreme(value, index, target, golden)
+
+
+def ulps_at(index: int, target: Number, golden: Number, scale: UlpScale) -> Extreme:
+    """The distance between the two numbers of one element."""
+    return Extreme(scale.distance(target, golden), index, target, golden)
+
+
+def earlier(first: int | None, later: int | None, offset: int) -> int | None:
+    """The index of the first of two that is there; `offset` elements come before the part of the later one."""
     if first is not None or later is None:
         return first
     return later + offset
-
-
-def _larger(first: Extreme | None, later: Extreme | None, offset: int) -> Extreme | None:
-    if later is None or (first is not None and first.value >= later.value):
-        return first
-    return later.shifted(offset)

@@ -1,0 +1,385 @@
+// Many pairs of tensors on several threads: large ones in parts, small ones whole.
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "bytes.hpp"
+#include "measure.hpp"
+
+namespace opdiff {
+namespace {
+
+// Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all.
+constexpr int64_t kSmallPair = int64_t{8} << 20;
+
+// Small pairs that a thread takes at a time.
+constexpr size_t kHandful = 8;
+
+bool set_side(const od_side &description, const od_batch &batch, const void *data, int64_t count, Side &side) {
+    side.kind = static_cast<int>(description.kind);
+    side.size = size_of(description.kind);
+    side.table = reinterpret_cast<const float *>(description.table);
+    const bool known = side.size > 0 && (description.kind != OD_TABLE || side.table) && description.rank >= 0 &&
+                       description.axes >= 0 && description.rank <= batch.axes_count - description.axes;
+    return known && side.view.set(data, side.size, description.nbytes / side.size, batch.axes + description.axes,
+                                  description.rank, count);
+}
+
+bool is_usable(const od_side &side, const od_batch &batch) {
+    return side.offset >= 0 && side.nbytes >= 0 && side.offset <= INT64_MAX - side.nbytes &&
+           (side.path < 0 ? side.data != 0 || side.nbytes == 0 : side.path < batch.texts_size);
+}
+
+// A pair that is being measured in parts.
+struct Task {
+    size_t job;
+    Pair pair;
+    Mapping target, golden;
+    Sums sums;
+    Second second;
+    bool in_second = false;
+    int64_t left = 0, touched = 0;
+    Problem problem;
+};
+
+struct Part {
+    std::shared_ptr<Task> task;
+    int64_t unit = 0;
+};
+
+class Batch {
+public:
+    explicit Batch(od_batch &batch) : batch_(batch) {
+        std::vector<size_t> order(static_cast<size_t>(batch.count));
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
+        for (size_t job : order)
+            (bytes(job) > kSmallPair ? large_ : small_).push_back(job);
+    }
+
+    // False when memory ran out.
+    bool run() {
+        const FaultHandler handler;
+        std::vector<std::thread> threads;
+        try {
+            for (int64_t i = 1; i < batch_.threads; ++i)
+                threads.emplace_back([this] { work_or_stop(); });
+        } catch (const std::system_error &) {
+            // Fewer threads do as well.
+        }
+        work_or_stop();
+        for (std::thread &thread : threads)
+            thread.join();
+        return !out_of_memory_;
+    }
+
+private:
+    int64_t bytes(size_t job) const {
+        const od_job &description = batch_.jobs[job];
+        return std::max<int64_t>(description.target.nbytes, 0) / 2 + std::max<int64_t>(description.golden.nbytes, 0) / 2;
+    }
+    bool cancelled() const { return out_of_memory_ || __atomic_load_n(&batch_.cancelled, __ATOMIC_RELAXED) != 0; }
+    void report(int64_t bytes) { __atomic_fetch_add(&batch_.done, bytes, __ATOMIC_RELAXED); }
+
+    void work_or_stop() {
+        try {
+            work();
+        } catch (const std::bad_alloc &) {
+            out_of_memory_ = true;
+            changed_.notify_all();
+        }
+    }
+
+    void work() {
+        const auto worker = std::make_unique<Worker>();
+        Buffer target, golden;
+        for (;;) {
+            Part part;
+            std::vector<size_t> jobs;
+            if (!take(part, jobs))
+                return;
+            if (part.task)
+                measure_part(*worker, part);
+            for (size_t job : jobs)
+                measure_small(*worker, job, target, golden);
+        }
+    }
+
+    // The next part of a large pair, or some small pairs; false when nothing is left.
+    bool take(Part &part, std::vector<size_t> &jobs) {
+        std::unique_lock<std::mutex> lock(lock_);
+        while (!cancelled()) {
+            if (!parts_.empty()) {
+                part = parts_.front();
+                parts_.pop_front();
+                return true;
+            }
+            if (next_large_ < large_.size() && open_ < 2) {
+                start(large_[next_large_++], lock);
+                continue;
+            }
+            if (next_small_ < small_.size()) {
+                const size_t end = std::min(next_small_ + kHandful, small_.size());
+                jobs.assign(small_.begin() + static_cast<std::ptrdiff_t>(next_small_),
+                            small_.begin() + static_cast<std::ptrdiff_t>(end));
+                next_small_ = end;
+                return true;
+            }
+            if (open_ == 0)
+                break;
+            changed_.wait(lock);
+        }
+        changed_.notify_all();
+        return false;
+    }
+
+    bool prepare(size_t job, const void *target, const void *golden, Pair &pair) const {
+        const od_job &description = batch_.jobs[job];
+        if (!set_side(description.target, batch_, target, description.count, pair.target) ||
+            !set_side(description.golden, batch_, golden, description.count, pair.golden) ||
+            description.digits > 52 || description.min_exponent < -1022 || description.min_exponent > 1023)
+            return false;
+        pair.count = description.count;
+        pair.run = description.run;
+        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent)};
+        pair.with_kl = (description.flags & OD_WITH_KL) != 0;
+        pair.plan();
+        return true;
+    }
+
+    void fail(size_t job, Problem problem, int culprit = 0) {
+        od_result &result = batch_.results[job];
+        result.status = problem.status;
+        result.detail = problem.detail;
+        result.culprit = culprit;
+    }
+
+    const char *path(const od_side &side) const { return batch_.texts + side.path; }
+
+    // Opens a large pair and lists its parts.
+    void start(size_t job, std::unique_lock<std::mutex> &lock) {
+        ++open_;
+        lock.unlock();
+        const od_job &description = batch_.jobs[job];
+        auto task = std::make_shared<Task>();
+        task->job = job;
+        int culprit = 0;
+        const auto data = [&](const od_side &side, Mapping &mapping, int number) -> const void * {
+            if (side.path < 0)
+                return reinterpret_cast<const void *>(side.data);
+            if (task->problem.status == OD_DONE) {
+                task->problem = mapping.open(path(side), side.offset, side.nbytes);
+                culprit = number;
+            }
+            return mapping.data();
+        };
+        Problem &problem = task->problem;
+        if (!is_usable(description.target, batch_) || !is_usable(description.golden, batch_)) {
+            problem = {OD_BAD_JOB, 0};
+        } else {
+            const void *target = data(description.target, task->target, 0);
+            const void *golden = data(description.golden, task->golden, 1);
+            if (problem.status == OD_DONE && !prepare(job, target, golden, task->pair))
+                problem = {OD_BAD_JOB, 0};
+        }
+        if (problem.status != OD_DONE)
+            fail(job, problem, culprit);
+        lock.lock();
+        if (problem.status == OD_DONE && task->pair.units() > 0) {
+            list_parts(task);
+            return;
+        }
+        if (problem.status == OD_DONE)
+            finish(task->pair, task->sums, task->second, batch_.results[job]);
+        close(*task);
+    }
+
+    void list_parts(const std::shared_ptr<Task> &task) {
+        task->left = task->pair.units();
+        for (int64_t unit = 0; unit < task->left; ++unit)
+            parts_.push_back({task, unit});
+        changed_.notify_all();
+    }
+
+    void close(const Task &task) {
+        --open_;
+        const od_job &job = batch_.jobs[task.job];
+        report(std::max<int64_t>(job.target.nbytes, 0) + std::max<int64_t>(job.golden.nbytes, 0) - reported(task));
+        changed_.notify_all();
+    }
+
+    // Progress is told by parts; what was told of a pair.
+    int64_t share(const Task &task) const {
+        const od_job &job = batch_.jobs[task.job];
+        return (job.target.nbytes + job.golden.nbytes) / task.pair.units() / (task.pair.with_kl ? 2 : 1);
+    }
+    int64_t reported(const Task &task) const {
+        if (task.pair.units() == 0)
+            return 0;
+        return share(task) * task.pair.units() * (task.in_second && task.pair.with_kl ? 2 : 1);
+    }
+
+    void measure_part(Worker &worker, Part &part) {
+        Task &task = *part.task;
+        struct Work {
+            Worker &worker;
+            Task &task;
+            int64_t unit;
+            std::unique_ptr<Sums> sums;
+            std::unique_ptr<Second> second;
+        } work{worker, task, part.unit, nullptr, nullptr};
+        if (task.in_second) {
+            work.second = std::make_unique<Second>();
+            work.second->with_moments = task.second.with_moments;
+            work.second->with_kl = task.second.with_kl;
+            work.second->pivot_x = task.second.pivot_x;
+            work.second->pivot_y = task.second.pivot_y;
+            work.second->scale = task.second.scale;
+            work.second->in_double = task.second.in_double;
+        } else {
+            work.sums = std::make_unique<Sums>();
+        }
+        const bool whole = guarded(
+            [](void *argument) {
+                Work &work = *static_cast<Work *>(argument);
+                if (work.sums)
+                    work.worker.first_pass(work.task.pair, work.unit, *work.sums);
+                else
+                    work.worker.second_pass(work.task.pair, work.unit, *work.second);
+            },
+            &work);
+        report(share(task));
+        const std::lock_guard<std::mutex> lock(lock_);
+        if (!whole)
+            task.problem = {OD_TOO_SHORT, -1};
+        else if (work.sums)
+            task.sums.merge(*work.sums, task.pair);
+        else
+            task.second.merge(*work.second);
+        release_behind(task);
+        if (--task.left == 0)
+            next_pass(part.task);
+    }
+
+    // Keeps what a pair has in memory below the limit.
+    void release_behind(Task &task) {
+        task.touched += (task.pair.target.size + task.pair.golden.size) * (task.pair.count / task.pair.units());
+        if (task.touched < batch_.resident)
+            return;
+        task.touched = 0;
+        task.target.release();
+        task.golden.release();
+    }
+
+    void next_pass(const std::shared_ptr<Task> &task) {
+        if (task->problem.status != OD_DONE) {
+            fail(task->job, task->problem);
+            close(*task);
+            return;
+        }
+        if (!task->in_second) {
+            task->second = plan_second(task->pair, task->sums);
+            if (task->second.wanted()) {
+                task->in_second = true;
+                list_parts(task);
+                return;
+            }
+        }
+        finish(task->pair, task->sums, task->second, batch_.results[task->job]);
+        close(*task);
+    }
+
+    void measure_small(Worker &worker, size_t job, Buffer &target_buffer, Buffer &golden_buffer) {
+        if (cancelled())
+            return;
+        const od_job &description = batch_.jobs[job];
+        report(std::max<int64_t>(description.target.nbytes, 0) + std::max<int64_t>(description.golden.nbytes, 0));
+        if (!is_usable(description.target, batch_) || !is_usable(description.golden, batch_))
+            return fail(job, {OD_BAD_JOB, 0});
+        const void *data[2];
+        const od_side *sides[2] = {&description.target, &description.golden};
+        Buffer *buffers[2] = {&target_buffer, &golden_buffer};
+        for (int i = 0; i < 2; ++i) {
+            const od_side &side = *sides[i];
+            data[i] = reinterpret_cast<const void *>(side.data);
+            if (side.path < 0)
+                continue;
+            unsigned char *memory = buffers[i]->reserve(static_cast<size_t>(side.nbytes));
+            if (!memory)
+                return fail(job, {OD_NO_MEMORY, 0}, i);
+            const Problem problem = read_all(path(side), side.offset, side.nbytes, memory);
+            if (problem.status != OD_DONE)
+                return fail(job, problem, i);
+            data[i] = memory;
+        }
+        Pair pair;
+        if (!prepare(job, data[0], data[1], pair))
+            return fail(job, {OD_BAD_JOB, 0});
+        Sums sums;
+        for (int64_t unit = 0; unit < pair.units(); ++unit)
+            worker.first_pass(pair, unit, sums);
+        Second second = plan_second(pair, sums);
+        for (int64_t unit = 0; second.wanted() && unit < pair.units(); ++unit)
+            worker.second_pass(pair, unit, second);
+        finish(pair, sums, second, batch_.results[job]);
+    }
+
+    od_batch &batch_;
+    std::vector<size_t> large_, small_;
+    std::mutex lock_;
+    std::condition_variable changed_;
+    std::deque<Part> parts_;
+    size_t next_large_ = 0, next_small_ = 0;
+    int open_ = 0;
+    std::atomic<bool> out_of_memory_{false};
+};
+
+}  // namespace
+
+const Kernel &kernel() {
+#if defined(__x86_64__)
+    static const bool is_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                              __builtin_cpu_supports("f16c");
+    return is_v3 ? kV3 : kBaseline;
+#else
+    return kBaseline;
+#endif
+}
+
+}  // namespace opdiff
+
+extern "C" {
+
+int64_t od_version(void) { return OD_VERSION; }
+
+void od_sizes(int64_t sizes[5]) {
+    sizes[0] = sizeof(od_axis);
+    sizes[1] = sizeof(od_side);
+    sizes[2] = sizeof(od_job);
+    sizes[3] = sizeof(od_result);
+    sizes[4] = sizeof(od_batch);
+}
+
+const char *od_instructions(void) { return opdiff::kernel().name; }
+
+int64_t od_measure(od_batch *batch) {
+    if (!batch || batch->count < 0 || batch->threads < 1)
+        return -1;
+    for (int64_t i = 0; i < batch->count; ++i)
+        batch->results[i].status = OD_NOT_MEASURED;
+    try {
+        return opdiff::Batch(*batch).run() ? 0 : -1;
+    } catch (const std::bad_alloc &) {
+        return -1;
+    }
+}
+}

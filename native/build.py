@@ -1,0 +1,91 @@
+"""Builds the measuring kernel with whatever C++ compiler is at hand: python native/build.py OUTPUT [FLAG ...]."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    # Loops say by a pragma what may be added up in any order; NaNs are looked for, and no arithmetic traps.
+    "-fopenmp-simd",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
+LINK = ("-shared", "-static-libstdc++", "-static-libgcc", "-pthread")
+# The loops are compiled once for every machine of a kind, and once more for the newer ones among them.
+NEWER = {"x86_64": ("-march=x86-64-v3",)}
+
+
+class BuildError(Exception):
+    """There is no compiler, or it failed; says why."""
+
+
+class Toolchain(NamedTuple):
+    """A compiler, for which machine it compiles, and further flags."""
+
+    compiler: tuple[str, ...]
+    machine: str
+    flags: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls, flags: tuple[str, ...] = ()) -> Toolchain:
+        """The compiler of this machine: `CXX`, else the first that is found.
+
+        Raises:
+            BuildError: there is none.
+        """
+        wanted = os.environ.get("CXX", "").split()
+        found = wanted or [name for name in ("c++", "g++", "clang++") if shutil.which(name)][:1]
+        if not found:
+            raise BuildError("no C++ compiler was found; CXX may name one")
+        return cls(tuple(found), platform.machine(), flags)
+
+
+def build(output: Path, tools: Toolchain) -> None:
+    """Compile all sources and link them to `output`, which appears whole or not at all.
+
+    Raises:
+        BuildError: the compiler failed.
+    """
+    sources: list[tuple[Path, tuple[str, ...]]] = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
+    sources += [(HERE / "kernel.cpp", NEWER[tools.machine])] if tools.machine in NEWER else []
+    with tempfile.TemporaryDirectory() as folder:
+        objects = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
+
+        def compile_one(number: int) -> None:
+            path, extra = sources[number]
+            _run([*tools.compiler, *FLAGS, *extra, *tools.flags, "-c", str(path), "-o", objects[number]])
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_one, range(len(sources))))
+        draft = output.with_name(f".{output.name}.draft")
+        _run([*tools.compiler, *tools.flags, *objects, *LINK, "-o", str(draft)])
+        draft.replace(output)
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  the user's own compiler
+    except OSError as error:
+        raise BuildError(f"{command[0]}: {error.strerror}") from error
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"{' '.join(command)} failed:\n{error.stderr}") from error
+
+
+if __name__ == "__main__":
+    try:
+        build(Path(sys.argv[1]), Toolchain.here(tuple(sys.argv[2:])))
+    except BuildError as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,112 @@
+// The Kullback-Leibler divergence of one block; included by what is compiled for each set of instructions.
+//
+// With p and q as they are before being divided by their sums P and Q, the divergence is Σ p·ln(p/q) / P + ln(Q / P).
+// The terms of that sum nearly cancel where p and q are close. So p·ln(p/q) - p + q is summed instead, which is small
+// where they are close and never negative; with t = (p - q) / q it is q·((1 + t)·ln(1 + t) - t). The difference p - q is
+// not taken from p and q, but from what makes them differ: p - q = ((x - y) - (low of x - low of y))·s + (y - low of
+// y)·(s - r), where s and r are the factors that stretch the sides, unless these are very different. P and Q follow from the sums of the first pass, but
+// for what the floor adds.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kernel.hpp"
+
+namespace opdiff {
+namespace {
+
+// A ratio from here on is too far from 1 for the series.
+constexpr float kFar = 0.25f;
+
+// Ratios among which those that are far are looked for together.
+constexpr int kChunk = 64;
+
+// (1 + t)·ln(1 + t) - t as t²·Σ (-t)^k / ((k + 1)·(k + 2)), with as many terms as the size of t asks for.
+template <int Terms> float entropy_series(float t) {
+    float sum = 0;
+    for (int k = Terms - 1; k >= 0; --k)
+        sum = sum * -t + 1.0f / static_cast<float>((k + 1) * (k + 2));
+    return t * t * sum;
+}
+
+template <int Terms> double add_series(const float *ratios, const float *q, int n) {
+    double sum = 0;
+    for (int start = 0; start < n; start += kChunk) {
+        float part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int i = start; i < std::min(start + kChunk, n); ++i)
+            part += std::fabs(ratios[i]) < kFar ? q[i] * entropy_series<Terms>(ratios[i]) : 0.0f;
+        sum += static_cast<double>(part);
+    }
+    return sum;
+}
+
+// The terms of likelihoods that are far apart, one by one.
+template <typename Real>
+double add_far(const Real *x, const Real *y, const float *ratios, int n, const KlScale &scale) {
+    double sum = 0;
+    for (int start = 0; start < n; start += kChunk) {
+        const int end = std::min(start + kChunk, n);
+        float most = 0;
+#pragma omp simd reduction(max : most)
+        for (int i = start; i < end; ++i)
+            most = std::fabs(ratios[i]) > most ? std::fabs(ratios[i]) : most;
+        for (int i = start; i < end && most >= kFar; ++i) {
+            if (std::fabs(ratios[i]) < kFar)
+                continue;
+            const KlSide &a = scale.target, &b = scale.golden;
+            const double p = std::max((static_cast<double>(x[i]) - a.low) * a.factor, a.floor);
+            const double q = std::max((static_cast<double>(y[i]) - b.low) * b.factor, b.floor);
+            sum += p * std::log(p / q) - (p - q);
+        }
+    }
+    return sum;
+}
+
+template <typename Real> void diverge(const Real *x, const Real *y, int n, const KlScale &scale, KlSums &sums) {
+    alignas(64) float ratios[kBlock], likelihoods[kBlock];
+    const Real x_low = static_cast<Real>(scale.target.low), y_low = static_cast<Real>(scale.golden.low);
+    const Real x_factor = static_cast<Real>(scale.target.factor), y_factor = static_cast<Real>(scale.golden.factor);
+    const Real x_floor = static_cast<Real>(scale.target.floor), y_floor = static_cast<Real>(scale.golden.floor);
+    const Real between = static_cast<Real>(scale.target.low - scale.golden.low);
+    const Real factors = static_cast<Real>(scale.target.factor - scale.golden.factor);
+    const Real x_limit = scale.alike ? x_floor : std::numeric_limits<Real>::infinity();
+    double raised_p = 0, raised_q = 0;
+    float most = 0;
+    for (int start = 0; start < n; start += kChunk) {
+        Real part_p = 0, part_q = 0;
+#pragma omp simd reduction(+ : part_p, part_q) reduction(max : most)
+        for (int i = start; i < std::min(start + kChunk, n); ++i) {
+            const Real above = y[i] - y_low;
+            const Real p_found = (x[i] - x_low) * x_factor, q_found = above * y_factor;
+            const Real p = p_found > x_floor ? p_found : x_floor, q = q_found > y_floor ? q_found : y_floor;
+            const Real apart = ((x[i] - y[i]) - between) * x_factor + above * factors;
+            const Real difference = (p_found < x_limit) | (q_found < y_floor) ? p - q : apart;
+            part_p += p - p_found;
+            part_q += q - q_found;
+            const float ratio = static_cast<float>(difference / q), size = std::fabs(ratio);
+            most = size > most ? size : most;
+            ratios[i] = ratio;
+            likelihoods[i] = static_cast<float>(q);
+        }
+        raised_p += static_cast<double>(part_p);
+        raised_q += static_cast<double>(part_q);
+    }
+    sums.p = raised_p;
+    sums.q = raised_q;
+    if (most < 0x1p-6f)
+        sums.terms = add_series<4>(ratios, likelihoods, n);
+    else if (most < 0x1p-3f)
+        sums.terms = add_series<8>(ratios, likelihoods, n);
+    else
+        sums.terms = add_series<12>(ratios, likelihoods, n);
+    if (most >= kFar)
+        sums.terms += add_far(x, y, ratios, n, scale);
+}
+
+}  // namespace
+}  // namespace opdiff

@@ -1,0 +1,91 @@
+// A sum of doubles that loses nothing: a fixed-point number as wide as the range of doubles.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace opdiff {
+
+class ExactSum {
+public:
+    void add(double value) {
+        uint64_t bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        const int exponent = static_cast<int>(bits >> 52) & 0x7ff;
+        int64_t mantissa = static_cast<int64_t>(bits & ((uint64_t{1} << 52) - 1));
+        int place = exponent;
+        if (exponent)
+            mantissa |= int64_t{1} << 52;
+        else
+            place = 1;
+        // The lowest bit of the mantissa has the weight 2^(place - 1075); digit k has the weight 2^(32k - 1074).
+        place -= 1;
+        const int digit = place >> 5, shift = place & 31;
+        const __int128 wide = static_cast<__int128>(mantissa) << shift;
+        const int64_t sign = -static_cast<int64_t>(bits >> 63);
+        for (int i = 0; i < 3; ++i) {
+            const int64_t part = static_cast<int64_t>((wide >> (32 * i)) & 0xffffffff);
+            digits_[digit + i] += (part ^ sign) - sign;
+        }
+        if (++pending_ == kMostPending)
+            carry();
+    }
+
+    void add(const ExactSum &other) {
+        carry();
+        for (int i = 0; i < kDigits; ++i)
+            digits_[i] += other.digits_[i];
+        pending_ = kMostPending / 2;
+        carry();
+    }
+
+    // The sum as a double and the rest as another.
+    void split(double &high, double &low) const {
+        high = value();
+        ExactSum rest = *this;
+        rest.add(-high);
+        low = rest.value();
+    }
+
+    // The nearest double, or its neighbour: the four digits that are used hold at least 97 bits.
+    double value() const {
+        ExactSum sum = *this;
+        sum.carry();
+        const bool negative = sum.digits_[kDigits - 1] < 0;
+        if (negative) {
+            for (int64_t &digit : sum.digits_)
+                digit = -digit;
+            sum.carry();
+        }
+        int top = kDigits - 1;
+        while (top > 0 && sum.digits_[top] == 0)
+            --top;
+        double result = 0;
+        for (int i = top; i >= 0 && i > top - 4; --i)
+            result += std::ldexp(static_cast<double>(sum.digits_[i]), 32 * i - 1074);
+        return negative ? -result : result;
+    }
+
+private:
+    static constexpr int kDigits = 68;
+    // Each addition moves a digit by less than 2^32.
+    static constexpr int kMostPending = 1 << 29;
+
+    // Every digit but the last to 0 … 2^32 - 1; the last keeps the sign.
+    void carry() {
+        int64_t over = 0;
+        for (int i = 0; i < kDigits - 1; ++i) {
+            const int64_t sum = digits_[i] + over;
+            digits_[i] = sum & 0xffffffff;
+            over = sum >> 32;
+        }
+        digits_[kDigits - 1] += over;
+        pending_ = 0;
+    }
+
+    int64_t digits_[kDigits] = {};
+    int pending_ = 0;
+};
+
+}  // namespace opdiff

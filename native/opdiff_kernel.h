@@ -1,0 +1,117 @@
+/* The C interface of the measuring kernel: one call measures a batch of pairs of tensors.
+
+   Every field has eight bytes, so that any language can fill an array of jobs without knowing about padding. Sums are
+   exact sums of rounded block sums: the numbers do not depend on threads, on the order of the work, or on whether a
+   layout was walked in place or undone before. */
+
+#ifndef OPDIFF_KERNEL_H
+#define OPDIFF_KERNEL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OD_VERSION 1
+#define OD_API __attribute__((visibility("default")))
+
+/* How one element is stored. OD_TABLE: one byte, whose number stands in a table of 256 floats. */
+enum od_kind {
+    OD_FLOAT16, OD_BFLOAT16, OD_FLOAT32, OD_FLOAT64, OD_TABLE, OD_BOOL,
+    OD_INT8, OD_UINT8, OD_INT16, OD_UINT16, OD_INT32, OD_UINT32, OD_INT64, OD_UINT64,
+    OD_KINDS
+};
+
+enum od_status {
+    OD_DONE,
+    OD_NOT_MEASURED,  /* the call was cancelled before */
+    OD_BAD_JOB,       /* the description contradicts itself */
+    OD_NO_FILE,       /* detail: errno */
+    OD_CANNOT_READ,   /* detail: errno */
+    OD_TOO_SHORT,     /* detail: the size of the file */
+    OD_NO_MEMORY,
+    OD_BEYOND_RANGE   /* numbers whose squares are no floats: measure them elsewhere */
+};
+
+enum { OD_WITH_KL = 1 };
+
+enum { OD_RELATIVE_BINS = 19, OD_ULP_BINS = 24 };
+
+/* One axis of a view: index i is (i / split) * outer + (i % split) * inner elements from its start. */
+typedef struct {
+    int64_t extent, split, outer, inner;
+} od_axis;
+
+/* Where the elements of one tensor are. With rank 0 they are stored one behind the other. */
+typedef struct {
+    int64_t path;    /* where its name begins in the texts of the batch, or -1 when `data` has the bytes */
+    int64_t data;    /* an address */
+    int64_t offset;  /* of the first byte, in the file */
+    int64_t nbytes;
+    int64_t kind;
+    int64_t table;   /* address of 256 floats, for OD_TABLE */
+    int64_t axes;    /* index of the first axis among the axes of the batch */
+    int64_t rank;
+} od_side;
+
+typedef struct {
+    od_side target, golden;
+    int64_t count;         /* elements on either side */
+    int64_t run;           /* blocks are cut anew every `run` elements; divides `count`, or is 0 */
+    int64_t digits;        /* fraction bits of the coarser float type; -1 when there is none */
+    int64_t min_exponent;  /* of its smallest normal number */
+    int64_t flags;
+} od_job;
+
+/* An element and what both sides hold there: a double, or for 64-bit integers their bits. `index` -1: none. */
+typedef struct {
+    int64_t index, target, golden;
+} od_extreme;
+
+typedef struct {
+    int64_t finite, nans, positive_infs, negative_infs, first_nan, first_inf;
+    int64_t minimum, maximum;  /* doubles, or the bits of 64-bit integers */
+    double total, squares, spread;
+} od_totals;
+
+typedef struct {
+    int64_t status, detail, culprit;  /* culprit: 0 the target, 1 the golden side */
+    int64_t unequal;
+    od_totals target, golden;
+    /* Over the pairs that are finite on both sides. */
+    int64_t pairs;
+    double x, y, xx, yy, xy, spread_x, spread_y, spread_xy, errors, error_sizes, error_squares, relative;
+    int64_t over_1_permille, over_5_permille, zero_golden;
+    od_extreme worst, worst_relative, worst_ulps;
+    int64_t same_infs, opposite_infs, target_infs, golden_infs, mismatches, first_mismatch;
+    double kl;  /* NaN when not measured */
+    int64_t relative_bins[OD_RELATIVE_BINS];
+    int64_t ulp_bins[OD_ULP_BINS];
+} od_result;
+
+typedef struct {
+    const od_job *jobs;
+    od_result *results;
+    const od_axis *axes;
+    const char *texts;
+    int64_t count, axes_count, texts_size;
+    int64_t threads;
+    int64_t resident;            /* bytes of one mapped tensor that may stay in memory */
+    volatile int64_t done;       /* bytes measured so far; another thread may look */
+    volatile int64_t cancelled;  /* another thread may set it */
+} od_batch;
+
+OD_API int64_t od_version(void);
+/* Sizes of od_axis, od_side, od_job, od_result and od_batch, so that a caller can check its own picture of them. */
+OD_API void od_sizes(int64_t sizes[5]);
+/* Which code runs on this machine: "x86-64-v3", "x86-64", "aarch64", … */
+OD_API const char *od_instructions(void);
+/* 0, or -1 when the batch itself is unusable. Each job has its own status. */
+OD_API int64_t od_measure(od_batch *batch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,234 @@
+#include "walk.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opdiff {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 46;
+
+// Elements that lie side by side and are taken together where a layout does not say how many.
+constexpr int64_t kWidth = 16;
+constexpr int64_t kWidest = 64;
+
+// Columns of a strip do not begin at the same place of a page: they would compete for the same lines of the cache.
+constexpr int64_t kPitch = kStrip + 32;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool is_plain(const od_axis &axis) { return axis.split == 1; }
+
+od_axis plain(int64_t extent, int64_t stride) { return {extent, 1, stride, 0}; }
+
+}  // namespace
+
+bool View::set(const void *data, int size, int64_t stored, const od_axis *axes, int64_t rank, int64_t count) {
+    data_ = static_cast<const unsigned char *>(data);
+    size_ = size;
+    if (count < 0 || count > kMost || rank < 0 || rank > 64)
+        return false;
+    if (rank == 0)
+        return count <= stored;
+    int64_t product = 1, last = 0;
+    for (int64_t i = 0; i < rank; ++i) {
+        const od_axis &axis = axes[i];
+        if (axis.extent < 1 || axis.split < 1 || axis.outer < 0 || axis.inner < 0 || axis.extent > kMost ||
+            axis.split > kMost || axis.outer > kMost || axis.inner > kMost)
+            return false;
+        __int128 wide = static_cast<__int128>(product) * axis.extent;
+        if (wide > kMost)
+            return false;
+        product = static_cast<int64_t>(wide);
+        const int64_t quotient = (axis.extent - 1) / axis.split, rest = (axis.extent - 1) % axis.split;
+        __int128 far = static_cast<__int128>(quotient) * axis.outer + static_cast<__int128>(rest) * axis.inner;
+        if (quotient)
+            far = std::max(far, static_cast<__int128>(quotient - 1) * axis.outer +
+                                    static_cast<__int128>(axis.split - 1) * axis.inner);
+        if (far > kMost || last + static_cast<int64_t>(far) > kMost)
+            return false;
+        last += static_cast<int64_t>(far);
+        axes_.push_back(axis);
+    }
+    if (product != count || last >= stored)
+        return false;
+    simplify();
+    return true;
+}
+
+// Axes of one index are dropped, tiles that are none become strides, and neighbours that follow each other are joined.
+void View::simplify() {
+    std::vector<od_axis> kept;
+    for (od_axis axis : axes_) {
+        if (axis.extent == 1)
+            continue;
+        if (axis.split > 1 && (axis.extent <= axis.split || axis.outer == axis.split * axis.inner))
+            axis = plain(axis.extent, axis.inner);
+        if (!kept.empty() && is_plain(axis) && is_plain(kept.back()) &&
+            kept.back().outer == axis.extent * axis.outer)
+            kept.back() = plain(kept.back().extent * axis.extent, axis.outer);
+        else
+            kept.push_back(axis);
+    }
+    if (kept.size() == 1 && is_plain(kept[0]) && kept[0].outer == 1)
+        kept.clear();
+    axes_ = kept;
+    weights_.assign(axes_.size(), 1);
+    for (size_t i = axes_.size(); i-- > 1;)
+        weights_[i - 1] = weights_[i] * axes_[i].extent;
+}
+
+// Tiles are worth it where some axis but the last has its neighbours side by side.
+void View::plan_tiles(int64_t run) {
+    if (axes_.size() < 2)
+        return;
+    int lane = -1;
+    for (size_t i = 0; i + 1 < axes_.size(); ++i)
+        if ((is_plain(axes_[i]) ? axes_[i].outer : axes_[i].inner) == 1)
+            lane = static_cast<int>(i);
+    if (lane < 0)
+        return;
+    od_axis &axis = axes_[static_cast<size_t>(lane)];
+    for (size_t i = static_cast<size_t>(lane) + 1; i < axes_.size(); ++i)
+        if (!is_plain(axes_[i]))
+            return;
+    const int64_t last = axes_.back().extent, behind = weights_[static_cast<size_t>(lane)];
+    in_strips_ = last >= kBlock;
+    if ((!in_strips_ && behind > 2 * kStrip) || (in_strips_ && last % run != 0) || axis.split > kWidest)
+        return;
+    if (is_plain(axis))
+        axis = {axis.extent, kWidth, kWidth, 1};
+    lane_ = lane;
+    width_ = static_cast<int>(axis.split);
+    behind_ = behind;
+    run_ = run;
+    groups_ = ceil_div(axis.extent, width_);
+    int64_t middle = 1, outer = 1;
+    if (in_strips_) {
+        strip_ = run <= kStrip ? kStrip / run * run : kStrip;
+        strips_in_run_ = ceil_div(run, strip_);
+        strips_ = run <= kStrip ? ceil_div(last, strip_) : last / run * strips_in_run_;
+        middle = behind / last;
+    }
+    for (int i = 0; i < lane; ++i)
+        outer *= axes_[static_cast<size_t>(i)].extent;
+    tiles_ = outer * groups_ * middle * strips_;
+    together_ = find_together(run);
+}
+
+int64_t View::find_together(int64_t run) const {
+    if (run <= behind_)
+        return 1;
+    const int64_t rows = run / behind_, extent = axes_[static_cast<size_t>(lane_)].extent;
+    if (rows < extent)
+        return rows % width_ == 0 ? rows / width_ : groups_;
+    return rows / extent * groups_;
+}
+
+View::Rows View::rows_of(int64_t strip) const {
+    const int64_t last = axes_.back().extent;
+    if (run_ <= kStrip)
+        return {strip * strip_, static_cast<int>(std::min(strip_, last - strip * strip_))};
+    const int64_t inside = strip % strips_in_run_ * strip_;
+    return {strip / strips_in_run_ * run_ + inside, static_cast<int>(std::min(strip_, run_ - inside))};
+}
+
+size_t View::tile_bytes() const {
+    return static_cast<size_t>(width_ * (in_strips_ ? kPitch : behind_) * size_);
+}
+
+int64_t View::offset(size_t axis, int64_t index) const {
+    const od_axis &a = axes_[axis];
+    return is_plain(a) ? index * a.outer : index / a.split * a.outer + index % a.split * a.inner;
+}
+
+void View::visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces) const {
+    pieces.clear();
+    const size_t lane = static_cast<size_t>(lane_);
+    const int64_t places = in_strips_ ? behind_ / axes_.back().extent * strips_ : 1;
+    const int64_t group = tile / places % groups_;
+    int64_t rest = tile / places / groups_, start = group * width_ * behind_;
+    const unsigned char *from = data_ + offset(lane, group * width_) * size_;
+    for (size_t i = lane; i-- > 0;) {
+        const int64_t index = rest % axes_[i].extent;
+        rest /= axes_[i].extent;
+        start += index * weights_[i];
+        from += offset(i, index) * size_;
+    }
+    const int width = static_cast<int>(std::min<int64_t>(width_, axes_[lane].extent - group * width_));
+    if (in_strips_)
+        return visit_strip(from, start, tile % places, width, buffer, pieces);
+    // All rows behind the lane, so that its columns follow each other.
+    const int64_t rows = axes_.back().extent;
+    for (int64_t done = 0; done < behind_; done += rows) {
+        int64_t place = done / rows;
+        const unsigned char *part = from;
+        for (size_t i = axes_.size() - 1; i-- > lane + 1;) {
+            part += offset(i, place % axes_[i].extent) * size_;
+            place /= axes_[i].extent;
+        }
+        kernel().transpose(part, size_, axes_.back().outer, static_cast<int>(rows), width, buffer + done * size_, behind_);
+    }
+    pieces.push_back({start, static_cast<int>(behind_ * width), buffer});
+}
+
+void View::visit_strip(const unsigned char *from, int64_t start, int64_t place, int width, unsigned char *buffer,
+                       std::vector<Piece> &pieces) const {
+    const Rows rows = rows_of(place % strips_);
+    int64_t between = place / strips_;
+    for (size_t i = axes_.size() - 1; i-- > static_cast<size_t>(lane_) + 1;) {
+        const int64_t index = between % axes_[i].extent;
+        between /= axes_[i].extent;
+        start += index * weights_[i];
+        from += offset(i, index) * size_;
+    }
+    const int64_t stride = axes_.back().outer;
+    kernel().transpose(from + rows.first * stride * size_, size_, stride, rows.count, width, buffer, kPitch);
+    for (int j = 0; j < width; ++j) {
+        const unsigned char *column = buffer + j * kPitch * size_;
+        pieces.push_back({start + rows.first + j * behind_, rows.count, column});
+    }
+}
+
+// Elements of the last axis from `index` on; returns how many.
+int View::gather_row(const unsigned char *from, int64_t index, int n, unsigned char *out) const {
+    const od_axis &last = axes_.back();
+    int count = static_cast<int>(std::min<int64_t>(n, last.extent - index));
+    int64_t stride = last.outer;
+    if (!is_plain(last)) {
+        count = static_cast<int>(std::min<int64_t>(count, last.split - index % last.split));
+        stride = last.inner;
+    }
+    from += offset(axes_.size() - 1, index) * size_;
+    const size_t size = static_cast<size_t>(size_);
+    if (stride == 1) {
+        std::memcpy(out, from, static_cast<size_t>(count) * size);
+        return count;
+    }
+    kernel().transpose(from, size_, stride, count, 1, out, count);
+    return count;
+}
+
+void View::gather(int64_t start, int n, unsigned char *out) const {
+    if (contiguous()) {
+        std::memcpy(out, at(start), static_cast<size_t>(n) * static_cast<size_t>(size_));
+        return;
+    }
+    while (n > 0) {
+        int64_t rest = start / axes_.back().extent, index = start % axes_.back().extent;
+        const unsigned char *from = data_;
+        for (size_t i = axes_.size() - 1; i-- > 0;) {
+            from += offset(i, rest % axes_[i].extent) * size_;
+            rest /= axes_[i].extent;
+        }
+        while (n > 0 && index < axes_.back().extent) {
+            const int count = gather_row(from, index, n, out);
+            index += count;
+            start += count;
+            n -= count;
+            out += static_cast<int64_t>(count) * size_;
+        }
+    }
+}
+
+}  // namespace opdiff

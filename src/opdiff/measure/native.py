@@ -1,0 +1,349 @@
+"""The native kernel: many pairs of tensors in one call, measured by threads inside it.
+
+    jobs ──numbers in arrays──► one call ──rows──► Sums and divergence, or why not
+
+The library is loaded with `ctypes`. `native/opdiff_kernel.h` describes the numbers that go in and come out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from array import array
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff import dtypes
+from opdiff.dtypes import Kind
+from opdiff.measure.sums import (
+    RELATIVE_EDGES,
+    SMALL,
+    ULP_EDGES,
+    Pairs,
+    Side,
+    Specials,
+    Spread,
+    Sums,
+    error_at,
+    relative_at,
+    ulps_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opdiff.dtypes import DType
+    from opdiff.measure.ulp import UlpScale
+
+_LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
+_VERSION = 1
+# Bytes of od_axis, od_side, od_job, od_result and od_batch.
+_SIZES = (32, 64, 168, 808, 88)
+
+_KINDS = {
+    "float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "bool": 5, "int8": 6, "uint8": 7, "int16": 8, "uint16": 9,
+    "int32": 10, "uint32": 11, "int64": 12, "uint64": 13,
+}  # fmt: skip
+_TABLE = 4
+_PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
+_WITH_KL = 1
+
+_DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
+
+# Blocks are cut anew at the end of the shortest stack of last axes that has this many elements.
+_BLOCK = 1024
+# A mapped tensor has at most this much of itself in memory.
+_RESIDENT = 64 << 20
+# From here on other threads measure while this one looks after progress and interrupts.
+_LONG = 64 << 20
+
+
+class Operand(NamedTuple):
+    """One tensor: where its bytes are, what its elements are, and where each of them is.
+
+    Attributes:
+        path: the file.
+        offset: of the first byte.
+        nbytes: how many there are.
+        dtype: the type of the elements.
+        axes: extent, split, outer, inner of each axis; none when elements are stored one behind the other.
+        data: the address of the bytes, when they are in memory; there is no file then.
+    """
+
+    path: str
+    offset: int
+    nbytes: int
+    dtype: DType
+    axes: Sequence[tuple[int, int, int, int]] = ()
+    data: int = 0
+
+
+class NativeJob(NamedTuple):
+    """Two tensors of the same logical shape."""
+
+    target: Operand
+    golden: Operand
+    shape: tuple[int, ...]
+
+
+class Failure(NamedTuple):
+    """Why two tensors were not measured; an empty reason: the kernel cannot, others may."""
+
+    reason: str = ""
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = (
+        ("jobs", ctypes.c_void_p),
+        ("results", ctypes.c_void_p),
+        ("axes", ctypes.c_void_p),
+        ("texts", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("axes_count", ctypes.c_int64),
+        ("texts_size", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("resident", ctypes.c_int64),
+        ("done", ctypes.c_int64),
+        ("cancelled", ctypes.c_int64),
+    )
+
+
+def find_library() -> ctypes.CDLL | None:
+    """The kernel; `None` when it was not built, does not fit, or is not wanted (`OPDIFF_KERNEL=numpy`)."""
+    return None if os.environ.get("OPDIFF_KERNEL") == "numpy" else _load()
+
+
+@lru_cache(maxsize=1)
+def _load() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return None
+    sizes = (ctypes.c_int64 * len(_SIZES))()
+    library.od_sizes(sizes)
+    library.od_measure.restype = ctypes.c_int64
+    library.od_instructions.restype = ctypes.c_char_p
+    return library if library.od_version() == _VERSION and tuple(sizes) == _SIZES else None
+
+
+def parts_of(dtype: DType) -> int:
+    """How many real numbers one element is."""
+    return 2 if dtype.kind is Kind.COMPLEX else 1
+
+
+def is_known(target: DType, golden: DType) -> bool:
+    """Whether the kernel measures these two types against each other."""
+    if Kind.COMPLEX in (target.kind, golden.kind):
+        return target.kind is golden.kind
+    return all(dtype.bits >= 8 and dtype.kind is not Kind.OPAQUE for dtype in (target, golden))
+
+
+def measure_all(
+    jobs: Sequence[NativeJob], threads: int, progress: Callable[[int], None], *, with_kl: bool
+) -> list[tuple[Sums, float | None] | Failure]:
+    """The sums and the divergence of each pair, in order; the same for any number of threads.
+
+    Args:
+        jobs: pairs whose types `is_known`.
+        threads: how many work at once.
+        progress: is told from time to time how many bytes are done.
+        with_kl: also measure the divergence, which takes a second pass.
+    """
+    library = find_library()
+    if library is None:
+        raise RuntimeError("the native kernel is not there")
+    packed = _pack(jobs, with_kl=with_kl)
+    results = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
+    batch = _Batch(
+        packed.jobs.buffer_info()[0],
+        ctypes.addressof(results),
+        packed.axes.buffer_info()[0],
+        ctypes.cast(ctypes.c_char_p(packed.texts), ctypes.c_void_p),
+        len(jobs),
+        len(packed.axes) // 4,
+        len(packed.texts),
+        max(threads, 1),
+        _RESIDENT,
+    )
+    nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
+    _call(library, batch, progress if nbytes > _LONG else None)
+    return [_result(job, results, number * _SIZES[3], with_kl=with_kl) for number, job in enumerate(jobs)]
+
+
+def _call(library: ctypes.CDLL, batch: _Batch, progress: Callable[[int], None] | None) -> None:
+    if progress is None:
+        _check(library.od_measure(ctypes.byref(batch)))
+        return
+    from threading import Thread
+
+    codes: list[int] = []
+    thread = Thread(target=lambda: codes.append(library.od_measure(ctypes.byref(batch))))
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+            progress(batch.done)
+    finally:
+        batch.cancelled = 1
+        thread.join()
+    _check(codes[0])
+
+
+def _check(code: int) -> None:
+    if code:
+        raise MemoryError
+
+
+class _Packed(NamedTuple):
+    jobs: array[int]
+    axes: array[int]
+    texts: bytes
+
+
+def _pack(jobs: Sequence[NativeJob], *, with_kl: bool) -> _Packed:
+    numbers, axes, texts, places = array("q"), array("q"), bytearray(), dict[str, int]()
+    flags = _WITH_KL if with_kl else 0
+
+    def add(side: Operand) -> None:
+        at = -1
+        if not side.data:
+            at = places.get(side.path, -1)
+            if at < 0:
+                at = places[side.path] = len(texts)
+                texts.extend(os.fsencode(side.path) + b"\0")
+        kind, table = _kind(side.dtype)
+        numbers.extend((at, side.data, side.offset, side.nbytes, kind, table, len(axes) // 4, len(side.axes)))
+        for axis in side.axes:
+            axes.extend(axis)
+
+    for job in jobs:
+        add(job.target)
+        add(job.golden)
+        count, run = _count_and_run(job.shape)
+        numbers.extend((count, run, *_scale(job.target.dtype, job.golden.dtype), flags))
+    return _Packed(numbers, axes, bytes(texts))
+
+
+def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
+    count, run = 1, 0
+    for extent in reversed(shape):
+        count *= extent
+        if not run and count >= _BLOCK:
+            run = count
+    return count, run
+
+
+@lru_cache(maxsize=64)
+def _kind(dtype: DType) -> tuple[int, int]:
+    """The number of an element type, and the address of its table if it has one."""
+    name = _PARTS.get(dtype) or ("bfloat16" if dtype is dtypes.BFLOAT16 else dtype.decoded)
+    if dtype.kind is Kind.FLOAT and dtype.bits == 8:
+        return _TABLE, ctypes.addressof(_table(dtype))
+    return _KINDS[name], 0
+
+
+@lru_cache(maxsize=16)
+def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
+    from opdiff.floats import small_value
+
+    return (ctypes.c_float * 256)(*(small_value(code, dtype) for code in range(256)))
+
+
+@lru_cache(maxsize=256)
+def _scale(target: DType, golden: DType) -> UlpScale:
+    from opdiff.measure.ulp import find_scale
+
+    return find_scale(*(dtypes.BY_NAME[_PARTS[dtype]] if dtype in _PARTS else dtype for dtype in (target, golden)))
+
+
+@lru_cache(maxsize=4)
+def _row(target: str, golden: str) -> Struct:
+    """What a row of results holds; `target` and `golden` are `q` for 64-bit integers, else `d`."""
+    bins = f"{len(RELATIVE_EDGES) + 2}q{len(ULP_EDGES) + 2}q"
+    return Struct(f"<4q6q2{target}3d6q2{golden}3dq12d3q" + f"q{target}{golden}" * 3 + f"6qd{bins}")
+
+
+def _result(
+    job: NativeJob, results: ctypes.Array[ctypes.c_char], offset: int, *, with_kl: bool
+) -> tuple[Sums, float | None] | Failure:
+    sides = job.target.dtype, job.golden.dtype
+    letters = ("q" if dtype.decoded in {"int64", "uint64"} else "d" for dtype in sides)
+    values = _row(*letters).unpack_from(results, offset)
+    status, detail, culprit, unequal = values[:4]
+    if status != _DONE:
+        return _failure(status, detail, (job.target, job.golden)[culprit])
+    x, y = _exact(sides[0]), _exact(sides[1])
+    target, golden = _side(values[4:15], x), _side(values[15:26], y)
+    scale = _scale(*sides)
+    worst, relative, ulps = (
+        None if index < 0 else (index, x(a), y(b)) for index, a, b in (values[42:45], values[45:48], values[48:51])
+    )
+    same, opposite, only_target, only_golden, mismatches = values[51:56]
+    specials = Specials(same, opposite, only_target, only_golden, mismatches, _place(values[56]))
+    bins = 58 + len(RELATIVE_EDGES) + 2
+    count, _ = _count_and_run(job.shape)
+    sums = Sums(
+        count,
+        unequal,
+        target,
+        golden,
+        Pairs(*values[26:39]),
+        Spread(values[39], values[40], values[41], values[58:bins], values[bins:]),
+        specials,
+        error_at(*worst) if worst else None,
+        relative_at(*relative) if relative else None,
+        ulps_at(*ulps, scale) if ulps else None,
+        parts_of(sides[0]),
+    )
+    return sums, _divergence(values[57], count) if with_kl else None
+
+
+def _divergence(value: float, count: int) -> float | None:
+    """NaN when there are NaNs or infinities, as the kernel has it; `None` when there are no elements."""
+    if not count:
+        return None
+    return 0.0 if value < SMALL else value
+
+
+def _side(values: tuple[int | float, ...], exact: Callable[[float], float | int]) -> Side:
+    finite, nans, positive, negative, first_nan, first_inf, low, high, total, squares, spread = values
+    return Side(
+        int(finite),
+        total,
+        squares,
+        spread,
+        exact(low) if finite else None,
+        exact(high) if finite else None,
+        int(nans),
+        int(positive),
+        int(negative),
+        _place(int(first_nan)),
+        _place(int(first_inf)),
+    )
+
+
+def _exact(dtype: DType) -> Callable[[float], float | int]:
+    """From what the kernel shows of an element to the number it is."""
+    if dtype.kind not in (Kind.INTEGER, Kind.BOOL):
+        return float
+    if dtype.decoded == "uint64":
+        return lambda bits: int(bits) & 0xFFFF_FFFF_FFFF_FFFF
+    return int
+
+
+def _place(index: int) -> int | None:
+    return None if index < 0 else index
+
+
+def _failure(status: int, detail: int, side: Operand) -> Failure:
+    if status in (_NO_FILE, _CANNOT_READ):
+        verb = "opened" if status == _NO_FILE else "read"
+        return Failure(f"{side.path}: cannot be {verb}: {os.strerror(detail)}")
+    if status == _TOO_SHORT:
+        if detail < 0:
+            return Failure(f"{side.path}: the file shrank while it was read")
+        return Failure(f"{side.path}: {side.nbytes} bytes are wanted here, but the file ends at {detail}")
+    if status == _NO_MEMORY:
+        return Failure("there is not enough memory for it")
+    return Failure()
