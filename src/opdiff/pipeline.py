@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from opdiff import __version__
 from opdiff.comparison import Comparison, Pairing
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
 _COPIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
+class CompareOptions(NamedTuple):
     """What to compare, with which rules, and what to write; texts are as the user wrote them."""
 
     target: str = ""
@@ -70,8 +68,7 @@ class CompareOptions:
         return bool(self.number_range or self.selected)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """One comparison, not yet written down.
 
     Attributes:
@@ -89,16 +86,14 @@ class Compared:
     custom: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotCompared:
+class NotCompared(NamedTuple):
     """A folder of a batch that could not be compared, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
+class _Sides(NamedTuple):
     """Two dumps, the rules between them, and the name of their result; whether they are one step of many."""
 
     name: str

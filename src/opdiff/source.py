@@ -8,9 +8,8 @@ from __future__ import annotations
 import mmap
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.errors import DumpError, ElementError
 
@@ -45,8 +44,7 @@ class Source(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(NamedTuple):
     """A range of bytes in a file; `big_endian` and `fortran_order` as NumPy files may have it."""
 
     path: str
@@ -91,8 +89,7 @@ class FileRange:
         return DumpError(self.path, f"{self.nbytes} bytes are wanted here, but the file ends at {size}", self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class ZipMember:
+class ZipMember(NamedTuple):
     """A compressed member of a zip file, unpacked when it is read: `skip` bytes of header, then the data."""
 
     path: str
@@ -124,8 +121,7 @@ class ZipMember:
             return member.read(self.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """Slices of one tensor, each in a source of its own, put together along one axis."""
 
     parts: tuple[Source, ...]

@@ -8,8 +8,8 @@ and gives the same result in whatever groups consecutive parts are merged: seria
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 # Golden values up to this size count as zero in the documented relative errors.
 SMALL = 2.220446049250313e-16
@@ -26,12 +26,11 @@ Histogram = tuple[int, ...]
 _ZERO = Fraction()
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme:
+class Extreme(NamedTuple):
     """The largest of something, the first element where it was found, and what both sides hold there."""
 
     value: Number
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     target: Number
     golden: Number
 
@@ -40,8 +39,7 @@ class Extreme:
         return Extreme(self.value, self.index + offset, self.target, self.golden)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One of the two tensors, without looking at the other. The sums are over its finite elements.
 
     Attributes:
@@ -99,8 +97,7 @@ class Side:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Products:
+class Products(NamedTuple):
     """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
 
     Attributes:
@@ -116,7 +113,7 @@ class Products:
         relative: Σ |x - y| / |y| over the pairs whose |y| is above `SMALL`.
     """
 
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count
     target: Fraction = _ZERO
     golden: Fraction = _ZERO
     target_squares: Fraction = _ZERO
@@ -143,8 +140,7 @@ class Products:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """How the errors of the finite pairs are distributed.
 
     A pair whose golden value counts as zero (see `SMALL`) and whose target value is another one has an infinite
@@ -175,8 +171,7 @@ class Spread:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Specials:
+class Specials(NamedTuple):
     """Pairs with a NaN or an infinity in them.
 
     Attributes:
@@ -207,8 +202,7 @@ class Specials:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """What is kept of two tensors, or of two corresponding parts of them.
 
     Attributes:
@@ -225,7 +219,7 @@ class Sums:
         parts: elements that make up one number of the tensor: 2 when it is complex, else 1.
     """
 
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count
     unequal: int = 0
     target: Side = Side()
     golden: Side = Side()

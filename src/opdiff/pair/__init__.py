@@ -5,9 +5,8 @@ Nothing is loaded here, and what cannot be paired is a row too, with its reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import UsageError
 from opdiff.pair.close import CloseGolden, relabel
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["GivenRules", "PairOptions", "Rules", "Scenario", "choose", "pair"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """The rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
 
     fusion: RuleFile | None = None
@@ -49,8 +47,7 @@ class Rules:
         return GivenRules(self.fusion is not None, self.close is not None, self.quant is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class PairOptions:
+class PairOptions(NamedTuple):
     """What the user wants otherwise.
 
     Attributes:

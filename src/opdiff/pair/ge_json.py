@@ -10,8 +10,7 @@ import json
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from opdiff.errors import InputError
 from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
@@ -117,8 +116,7 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where in the file a value stands, for messages."""
 
     path: str

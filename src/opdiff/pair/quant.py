@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdiff.pair.fusion import fusion_name, network_of
@@ -76,8 +75,7 @@ def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:
     originals = dict.fromkeys(
         original for name in operator.originals for peer in peers.get(name, ()) for original in peer.originals
     )
-    return replace(
-        operator,
+    return operator._replace(
         originals=tuple(originals) or operator.originals,
         outputs=tuple(_merge_output(output, peers) for output in operator.outputs),
         l1_number="",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
 from opdiff.model import Slot, TensorKey
@@ -29,8 +28,7 @@ _DEQUANT_ENDS = ("_dequant_layer", "AscendDequant", "_dequant")
 _NEVER_RUN = frozenset({"Const", "Constant", "Data", "NetOutput", "RefData", "Variable"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(NamedTuple):
     """Everything that rows are made from.
 
     Attributes:

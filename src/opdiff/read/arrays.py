@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
 from opdiff.errors import DumpError
@@ -29,8 +28,7 @@ _BFLOAT16_LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What stands before the data of an array: its type string, order, shape, and where the data starts."""
 
     descr: str

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opdiff import dtypes, layouts
 from opdiff.errors import DumpError
@@ -91,8 +90,7 @@ DUMP_DATA = Message(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
+class OpenFile(NamedTuple):
     """A file that is being read: its path, descriptor, size, and its first bytes."""
 
     path: str

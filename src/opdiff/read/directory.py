@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import InputError
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
@@ -33,8 +32,7 @@ _PLACES = tuple(
 _GRAPH_TEXT = re.compile(r"dynamo_\w+\.txt")
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """Where in a run a folder belongs; what its path does not tell is `None`."""
 
     rank: int | None = None
@@ -46,8 +44,7 @@ class Location:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One dump file: its path, its real base name, its size, and what the name says."""
 
     path: str
@@ -56,16 +53,14 @@ class Entry:
     parsed: FileName
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """A file that is not what it should be, and why."""
 
     path: str
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """A folder with dump files, oldest first."""
 
     path: str
@@ -81,8 +76,7 @@ class Folder:
         return os.path.dirname(parent) if name.startswith("gm_") else parent
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """Everything below a root.
 
     Attributes:
@@ -104,13 +98,15 @@ class Tree:
         return (entry for folder in self.folders for entry in folder.entries)
 
 
-@dataclass(slots=True)
 class _Findings:
-    root: str
-    folders: list[Folder] = field(default_factory=list)
-    graphs: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    """What was found so far."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.folders: list[Folder] = []
+        self.graphs: list[str] = []
+        self.strangers: list[str] = []
+        self.problems: list[Problem] = []
 
 
 def scan(root: str) -> Tree:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdiff.comparison import Dump, DumpedOp, DumpKind
@@ -46,7 +45,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     left_out = [(problem.path, problem.what) for problem in tree.problems]
     left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
     here = tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path)
-    return replace(dump, left_out=dump.left_out + here)
+    return dump._replace(left_out=dump.left_out + here)
 
 
 def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
@@ -136,8 +135,8 @@ def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     try:
         dump = read_newest(entries)
     except DumpError as error:
-        return replace(found, problem=error.brief)
-    return replace(found, inputs=dict(enumerate(dump.inputs)), outputs=dict(enumerate(dump.outputs)))
+        return found._replace(problem=error.brief)
+    return found._replace(inputs=dict(enumerate(dump.inputs)), outputs=dict(enumerate(dump.outputs)))
 
 
 def _read_arrays(found: DumpedOp, entries: Iterable[Entry]) -> DumpedOp:
@@ -158,7 +157,7 @@ def _read_arrays(found: DumpedOp, entries: Iterable[Entry]) -> DumpedOp:
         }
         for slot, by_index in tensors.items()
     }
-    return replace(found, inputs=read[Slot.INPUT], outputs=read[Slot.OUTPUT], problem="; ".join(problems))
+    return found._replace(inputs=read[Slot.INPUT], outputs=read[Slot.OUTPUT], problem="; ".join(problems))
 
 
 def _read_array(entry: Entry, problems: list[str]) -> OpDump | None:

@@ -6,8 +6,7 @@ Nothing is opened here. A name that fits no pattern gives `None`; it is not gues
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import NamedTuple
 
 from opdiff.model import Slot
 
@@ -32,8 +31,7 @@ _REDUCED = "_min_max"
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
 
 
-@dataclass(frozen=True, slots=True)
-class DumpName:
+class DumpName(NamedTuple):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
     Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for an archive that was
@@ -52,7 +50,10 @@ class DumpName:
     device_id: int | None = None
     suffix: str = ""
 
-    kind: ClassVar[str] = "npu"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "npu"
 
     @property
     def statistics(self) -> bool:
@@ -87,32 +88,36 @@ class DumpName:
         return (self.op_type, self.op_name) == ("Opdebug", "Node_OpDebug")
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenName:
+class GoldenName(NamedTuple):
     """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to smallest and largest."""
 
     op_name: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     timestamp: int | None
     suffix: str
     reduced: bool = False
 
-    kind: ClassVar[str] = "golden"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "golden"
 
 
-@dataclass(frozen=True, slots=True)
-class FxName:
+class FxName(NamedTuple):
     """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to smallest and largest."""
 
     node: str
     target: str
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     element: int | None
     timestamp: int
     reduced: bool = False
 
-    kind: ClassVar[str] = "fx"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "fx"
 
     @property
     def op_name(self) -> str:
@@ -120,16 +125,22 @@ class FxName:
         return f"{self.node}-{self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertedName:
+class ConvertedName(NamedTuple):
     """`{dump name}.input|output.{index}[.{d0xd1x…}].npy`: one tensor that was converted from a dump."""
 
     dump: DumpName
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
 
-    kind: ClassVar[str] = "converted"
-    reduced: ClassVar[bool] = False
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "converted"
+
+    @property
+    def reduced(self) -> bool:
+        """A converted tensor is whole."""
+        return False
 
     @property
     def op_name(self) -> str:
@@ -150,7 +161,7 @@ def parse_name(name: str) -> FileName | None:
     if name.endswith(f"{_REDUCED}.npy"):
         whole = name.replace(f"{_REDUCED}.npy", ".npy")
         parsed = _parse_fx(whole) or _parse_golden(whole)
-        return replace(parsed, reduced=True) if parsed else None
+        return parsed._replace(reduced=True) if parsed else None
     if name.endswith(".npy"):
         return _parse_converted(name) or _parse_fx(name) or _parse_golden(name)
     if name.endswith((".pb", ".quant")):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import DumpError
 from opdiff.read import read_operator
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """An operator of a folder and the files it came from, oldest first.
 
     A golden, FX or converted file holds one tensor of its operator, so each of them stands alone here.

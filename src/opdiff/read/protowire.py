@@ -6,7 +6,6 @@ wire type, are passed over, as protobuf does; anything malformed is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,8 +40,7 @@ class Range(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One line of a message's table."""
 
     name: str
@@ -51,11 +49,10 @@ class Field:
     message: Message | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """The table of a message: its fields by number."""
 
-    fields: dict[int, Field] = field(default_factory=dict)
+    fields: dict[int, Field]
 
     def decode(self, cursor: Cursor) -> dict[str, Any]:
         """The values by field name, repeated ones as lists; absent fields are absent."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import DumpKind
 from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_table
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 _OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
 
 
-@dataclass(frozen=True, slots=True)
-class ReportColumns:
+class ReportColumns(NamedTuple):
     """What the table shall have.
 
     Attributes:

@@ -5,9 +5,8 @@ A cell is empty where nothing was measured; `nan` is a measured NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.report.cells import harmless, shape_text
 
@@ -21,16 +20,14 @@ if TYPE_CHECKING:
     NumberText = Callable[[float | int], str]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricColumn:
+class MetricColumn(NamedTuple):
     """A documented metric: the name of its column, and its cell."""
 
     name: str
     text: Callable[[Metrics], str]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraColumn:
+class ExtraColumn(NamedTuple):
     """A column of ours: its name, and its value in a row; numbers are printed as the caller of the report wants."""
 
     name: str

@@ -7,8 +7,7 @@ Comparison ──saved──► SavedComparison ──► csv, text, json
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Comparison, Measured, Unpaired
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape, Tensor, TensorKey
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One of the two dumps: where it is and who wrote it."""
 
     path: str
@@ -26,8 +24,7 @@ class Side:
     quantized: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRow:
+class ReportRow(NamedTuple):
     """One row of every report.
 
     Attributes:
@@ -69,8 +66,7 @@ class ReportRow:
     confidence: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SavedComparison:
+class SavedComparison(NamedTuple):
     """A comparison without its tensors; rows in the order of the report, and how the user wanted the table."""
 
     target: Side
@@ -140,8 +136,7 @@ def _paired(pairing: Pairing) -> ReportRow:
 
 
 def _measured(row: Measured) -> ReportRow:
-    return replace(
-        _paired(row.pairing),
+    return _paired(row.pairing)._replace(
         target_dtype=row.target_dtype,
         golden_dtype=row.golden_dtype,
         shape=row.shape,
