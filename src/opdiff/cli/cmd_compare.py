@@ -15,8 +15,6 @@ from opdiff.errors import InputError, UsageError
 if TYPE_CHECKING:
     from opdiff.pipeline import Compared, CompareOptions
 
-NAME = "compare"
-HELP = "compare the dumps of two runs, operator by operator"
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
 Every target tensor is paired with the golden tensor it must equal, brought to one layout and measured; the result is

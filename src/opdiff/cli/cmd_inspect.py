@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from opdiff.doctor import Finding
     from opdiff.inspection import FileReport, StatisticsReport, TensorReport, TreeReport
 
-NAME = "inspect"
-HELP = "show what a dump file or directory holds, and what is wrong with it"
 DESCRIPTION = """\
 Show what a dump holds, without vendor toolkit or device. For a file: its header and tensors. For a directory: how many
 operators, steps, ranks and bytes, what kind of dump it is, and the findings of the dump doctor."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -35,6 +34,8 @@ def printable(text: str) -> str:
 
 def json_text(values: object) -> str:
     """Values as JSON that every reader takes: NaN and infinities, which JSON does not have, as words."""
+    import json
+
     return json.dumps(_plain(values), indent=2)
 
 
