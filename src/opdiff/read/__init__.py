@@ -19,8 +19,8 @@ from opdiff.read.slices import as_slice
 if TYPE_CHECKING:
     from opdiff.model import OpDump
 
-# Enough for nearly every header, so that one read describes a file.
-_HEAD = 1 << 16
+# Enough for nearly every header, so that one small read describes a file.
+_HEAD = 1 << 12
 
 
 def read_operator(path: str, name: str | None = None, *, sliced: bool = True) -> OpDump:

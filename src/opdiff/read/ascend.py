@@ -19,6 +19,8 @@ from opdiff.source import FileRange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from opdiff.model import Shape
+
 # A header describes tensors; one of this size would describe hundreds of thousands.
 MAX_HEADER = 64 << 20
 # The length that stands before the header.
@@ -156,33 +158,34 @@ def _describe(
     values: dict[str, Any], file: OpenFile, container: Container, locate: Callable[[dict[str, Any]], FileRange]
 ) -> OpDump:
     # The payload holds inputs, outputs, buffers, spaces, in this order; `locate` counts along.
-    attrs = values.get("attr", [])
+    get = values.get
+    attrs = get("attr")
     return OpDump(
-        path=file.path,
-        container=container,
-        inputs=tuple(_tensor(item, locate(item)) for item in values.get("input", [])),
-        outputs=tuple(_tensor(item, locate(item)) for item in values.get("output", [])),
-        buffers=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("buffer", [])),
-        spaces=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("space", [])),
-        op_name=values.get("op_name", ""),
-        version=values.get("version", ""),
-        dump_time=values.get("dump_time"),
-        attr=attrs[0].get("value", "") if attrs else "",
+        file.path,
+        container,
+        tuple([_tensor(item, locate(item)) for item in get("input", ())]),
+        tuple([_tensor(item, locate(item)) for item in get("output", ())]),
+        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("buffer", ())]),
+        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("space", ())]),
+        get("op_name", ""),
+        get("version", ""),
+        get("dump_time"),
+        attrs[0].get("value", "") if attrs else "",
     )
 
 
 def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
-    number = item.get("data_type", 0)
+    get = item.get
+    number = get("data_type", 0)
     dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
-    layout, groups = layouts.split_word(item.get("format", 0))
-    shape = tuple(item.get("shape", {}).get("dim", ()))
-    spec = TensorSpec(
-        dtype=dtype,
-        # An undefined type says nothing of its elements: the bytes as they are.
-        shape=(source.nbytes,) if dtype is dtypes.UNDEFINED else shape,
-        layout=layout,
-        origin_shape=tuple(item.get("original_shape", {}).get("dim", ())),
-        groups=max(item.get("sub_format", 0), groups, 1),
-        address=item.get("address") or None,
+    layout, groups = layouts.split_word(get("format", 0))
+    # An undefined type says nothing of its elements: the bytes as they are.
+    shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
+    groups = max(get("sub_format", 0), groups)
+    return Tensor(
+        TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None), source
     )
-    return Tensor(spec, source)
+
+
+def _dims(shape: dict[str, Any] | None) -> Shape:
+    return tuple(shape.get("dim", ())) if shape else ()
