@@ -14,12 +14,12 @@ _WORD = r"[A-Za-z0-9_-]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
 _GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
-_FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
-_CONVERTED = re.compile(rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy")
-_DIGITS_ONLY = re.compile(rf"{_DIGITS}(?:\.npy)?")
-_LXSLICE = re.compile(r"_lxslice([0-9]+)")
-_LXSLICE_AT_END = re.compile(r"_lxslice[0-9]+$")
-_SUB_GRAPH = re.compile(r".*sgt_graph_[0-9]+_(?=.)")
+_FX = rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy"
+_CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
+_DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"
+_LXSLICE = r"_lxslice([0-9]+)"
+_LXSLICE_AT_END = r"_lxslice[0-9]+$"
+_SUB_GRAPH = r".*sgt_graph_[0-9]+_(?=.)"
 # Microseconds since the epoch have 16 digits, a date and time 14; identifiers never come near.
 _TIMESTAMP_DIGITS = 14
 # Where the timestamp is among the numeric fields when none of them is long enough to tell.
@@ -27,6 +27,7 @@ _USUAL_PLACE = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
 _FFTS_PLUS = 4
 # What the documented script puts behind names when it reduces dumps to their smallest and largest numbers.
 _REDUCED = "_min_max"
+_REDUCED_ARCHIVE = f"{_REDUCED}.npz"
 # Files of a dump directory that are not dumps.
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
 
@@ -63,7 +64,7 @@ class DumpName(NamedTuple):
     @property
     def reduced(self) -> bool:
         """Whether the file has the smallest and largest numbers of tensors instead of their data."""
-        return self.suffix == f"{_REDUCED}.npz"
+        return self.suffix == _REDUCED_ARCHIVE
 
     @property
     def is_slice(self) -> bool:
@@ -79,13 +80,13 @@ class DumpName(NamedTuple):
     def slice_number(self) -> int:
         """Which slice it is: the thread's number, or the whole number at the end of a manual slice's name."""
         if self.is_manual:
-            return int(_LXSLICE.findall(self.op_name)[-1])
+            return int(re.findall(_LXSLICE, self.op_name)[-1])
         return self.thread_id or 0
 
     @property
     def is_debug(self) -> bool:
         """Whether the file holds overflow debug records instead of an operator's data."""
-        return (self.op_type, self.op_name) == ("Opdebug", "Node_OpDebug")
+        return self.op_type == "Opdebug" and self.op_name == "Node_OpDebug"
 
 
 class GoldenName(NamedTuple):
@@ -197,12 +198,12 @@ def parse_dump_name(name: str) -> DumpName | None:
 
 def is_hashed(name: str) -> bool:
     """Whether the name is a hash, whose real name stands in `mapping.csv`."""
-    return _DIGITS_ONLY.fullmatch(name) is not None
+    return name[:1].isdecimal() and re.fullmatch(_DIGITS_ONLY, name) is not None
 
 
 def without_slices(op_name: str) -> str:
     """The name without the numbers of its slices."""
-    return _LXSLICE.sub("", op_name)
+    return re.sub(_LXSLICE, "", op_name) if "_lxslice" in op_name else op_name
 
 
 def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
@@ -210,12 +211,13 @@ def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
 
     `with_rules` is for names that a fusion rule file will be asked for: it knows the sub-graph's prefix.
     """
-    if with_rules and "_lxslice" in op_name:
-        return without_slices(op_name)
-    if len(_LXSLICE.findall(op_name)) == 1:
-        op_name = _LXSLICE_AT_END.sub("", op_name)
+    if "_lxslice" in op_name:
+        if with_rules:
+            return without_slices(op_name)
+        if len(re.findall(_LXSLICE, op_name)) == 1:
+            op_name = re.sub(_LXSLICE_AT_END, "", op_name)
     if "_sgt_graph" in op_name:
-        op_name = _SUB_GRAPH.sub("", op_name)
+        op_name = re.sub(_SUB_GRAPH, "", op_name)
     return None if "_lxslice" in op_name else op_name
 
 
@@ -228,13 +230,15 @@ def _timestamp_place(numbers: list[str]) -> int | None:
 
 
 def _parse_converted(name: str) -> ConvertedName | None:
-    match = _CONVERTED.fullmatch(name)
+    if ".input." not in name and ".output." not in name:
+        return None
+    match = re.fullmatch(_CONVERTED, name)
     dump = parse_dump_name(match[1]) if match else None
     return ConvertedName(dump, Slot(match[2]), int(match[3])) if match and dump else None
 
 
 def _parse_fx(name: str) -> FxName | None:
-    match = _FX.fullmatch(name)
+    match = re.fullmatch(_FX, name) if "PUT." in name else None
     if match is None:
         return None
     node, target, slot, index, element, timestamp = match.groups()

@@ -70,6 +70,8 @@ def read_newest(entries: Sequence[Entry]) -> OpDump:
     Raises:
         DumpError: it cannot be read.
     """
+    if len(entries) == 1:
+        return read_operator(entries[0].path, entries[0].name)
     named = [(entry.parsed, entry) for entry in entries]
     slices = [(name, entry) for name, entry in named if isinstance(name, DumpName) and name.is_slice]
     if len(slices) > 1:
