@@ -118,6 +118,8 @@ def fusion_name(operator: RuleOp) -> str:
 
 def fill_origin(operator: RuleOp, name: str) -> RuleOp:
     """The operator with this original name at every output that has none; one for all outputs if none is described."""
+    if operator.outputs and all(output.origin_name for output in operator.outputs):
+        return operator
     outputs = tuple(output._replace(origin_name=output.origin_name or name) for output in operator.outputs)
     return operator._replace(outputs=outputs or (OutputDesc(0, origin_name=name),))
 

@@ -11,7 +11,6 @@ A tensor without a row of its own gets one.
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import OpLabel, Pairing, Unpaired
@@ -47,6 +46,8 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
     Raises:
         InputError: it cannot be read, or is not of the form above.
     """
+    import tomllib
+
     try:
         with open(path, "rb") as file:
             content = tomllib.loads(file.read(_MAX_BYTES).decode())
@@ -96,6 +97,8 @@ def override(rows: Iterable[Row], pairs: Sequence[ManualPair], target: DumpIndex
     Raises:
         UsageError: a pairing names a tensor that is not there.
     """
+    if not pairs:
+        return tuple(rows)
     wanted = {_place(pair.target): pair for pair in pairs}
     result: list[Row] = []
     for row in rows:

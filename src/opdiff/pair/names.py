@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -22,7 +21,8 @@ _MAX_SEARCHES = 256
 
 def flat(name: str) -> str:
     """The name as a file name carries it."""
-    return name.translate(_REPLACED)
+    # Letters, digits and underscores stay, and most names have nothing else.
+    return name if name.isidentifier() else name.translate(_REPLACED)
 
 
 class NameIndex:
@@ -42,6 +42,8 @@ class NameIndex:
         return self._found.get(name)
 
     def _search(self, name: str) -> str | None:
+        import difflib
+
         wanted = set(_TOKEN.findall(name.lower()))
         lists = sorted((self._by_token[token] for token in wanted if token in self._by_token), key=len)
         candidates = dict.fromkeys(found for names in lists for found in names[:_ENOUGH] if found != name)
@@ -59,13 +61,18 @@ class DumpIndex:
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
-        self._flat = _by_flat_name(dump.operators)
+        self._flat: dict[str, DumpedOp] | None = None
         self._names: NameIndex | None = None
 
     def find(self, name: str) -> DumpedOp | None:
         """The operator of this name. One whose name was written to a file name is found by either form."""
         operators = self.dump.operators
-        return operators.get(name) or operators.get(flat(name)) or self._flat.get(flat(name))
+        return operators.get(name) or operators.get(flat(name)) or self._find_flat(flat(name))
+
+    def _find_flat(self, name: str) -> DumpedOp | None:
+        if self._flat is None:
+            self._flat = _by_flat_name(self.dump.operators)
+        return self._flat.get(name)
 
     def hint(self, name: str) -> str:
         """`; the nearest name is …`, or nothing."""
