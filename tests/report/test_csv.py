@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
 NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
-EXTRA = [column.name for column in EXTRA_COLUMNS]
+EXTRA = [*EXTRA_COLUMNS]
 
 
 def written(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> str:

@@ -36,7 +36,8 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     sides = {"target": _plain(kept.target), "golden": _plain(kept.golden), "scenario": kept.scenario}
     sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
     start = json.dumps(head | sides)[:-1]
-    rows = ",\n".join(json.dumps(_plain(row), allow_nan=False) for row in kept.rows)
+    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
+    rows = ",\n".join([_row_text(row, encode) for row in kept.rows])
     with whole_file(path) as file:
         file.write(f'{start}, "rows": [\n{rows}\n]}}\n'.encode())
 
@@ -69,6 +70,19 @@ _HEAD = ("schema", "version", "made_by")
 
 
 # From values to what JSON has
+
+
+def _row_text(row: ReportRow, encode: Callable[[object], str]) -> str:
+    """A row as JSON: at once where that can be, and value by value where there are NaNs and infinities."""
+    fields = row._asdict()
+    fields["label"] = row.label._asdict()
+    for name in ("key", "golden_key", "metrics"):
+        if fields[name] is not None:
+            fields[name] = fields[name]._asdict()
+    try:
+        return encode(fields)
+    except ValueError:  # a float that JSON does not have
+        return encode(_plain(row))
 
 
 def _plain(value: object) -> object:
