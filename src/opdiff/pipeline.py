@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
+import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from opdiff import __version__
@@ -11,15 +11,12 @@ from opdiff.comparison import Comparison, Pairing
 from opdiff.errors import InputError, UsageError
 from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
 from opdiff.pair import PairOptions, Rules, choose, pair
-from opdiff.pair.batch import ModelFolder, match_rules
 from opdiff.pair.ge_json import read_rule_directory, read_rules
-from opdiff.pair.manual import read_pairs
-from opdiff.pair.selection import parse_range, parse_select
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
+from opdiff.registry import may_have_plugins
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
-from opdiff.report.as_mapping import write_mapping
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
 from opdiff.report.rows import SavedComparison, saved
@@ -31,7 +28,8 @@ if TYPE_CHECKING:
     from opdiff.align import Custom
     from opdiff.comparison import Dump, Row, Unpaired
     from opdiff.measure.custom import Metric
-    from opdiff.pair.batch import BatchJob
+    from opdiff.pair.batch import BatchJob, ModelFolder
+    from opdiff.pair.manual import ManualPair
     from opdiff.pair.selection import Selection
     from opdiff.read.directory import Folder
 
@@ -164,6 +162,7 @@ def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportC
 def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
     """Write the table of what belongs together; returns its path."""
     from opdiff.measure.documented import number_text
+    from opdiff.report.as_mapping import write_mapping
 
     name = mapping_file_name(_now())
     return write_new(
@@ -199,6 +198,8 @@ def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
 
 def _iter_steps(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
     """Training: every step of every model on every device, each with the rules of its graph."""
+    from opdiff.pair.batch import match_rules
+
     if options.close_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
@@ -228,20 +229,31 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
 
 
 def _model_folder(folder: Folder) -> ModelFolder:
+    from opdiff.pair.batch import ModelFolder
+
     place = folder.location
     return ModelFolder(folder.path, place.device or 0, place.model or "", place.model_id or 0, place.step or 0)
 
 
 def _paired(sides: _Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:
-    manual = read_pairs(options.pairs) if options.pairs else ()
-    wanted = PairOptions(_selection(options), manual, every_operator)
+    wanted = PairOptions(_selection(options), _manual_pairs(options), every_operator)
     return pair(sides.target, sides.golden, sides.rules, wanted)
 
 
+def _manual_pairs(options: CompareOptions) -> tuple[ManualPair, ...]:
+    if not options.pairs:
+        return ()
+    from opdiff.pair.manual import read_pairs
+
+    return read_pairs(options.pairs)
+
+
 def _selection(options: CompareOptions) -> Selection | None:
-    if options.number_range:
-        return parse_range(options.number_range)
-    return parse_select(options.selected) if options.selected else None
+    if not options.is_selected:
+        return None
+    from opdiff.pair.selection import parse_range, parse_select
+
+    return parse_range(options.number_range) if options.number_range else parse_select(options.selected)
 
 
 def _measured(
@@ -276,10 +288,12 @@ def _conversions(options: CompareOptions) -> Custom | None:
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
     """The metrics that are not built in and were chosen: installed ones, and those of the user's directory."""
+    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    if not has_own and not may_have_plugins("metric"):
+        return ()
     from opdiff.measure.custom import METRICS, load_metrics
     from opdiff.measure.documented import parse_selection
 
-    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
     found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
     return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)
@@ -293,5 +307,5 @@ def _workers(options: CompareOptions, jobs: Sequence[MeasureJob]) -> int:
     return options.workers if fitting >= (options.workers or usable_cores()) else max(fitting, 1)
 
 
-def _now() -> datetime:
-    return datetime.now().astimezone()
+def _now() -> time.struct_time:
+    return time.localtime()

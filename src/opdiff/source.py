@@ -5,7 +5,6 @@ A source is small, frozen and picklable; `codes` opens the file. Large ranges ar
 
 from __future__ import annotations
 
-import mmap
 import os
 from contextlib import closing
 from math import prod
@@ -77,6 +76,8 @@ class FileRange(NamedTuple):
         return data
 
     def _map(self, descriptor: int) -> bytes | memoryview:
+        import mmap
+
         size = os.fstat(descriptor).st_size
         if self.offset + self.nbytes > size:
             raise self._too_short(size)

@@ -11,6 +11,7 @@ A tensor without a row of its own gets one.
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import OpLabel, Pairing, Unpaired
@@ -46,8 +47,6 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
     Raises:
         InputError: it cannot be read, or is not of the form above.
     """
-    import tomllib
-
     try:
         with open(path, "rb") as file:
             content = tomllib.loads(file.read(_MAX_BYTES).decode())
@@ -97,8 +96,6 @@ def override(rows: Iterable[Row], pairs: Sequence[ManualPair], target: DumpIndex
     Raises:
         UsageError: a pairing names a tensor that is not there.
     """
-    if not pairs:
-        return tuple(rows)
     wanted = {_place(pair.target): pair for pair in pairs}
     result: list[Row] = []
     for row in rows:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # What writers of dump files put `_` in the place of.
 _REPLACED = str.maketrans("/\\. ", "____")
-_TOKEN = re.compile(r"[a-z]+|[0-9]+")
+_WORD = r"[a-z]+|[0-9]+"
 _ENOUGH = 32
 # Looking for similar names costs milliseconds, and a run in which nothing fits has tens of thousands of them.
 _MAX_SEARCHES = 256
@@ -32,7 +32,7 @@ class NameIndex:
         self._found: dict[str, str | None] = {}
         self._by_token: dict[str, list[str]] = defaultdict(list)
         for name in names:
-            for token in set(_TOKEN.findall(name.lower())):
+            for token in set(re.findall(_WORD, name.lower())):
                 self._by_token[token].append(name)
 
     def nearest(self, name: str) -> str | None:
@@ -44,7 +44,7 @@ class NameIndex:
     def _search(self, name: str) -> str | None:
         import difflib
 
-        wanted = set(_TOKEN.findall(name.lower()))
+        wanted = set(re.findall(_WORD, name.lower()))
         lists = sorted((self._by_token[token] for token in wanted if token in self._by_token), key=len)
         candidates = dict.fromkeys(found for names in lists for found in names[:_ENOUGH] if found != name)
         close = difflib.get_close_matches(name, list(candidates)[:_ENOUGH], n=1)

@@ -5,7 +5,6 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 
 from __future__ import annotations
 
-import mmap
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,6 +118,8 @@ def read_ascend(file: OpenFile) -> OpDump:
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
     """The old form; a file that is not one gets the error of the standard form, which it far more likely is."""
+    import mmap
+
     with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
         try:
             values = DUMP_DATA.decode(Cursor(data, file.path))
