@@ -7,6 +7,7 @@ is not used: below a hundred megabytes of data, starting up is what takes the ti
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import io
 import os
@@ -42,24 +43,29 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    _prepare_streams()
-    words = sys.argv[1:] if argv is None else argv
-    parser = _parser(words)
-    args = parser.parse_args(words)
-    if args.command is None:
-        parser.print_help(sys.stderr)
-        return EXIT_USAGE
-    # A run makes many small values and hardly a cycle: looking for those again and again would take half its time.
+    # A run makes many small values and hardly a cycle: looking for those again and again would take half its time, and
+    # once more at the end of the process, when everything goes away anyhow, as long as it takes to show the help.
     collects_garbage = gc.isenabled()
     gc.disable()
+    atexit.register(gc.freeze)
     try:
-        return _run(args)
+        _prepare_streams()
+        return _run(sys.argv[1:] if argv is None else argv)
     finally:
         if collects_garbage:
             gc.enable()
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(words: Sequence[str]) -> int:
+    parser = _parser(words)
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    return _run_command(args)
+
+
+def _run_command(args: argparse.Namespace) -> int:
     """Run the chosen command; whatever goes wrong becomes a message and an exit code."""
     try:
         code: int = args.run(args)

@@ -141,6 +141,9 @@ def scan(root: str) -> Tree:
 def locate(path: str) -> Location:
     """Where in a run the folder at this path belongs."""
     text = os.path.abspath(path)
+    name = os.path.basename(text)
+    if not name.isdecimal() and not name.startswith("gm_"):  # what all places end with, and few other folders
+        return Location()
     match = next((match for pattern in _PLACES if (match := re.fullmatch(pattern, text))), None)
     if match is None:
         return Location()
