@@ -13,7 +13,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__
 from opdiff.errors import OpdiffError, PluginError, UsageError
@@ -57,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    if words and words[0] in _COMMANDS:
+        # As nearly always. The parser of everything, which would come to the same, takes a while to build.
+        command = argparse.ArgumentParser(prog=f"{os.path.basename(sys.argv[0])} {words[0]}", **_STYLE)
+        _describe(words[0], command)
+        return _run_command(command.parse_args(words[1:]))
     parser = _parser(words)
     args = parser.parse_args(words)
     if args.command is None:
@@ -110,18 +115,20 @@ def _terminal_columns() -> int:
         return _USUAL_COLUMNS
 
 
+_STYLE: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line; of the commands, only those that are among the words have their options."""
     parser = argparse.ArgumentParser(
         description="Find the operator that lost your accuracy: read, convert and compare Ascend NPU dumps.",
         epilog=_EPILOG,
-        formatter_class=_Help,
-        allow_abbrev=False,
+        **_STYLE,
     )
     parser.add_argument("--version", action="version", version=f"opdiff {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, brief in _COMMANDS.items():
-        command = commands.add_parser(name, help=brief, formatter_class=_Help, allow_abbrev=False)
+        command = commands.add_parser(name, help=brief, **_STYLE)
         if name in words:
             _describe(name, command)
     return parser

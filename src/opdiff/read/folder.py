@@ -9,7 +9,6 @@ from opdiff.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import Problem, is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
-from opdiff.read.slices import join_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,6 +74,8 @@ def read_newest(entries: Sequence[Entry]) -> OpDump:
     named = [(entry.parsed, entry) for entry in entries]
     slices = [(name, entry) for name, entry in named if isinstance(name, DumpName) and name.is_slice]
     if len(slices) > 1:
+        from opdiff.read.slices import join_slices
+
         return join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
     return read_operator(entries[-1].path, entries[-1].name)
 
