@@ -19,7 +19,6 @@ from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
-from opdiff.report.rows import SavedComparison, saved
 from opdiff.run import Work, run, usable_cores
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from opdiff.pair.manual import ManualPair
     from opdiff.pair.selection import Selection
     from opdiff.read.directory import Folder
+    from opdiff.report.rows import SavedComparison
 
     Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
@@ -140,9 +140,8 @@ def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[D
             yield NotCompared(sides.target.path, error.problem)
 
 
-def write_compared(compared: Compared, options: CompareOptions) -> str:
-    """Write the result file, and beside it the same as JSON; returns the path of the first."""
-    kept = saved(compared.comparison)
+def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> str:
+    """Write what is kept of a comparison: the result file, and beside it the same as JSON. Returns the first path."""
     columns = report_columns(kept, compared.custom)
     path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
     json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"

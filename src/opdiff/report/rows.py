@@ -118,33 +118,31 @@ def _unpaired(row: Unpaired) -> ReportRow:
 
 
 def _paired(pairing: Pairing) -> ReportRow:
+    target, golden = pairing.target.spec, pairing.golden.spec
+    return _measured(Measured(pairing, target.dtype.name, golden.dtype.name, target.shape))
+
+
+def _measured(row: Measured) -> ReportRow:
+    pairing = row.pairing
     target, golden = pairing.target, pairing.golden
     return ReportRow(
         pairing.label,
         pairing.key,
         pairing.golden_key,
-        target_path=target.source.path,
-        golden_path=golden.source.path,
-        target_dtype=target.spec.dtype.name,
-        golden_dtype=golden.spec.dtype.name,
-        target_address=_address(target),
-        golden_address=_address(golden),
-        shape=target.spec.shape,
-        rule=pairing.rule,
-        confidence=pairing.confidence,
-    )
-
-
-def _measured(row: Measured) -> ReportRow:
-    return _paired(row.pairing)._replace(
-        target_dtype=row.target_dtype,
-        golden_dtype=row.golden_dtype,
-        shape=row.shape,
-        steps=row.steps,
-        metrics=row.metrics,
-        custom=row.custom,
-        overflow=row.overflow,
-        reason=row.reason,
+        target.source.path,
+        golden.source.path,
+        row.target_dtype,
+        row.golden_dtype,
+        target.spec.address or 0,
+        golden.spec.address or 0,
+        row.shape,
+        row.steps,
+        row.metrics,
+        row.custom,
+        row.overflow,
+        row.reason,
+        pairing.rule,
+        pairing.confidence,
     )
 
 
