@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import subprocess
 import sys
@@ -85,6 +86,25 @@ def test_a_process_of_its_own(tmp_path: Path, *, module: bool) -> None:
     done = subprocess.run([*command, "convert", path], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 of 1 file converted: 1 result from 43 B in ")
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
+def test_the_garbage_collector_is_left_as_it_was(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, enabled: bool
+) -> None:
+    during: list[bool] = []
+
+    def look(_args: object) -> int:
+        during.append(gc.isenabled())
+        return 0
+
+    monkeypatch.setattr(cmd_inspect, "run", look)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        run(capsys, "inspect", "x")
+        assert (during, gc.isenabled()) == ([False], enabled)
+    finally:
+        gc.enable()
 
 
 # The borders at which errors become exit codes

@@ -166,8 +166,12 @@ def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int,
 
 
 def _read_each(entries: Mapping[int, Entry], problems: list[str]) -> dict[int, Tensor]:
-    read = {index: _read_array(entry, problems) for index, entry in sorted(entries.items())}
-    return {index: tensor for index, tensor in read.items() if tensor is not None}
+    read: dict[int, Tensor] = {}
+    for index in sorted(entries):
+        tensor = _read_array(entries[index], problems)
+        if tensor is not None:
+            read[index] = tensor
+    return read
 
 
 def _read_array(entry: Entry, problems: list[str]) -> Tensor | None:
