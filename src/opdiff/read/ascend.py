@@ -104,7 +104,7 @@ def read_ascend(file: OpenFile) -> OpDump:
     """The operator of a standard dump, or of an old one where the file is one protobuf message."""
     if file.size <= _PREFIX:
         raise DumpError(file.path, f"{file.size} bytes are too few for a dump; it was cut off or never written")
-    header = Cursor(file.head, file.path).u64("the header's length")
+    header = int.from_bytes(file.head[:_PREFIX], "little")
     if header > file.size - _PREFIX:
         return _read_protobuf(file, header)
     if header > MAX_HEADER:

@@ -122,7 +122,7 @@ def _number_shortcut(known: Field) -> Shortcut:
 
 
 def _packed_shortcut(known: Field) -> Shortcut:
-    """For numbers of one byte each, as most extents are; and not for more of them, when there are some already."""
+    """For a list of numbers; and not for more of them, when there are some already."""
     name = known.name
 
     def take(values: dict[str, Any], cursor: Cursor, position: int) -> int:
@@ -131,8 +131,13 @@ def _packed_shortcut(known: Field) -> Shortcut:
         if length >= 0x80 or end > cursor.end or name in values:
             return 0
         numbers = list(cursor.data[position + 1 : end])
-        if not numbers or max(numbers) >= 0x80:
+        if not numbers:
             return 0
+        if max(numbers) >= 0x80:  # else every number is one byte
+            part = Cursor(cursor.data, cursor.path, position + 1, end, cursor.origin)
+            numbers = []
+            while part.position < end:
+                numbers.append(_number(part, known))
         values[name] = numbers
         return end
 
