@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -107,7 +106,9 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "float | int | None": st.none() | floats,
     "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
 }
-all_metrics = st.builds(Metrics, **{field.name: _BY_TYPE[str(field.type)] for field in fields(Metrics)})
+all_metrics = st.builds(
+    Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
+)
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 pairings = st.builds(
     Pairing, labels, keys, keys, tensors, tensors, names, shapes, texts, st.floats(0, 1, allow_nan=False)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from opdiff.sample import write_sample
+
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
 GROUND = {
     "comparison", "dtypes", "elements", "errors", "files", "floats", "layouts", "model", "places", "registry",
@@ -71,7 +73,33 @@ def test_files_stay_small(path: Path) -> None:
     ],
 )
 def test_what_is_light_stays_light(statement: str, unwanted: set[str]) -> None:
+    assert not loaded_by(statement) & unwanted
+
+
+def loaded_by(statement: str, *arguments: str) -> set[str]:
+    """The modules that a fresh interpreter has after a statement."""
     code = f"import sys\n{statement}\nprint('loaded:', *sys.modules)"
-    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    loaded = set(output.rpartition("loaded:")[2].split())
-    assert not loaded & unwanted
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    return set(done.stdout.rpartition("loaded:")[2].split())
+
+
+# Everything of a comparison but the measuring: no job gets to its worker.
+WITHOUT_MEASURING = """
+from opdiff import pipeline
+from opdiff.cli import main
+pipeline.run = lambda work, jobs, workers: ((job, work.on_death(job)) for job in jobs)
+main(sys.argv[1:])
+"""
+SLOW_TO_IMPORT = {
+    "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "importlib.metadata", "inspect", "logging",
+    "multiprocessing", "numpy", "rich", "shutil", "tempfile", "threading", "tomllib", "zipfile",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [[], ["-map"]], ids=["compare", "mapping"])
+def test_a_comparison_imports_nothing_that_is_slow(tmp_path: Path, options: list[str]) -> None:
+    sample = write_sample(str(tmp_path / "sample"))
+    sides = [sample.target, sample.golden, "--rules", sample.rules, "-o", str(tmp_path)]
+    loaded = loaded_by(WITHOUT_MEASURING, "compare", *sides, *options)
+    assert "opdiff.report.as_csv" in loaded
+    assert not loaded & SLOW_TO_IMPORT

@@ -59,7 +59,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    actions = cli._parser()._actions
+    actions = cli._parser(list(cli._COMMANDS))._actions
     (commands,) = (action for action in actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__, pipeline
@@ -51,9 +51,9 @@ class Comparison:
         """Write the documented result table, as it was wanted when the dumps were compared, or otherwise."""
         kept = self.saved
         if metrics is not None:
-            kept = replace(kept, metrics=metrics)
+            kept = kept._replace(metrics=metrics)
         if overflow is not None:
-            kept = replace(kept, overflow=overflow)
+            kept = kept._replace(overflow=overflow)
         write_csv(kept, str(path), pipeline.report_columns(kept))
 
     def save(self, path: Path) -> None:
@@ -97,8 +97,7 @@ def compare(
     """
     if os.path.isdir(rules):
         raise UsageError("a directory of rule files is for a batch of comparisons; use the command line")
-    wanted = replace(
-        options or CompareOptions(),
+    wanted = (options or CompareOptions())._replace(
         target=str(target),
         golden=str(golden),
         fusion_rules=str(rules),
@@ -114,7 +113,7 @@ def compare(
 
 def _record(row: ReportRow) -> dict[str, object]:
     """One row of a table, flat."""
-    record: dict[str, object] = asdict(row.label)
+    record: dict[str, object] = row.label._asdict()
     record |= {
         "tensor": "" if row.key is None else str(row.key),
         "golden_tensor": "" if row.golden_key is None else str(row.golden_key),
@@ -123,6 +122,6 @@ def _record(row: ReportRow) -> dict[str, object]:
         "shape": row.shape,
     }
     if row.metrics is not None:
-        record |= {name: value for name, value in asdict(row.metrics).items() if name != "notes"}
+        record |= {name: value for name, value in row.metrics._asdict().items() if name != "notes"}
     record |= {name: value for name, value, _ in row.custom}
     return record | {"overflow": row.overflow, "reason": row.reason, "rule": row.rule, "confidence": row.confidence}

@@ -7,9 +7,8 @@ Small, frozen, picklable, like everything in `model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.model import Slot
 
@@ -26,8 +25,7 @@ class DumpKind(StrEnum):
     ARRAYS = "npy"
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedOp:
+class DumpedOp(NamedTuple):
     """One operator of a dump, described and not loaded.
 
     Attributes:
@@ -44,8 +42,8 @@ class DumpedOp:
     op_type: str
     timestamp: int
     path: str
-    inputs: Mapping[int, Tensor] = field(default_factory=dict)
-    outputs: Mapping[int, Tensor] = field(default_factory=dict)
+    inputs: Mapping[int, Tensor] = {}
+    outputs: Mapping[int, Tensor] = {}
     problem: str = ""
 
     def tensors(self, slot: Slot) -> Mapping[int, Tensor]:
@@ -53,8 +51,7 @@ class DumpedOp:
         return self.inputs if slot is Slot.INPUT else self.outputs
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
+class Dump(NamedTuple):
     """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
 
     `left_out` has the files of the folder that were not taken for dumps, and why.
@@ -67,8 +64,7 @@ class Dump:
     left_out: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpLabel:
+class OpLabel(NamedTuple):
     """What the rows of one operator have in common.
 
     Attributes:
@@ -79,15 +75,14 @@ class OpLabel:
         golden: the golden operators, comma-separated; `*` when there is none.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     sequence: int
     op_type: str
     target: str
     golden: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(NamedTuple):
     """Two tensors that should hold the same numbers, and the rule that says so.
 
     Attributes:
@@ -113,8 +108,7 @@ class Pairing:
     confidence: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Unpaired:
+class Unpaired(NamedTuple):
     """A tensor, or a whole operator (`key` is then `None`), that cannot be compared, and why."""
 
     label: OpLabel
@@ -123,15 +117,14 @@ class Unpaired:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(NamedTuple):
     """What two tensors of equal size have to do with each other; numbers only.
 
     NaN is a measured NaN (there are NaNs or infinities in the data). `None` is not measured: `notes` says why.
     The documented ten come first; the rest is over the elements that are finite on both sides.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     cosine: float | None
     max_absolute_error: float | int | None
     accumulated_relative_error: float | None
@@ -168,8 +161,7 @@ class Metrics:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """A pairing that was measured, or that turned out not to be measurable.
 
     Attributes:
@@ -198,8 +190,7 @@ class Measured:
 Row = Measured | Unpaired
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Everything that came out of comparing two dumps; rows in the order of the report.
 
     `metrics`, `sequence` and `overflow` are how the user wanted the table: which metrics, and which further columns.

@@ -6,9 +6,8 @@ Each check is a function from a `Patient` to findings; the list at the end is th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
@@ -52,8 +51,7 @@ class Depth(IntEnum):
     VALUES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Something the doctor found, with every place where it was found."""
 
     severity: Severity
@@ -62,8 +60,7 @@ class Finding:
     where: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FolderRecord:
+class FolderRecord(NamedTuple):
     """A folder with its operators read, and the files that could not be."""
 
     folder: Folder
@@ -78,8 +75,7 @@ class FolderRecord:
                     yield _key(operator, slot, index), tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Patient:
+class Patient(NamedTuple):
     """A directory tree, everything that was read of it, and how far the examination may go."""
 
     tree: Tree

@@ -6,9 +6,8 @@ dumps number the same types in another way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +23,7 @@ class Kind(StrEnum):
     OPAQUE = "opaque"
 
 
-@dataclass(frozen=True, slots=True)
-class SmallFloat:
+class SmallFloat(NamedTuple):
     """The bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
 
     `specials` tells which codes are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
@@ -39,8 +37,7 @@ class SmallFloat:
     signed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+class DType(NamedTuple):
     """One element type: its name in results, its stored size, how codes are held and what they decode to.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
@@ -22,7 +22,7 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     """
     folder, name = os.path.split(path)
     # A name of its own for each thread and file; short, since the final one may have the greatest length there is.
-    draft = os.path.join(folder, f".{os.getpid()}.{threading.get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
+    draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
     with suppress(FileNotFoundError):
         os.unlink(draft)
     try:

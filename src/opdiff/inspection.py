@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.doctor import Depth, Finding, FolderRecord, Patient, examine
 from opdiff.errors import DumpError, OpdiffError
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
 _PADDED = "statistics are those of the stored data, padding included"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorReport:
+class TensorReport(NamedTuple):
     """One tensor of a file. `statistics` or, where they cannot be had, `problem` is given when they were asked for."""
 
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     name: str
     dtype: str
     layout: str
@@ -48,8 +46,7 @@ class TensorReport:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(NamedTuple):
     """One file: its header and tensors; of an overflow debug file also its records."""
 
     path: str
@@ -65,8 +62,7 @@ class FileReport:
     records: tuple[dict[str, object], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticsReport:
+class StatisticsReport(NamedTuple):
     """A file with statistics that the runtime made."""
 
     path: str
@@ -74,8 +70,7 @@ class StatisticsReport:
     tensors: tuple[TensorStatistics, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(NamedTuple):
     """One run in a tree: its place, its steps and how many operators the fullest of them has."""
 
     place: str
@@ -85,8 +80,7 @@ class RunReport:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class TreeReport:
+class TreeReport(NamedTuple):
     """A directory: what kind of dump it is, how much there is, and what the doctor says."""
 
     path: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Measured
 from opdiff.errors import DumpError, OpdiffError
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from opdiff.measure.sums import Side, Sums
 
 
-@dataclass(frozen=True, slots=True)
-class Extras:
+class Extras(NamedTuple):
     """What is wanted beside the sums of one pass.
 
     Attributes:
@@ -33,8 +31,7 @@ class Extras:
     metrics: tuple[Metric, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureJob:
+class MeasureJob(NamedTuple):
     """One pairing to be measured; `number` is its place in the report."""
 
     number: int

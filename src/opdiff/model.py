@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType
@@ -32,20 +31,18 @@ class Container(StrEnum):
     NPZ = "npz"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorKey:
+class TensorKey(NamedTuple):
     """Which tensor of which operator; prints `conv1:output:0`."""
 
     op: str
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
 
     def __str__(self) -> str:
         return f"{self.op}:{self.slot}:{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """What a stored tensor is.
 
     Attributes:
@@ -65,13 +62,12 @@ class TensorSpec:
     address: int | None = None
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]  # hides tuple.count
         """Stored elements, padding included."""
         return prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A tensor in a file.
 
     Attributes:
@@ -97,16 +93,14 @@ class Tensor:
         return elements.decode(self.codes(), self.spec.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(NamedTuple):
     """Bytes of a dump that are not a tensor: an L1 buffer (kind 0), or a workspace with a log (kind 0)."""
 
     kind: int
     source: FileRange
 
 
-@dataclass(frozen=True, slots=True)
-class OpDump:
+class OpDump(NamedTuple):
     """Everything one operator left in its file, described and not loaded.
 
     Attributes:

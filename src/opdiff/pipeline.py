@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from opdiff import __version__
 from opdiff.batching import is_possible, measure_batch
@@ -13,18 +12,14 @@ from opdiff.comparison import Comparison, Pairing
 from opdiff.errors import InputError, UsageError
 from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
 from opdiff.pair import PairOptions, Rules, choose, pair
-from opdiff.pair.batch import ModelFolder, match_rules
 from opdiff.pair.ge_json import read_rule_directory, read_rules
-from opdiff.pair.manual import read_pairs
-from opdiff.pair.selection import parse_range, parse_select
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
+from opdiff.registry import may_have_plugins
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
-from opdiff.report.as_mapping import write_mapping
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
-from opdiff.report.rows import SavedComparison, saved
 from opdiff.run import Work, run, usable_cores
 
 if TYPE_CHECKING:
@@ -33,9 +28,11 @@ if TYPE_CHECKING:
     from opdiff.align import Custom
     from opdiff.comparison import Dump, Row, Unpaired
     from opdiff.measure.custom import Metric
-    from opdiff.pair.batch import BatchJob
+    from opdiff.pair.batch import BatchJob, ModelFolder
+    from opdiff.pair.manual import ManualPair
     from opdiff.pair.selection import Selection
     from opdiff.read.directory import Folder
+    from opdiff.report.rows import SavedComparison
 
     Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
@@ -45,8 +42,7 @@ if TYPE_CHECKING:
 _COPIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
+class CompareOptions(NamedTuple):
     """What to compare, with which rules, and what to write; texts are as the user wrote them."""
 
     target: str = ""
@@ -71,8 +67,7 @@ class CompareOptions:
         return bool(self.number_range or self.selected)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """One comparison, not yet written down.
 
     Attributes:
@@ -90,16 +85,14 @@ class Compared:
     custom: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotCompared:
+class NotCompared(NamedTuple):
     """A folder of a batch that could not be compared, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
+class _Sides(NamedTuple):
     """Two dumps, the rules between them, and the name of their result; whether they are one step of many."""
 
     name: str
@@ -148,9 +141,8 @@ def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[D
             yield NotCompared(sides.target.path, error.problem)
 
 
-def write_compared(compared: Compared, options: CompareOptions) -> str:
-    """Write the result file, and beside it the same as JSON; returns the path of the first."""
-    kept = saved(compared.comparison)
+def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> str:
+    """Write what is kept of a comparison: the result file, and beside it the same as JSON. Returns the first path."""
     columns = report_columns(kept, compared.custom)
     path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
     json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
@@ -170,6 +162,7 @@ def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportC
 def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
     """Write the table of what belongs together; returns its path."""
     from opdiff.measure.documented import number_text
+    from opdiff.report.as_mapping import write_mapping
 
     name = mapping_file_name(_now())
     return write_new(
@@ -205,6 +198,8 @@ def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
 
 def _iter_steps(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
     """Training: every step of every model on every device, each with the rules of its graph."""
+    from opdiff.pair.batch import match_rules
+
     if options.close_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
@@ -234,20 +229,31 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
 
 
 def _model_folder(folder: Folder) -> ModelFolder:
+    from opdiff.pair.batch import ModelFolder
+
     place = folder.location
     return ModelFolder(folder.path, place.device or 0, place.model or "", place.model_id or 0, place.step or 0)
 
 
 def _paired(sides: _Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:
-    manual = read_pairs(options.pairs) if options.pairs else ()
-    wanted = PairOptions(_selection(options), manual, every_operator)
+    wanted = PairOptions(_selection(options), _manual_pairs(options), every_operator)
     return pair(sides.target, sides.golden, sides.rules, wanted)
 
 
+def _manual_pairs(options: CompareOptions) -> tuple[ManualPair, ...]:
+    if not options.pairs:
+        return ()
+    from opdiff.pair.manual import read_pairs
+
+    return read_pairs(options.pairs)
+
+
 def _selection(options: CompareOptions) -> Selection | None:
-    if options.number_range:
-        return parse_range(options.number_range)
-    return parse_select(options.selected) if options.selected else None
+    if not options.is_selected:
+        return None
+    from opdiff.pair.selection import parse_range, parse_select
+
+    return parse_range(options.number_range) if options.number_range else parse_select(options.selected)
 
 
 def _measured(
@@ -288,10 +294,12 @@ def _conversions(options: CompareOptions) -> Custom | None:
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
     """The metrics that are not built in and were chosen: installed ones, and those of the user's directory."""
+    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    if not has_own and not may_have_plugins("metric"):
+        return ()
     from opdiff.measure.custom import METRICS, load_metrics
     from opdiff.measure.documented import parse_selection
 
-    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
     found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
     return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)
@@ -305,5 +313,5 @@ def _workers(options: CompareOptions, jobs: Sequence[MeasureJob]) -> int:
     return options.workers if fitting >= (options.workers or usable_cores()) else max(fitting, 1)
 
 
-def _now() -> datetime:
-    return datetime.now().astimezone()
+def _now() -> time.struct_time:
+    return time.localtime()

@@ -5,12 +5,10 @@ A source is small, frozen and picklable; `codes` opens the file. Large ranges ar
 
 from __future__ import annotations
 
-import mmap
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.errors import DumpError, ElementError
 
@@ -45,8 +43,7 @@ class Source(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(NamedTuple):
     """A range of bytes in a file; `big_endian` and `fortran_order` as NumPy files may have it."""
 
     path: str
@@ -79,6 +76,8 @@ class FileRange:
         return data
 
     def _map(self, descriptor: int) -> bytes | memoryview:
+        import mmap
+
         size = os.fstat(descriptor).st_size
         if self.offset + self.nbytes > size:
             raise self._too_short(size)
@@ -91,8 +90,7 @@ class FileRange:
         return DumpError(self.path, f"{self.nbytes} bytes are wanted here, but the file ends at {size}", self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class ZipMember:
+class ZipMember(NamedTuple):
     """A compressed member of a zip file, unpacked when it is read: `skip` bytes of header, then the data."""
 
     path: str
@@ -124,8 +122,7 @@ class ZipMember:
             return member.read(self.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """Slices of one tensor, each in a source of its own, put together along one axis."""
 
     parts: tuple[Source, ...]

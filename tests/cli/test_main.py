@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import logging
+import gc
 import os
 import subprocess
 import sys
@@ -14,7 +14,7 @@ import pytest
 
 from command_line import COMMAND, run, run_outside
 from dump_files import TIME, add, dump, numbered, tensor
-from opdiff import __version__, cli
+from opdiff import __version__
 from opdiff.cli import cmd_inspect, main
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ def test_help_does_not_pay_for_anything(arguments: list[str]) -> None:
         "import sys\n"
         "from opdiff.cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('numpy', 'rich', 'multiprocessing', 'opdiff.read') if name in sys.modules])\n"
+        "print(*sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    heavy = {"numpy", "rich", "multiprocessing", "logging", "dataclasses", "inspect", "shutil", "opdiff.read"}
+    assert not heavy.intersection(done.stdout.splitlines()[-1].split())
 
 
 def test_inspecting_a_file_does_not_need_numpy(tmp_path: Path) -> None:
@@ -85,6 +86,25 @@ def test_a_process_of_its_own(tmp_path: Path, *, module: bool) -> None:
     done = subprocess.run([*command, "convert", path], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 of 1 file converted: 1 result from 43 B in ")
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
+def test_the_garbage_collector_is_left_as_it_was(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, enabled: bool
+) -> None:
+    during: list[bool] = []
+
+    def look(_args: object) -> int:
+        during.append(gc.isenabled())
+        return 0
+
+    monkeypatch.setattr(cmd_inspect, "run", look)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        run(capsys, "inspect", "x")
+        assert (during, gc.isenabled()) == ([False], enabled)
+    finally:
+        gc.enable()
 
 
 # The borders at which errors become exit codes
@@ -129,15 +149,14 @@ def test_what_is_no_defect(
 
 
 @pytest.mark.parametrize(
-    ("verbosity", "level"),
-    [(-2, logging.CRITICAL), (-1, logging.ERROR), (0, logging.WARNING), (1, logging.INFO), (2, logging.DEBUG)],
-    ids=["qq", "q", "plain", "v", "vv"],
+    ("words", "said"),
+    [(["-q"], False), ([], False), (["-q", "-v"], False), (["-q", "-vv"], True), (["-v"], True)],
+    ids=["q", "plain", "q_v", "q_vv", "v"],
 )
-def test_verbosity(monkeypatch: pytest.MonkeyPatch, verbosity: int, level: int) -> None:
-    found: dict[str, object] = {}
-    monkeypatch.setattr(logging, "basicConfig", found.update)
-    cli._configure_logging(verbosity)
-    assert found["level"] == level
+def test_verbosity(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], *, said: bool) -> None:
+    path = add(tmp_path, "a", dump(tensor(np.ones((1, 1)))))
+    outcome = run(capsys, "convert", path, "-f", "NCHW", "-out", tmp_path / "out", *words)
+    assert (outcome.code, "the same as ND" in outcome.err) == (0, said)
 
 
 def test_verbose_tells_the_steps(tmp_path: Path) -> None:

@@ -306,6 +306,22 @@ def test_the_file_is_as_documented(case: Case) -> None:
     assert content.endswith(b"\r\n")
 
 
+def test_an_installed_package_adds_a_metric(case: Case) -> None:
+    packages = case.root / "packages"
+    metadata = packages / "spread-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spread\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[opdiff.metrics]\nspread = spread:Spread\n")
+    (packages / "spread.py").write_text(
+        "class Spread:\n    name = 'Spread'\n    compare = staticmethod(lambda my, golden, args: (str(len(my)), ''))\n"
+    )
+    sides = (case.target, case.golden, "--rules", one(case), "-o", case.out)
+    outcome = run_outside("compare", *sides, env={"PYTHONPATH": str(packages)})
+    assert outcome.code == 0, outcome
+    (path,) = case.results()
+    assert read_result(path).row("a:output:0")["Spread"] == "24"
+
+
 def test_a_quiet_run_says_nothing_of_its_progress(case: Case) -> None:
     rules = one(case)
     outcome = run(case.capsys, "compare", "-q", case.target, case.golden, "--rules", rules, "-o", case.out)

@@ -53,7 +53,7 @@ def rules(*operators: RuleOp, **more: tuple[RuleOp, ...]) -> RuleFile:
 
 
 def _fields(operator: RuleOp) -> dict[str, Any]:
-    return {name: getattr(operator, name) for name in RuleOp.__dataclass_fields__}
+    return operator._asdict()
 
 
 def dumped(name: str, inputs: int = 0, outputs: int = 1, **fields: Any) -> DumpedOp:

@@ -54,6 +54,14 @@ def test_arrays_are_read_as_numpy_wrote_them(
     assert tensor.array().dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
 
 
+@pytest.mark.parametrize("blanks", [0, 1, 5_000, 60_000])
+def test_a_header_of_any_length(tmp_path: Path, blanks: int) -> None:
+    text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }" + " " * blanks + "\n"
+    (tmp_path / "x.0.1.npy").write_bytes(header(text) + np.array([1, 2], np.float32).tobytes())
+    (tensor,) = read_operator(str(tmp_path / "x.0.1.npy")).outputs
+    assert tensor.array().tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archives(save: Any, tmp_path: Path) -> None:
     arrays = {

@@ -128,6 +128,34 @@ def test_same_decision_and_content_as_protobuf(damage: Callable[[random.Random, 
     assert bool(rejected) == (damage is not None)
 
 
+def outcome(raw: bytes) -> object:
+    """The values, or the problem and its place."""
+    try:
+        return DUMP_DATA.decode(Cursor(raw, "header"))
+    except DumpError as error:
+        return error.problem, error.offset
+
+
+def tables(message: Message) -> list[Message]:
+    """A table and those of the messages in it."""
+    inner = [field.message for field in message.fields.values() if field.message is not None]
+    return [message, *(table for below in inner for table in tables(below))]
+
+
+@pytest.mark.parametrize("damage", [cut, flip, insert], ids=["cut", "flipped", "inserted"])
+def test_shortcuts_change_nothing(
+    damage: Callable[[random.Random, bytearray], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(21)
+    headers = [bytearray(random_header(rng)) for _ in range(2500)]
+    for raw in headers[500:]:
+        damage(rng, raw)
+    short = [outcome(bytes(raw)) for raw in headers]
+    for message in tables(DUMP_DATA):
+        monkeypatch.setattr(message, "_shortcuts", {})
+    assert short == [outcome(bytes(raw)) for raw in headers]
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_get_the_same_decision(raw: bytes) -> None:
     assert (ours(raw) is None) == (theirs(raw) is None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
 NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
-EXTRA = [column.name for column in EXTRA_COLUMNS]
+EXTRA = [*EXTRA_COLUMNS]
 
 
 def written(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> str:
@@ -85,7 +84,7 @@ HEADERS: dict[str, tuple[DumpKind, DumpKind, dict[str, bool], str]] = {
 
 @pytest.mark.parametrize(("target", "golden", "options", "start"), HEADERS.values(), ids=HEADERS)
 def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], start: str, tmp_path: Path) -> None:
-    text = written(comparison(target=target, golden=golden), tmp_path, replace(COLUMNS, **options))
+    text = written(comparison(target=target, golden=golden), tmp_path, COLUMNS._replace(**options))
     assert text == f"{start},CosineSimilarity,StandardDeviation,CompareFailReason,{','.join(EXTRA)}\r\n"
 
 
@@ -93,7 +92,7 @@ def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], sta
 
 
 def test_a_compared_tensor(tmp_path: Path) -> None:
-    columns = replace(COLUMNS, sequence=True, overflow=True)
+    columns = COLUMNS._replace(sequence=True, overflow=True)
     row = measured(overflow=True, steps=("NC1HWC0 to NCHW", "cut"))
     assert cells(comparison(row, golden=NPU), tmp_path, columns) == {
         "Index": "3", "OpSequence": "12", "OpType": "Conv2D",
@@ -124,7 +123,7 @@ def test_a_tensor_without_a_pair(tmp_path: Path) -> None:
 
 
 def test_an_operator(tmp_path: Path) -> None:
-    columns = replace(COLUMNS, overflow=True)
+    columns = COLUMNS._replace(overflow=True)
     text = written(comparison(failed_operator(), golden=NPU), tmp_path, columns).splitlines()[1]
     start = "3,Conv2D,conv1,NaN,NaN,conv1,NaN,NaN,NaN,NaN,NaN,NaN,NaN,no dump file"
     assert text == start + "," * len(EXTRA)
@@ -147,7 +146,7 @@ def test_shapes(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("overflow", "text"), [(True, "YES"), (False, "NO"), (None, "NaN")])
 def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
-    row = cells(comparison(measured(overflow=overflow)), tmp_path, replace(COLUMNS, overflow=True))
+    row = cells(comparison(measured(overflow=overflow)), tmp_path, COLUMNS._replace(overflow=True))
     assert row["OverFlow"] == text
 
 
@@ -168,7 +167,7 @@ def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
 
 def test_metrics_of_the_users_own(tmp_path: Path) -> None:
     rows = (measured(custom=(("Mine", "-1.5", ""), ("Text", "=1+1", ""))), failed_operator(), measured())
-    header, *found = table(comparison(*rows), tmp_path, replace(COLUMNS, custom=("First",)))
+    header, *found = table(comparison(*rows), tmp_path, COLUMNS._replace(custom=("First",)))
     start = header.index("StandardDeviation") + 1
     assert header[start : start + 4] == ["First", "Mine", "Text", "CompareFailReason"]
     assert [row[start : start + 3] for row in found] == [["NaN", "-1.5", "'=1+1"], ["NaN"] * 3, ["NaN"] * 3]
@@ -255,7 +254,7 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
 
 
 def test_every_column_is_in_the_page(tmp_path: Path) -> None:
-    columns = replace(COLUMNS, metrics=(), sequence=True, overflow=True)
+    columns = COLUMNS._replace(metrics=(), sequence=True, overflow=True)
     header = table(comparison(target=NPU, golden=NPU), tmp_path, columns)[0]
     assert re.findall(r"^\| `([A-Za-z0-9()]+)` \|", _columns_of_page(), re.MULTILINE) == header
 

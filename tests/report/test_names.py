@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
+from time import struct_time
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opdiff.report import batch_file_name, mapping_file_name, result_file_name, write_new
 
-WHEN = datetime(2024, 1, 5, 10, 3, 2)  # noqa: DTZ001  local time is what names carry
+WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
 
 
 def test_names() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
 from opdiff.align.origin import missing_extent
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class TiledChannels:
+class TiledChannels(NamedTuple):
     """NC1HWC0 and its kin.
 
     Attributes:
@@ -95,8 +93,7 @@ class TiledChannels:
         return self._with_channels(shape, whole) == self._full(stored)
 
 
-@dataclass(frozen=True, slots=True)
-class DiagonalChannels:
+class DiagonalChannels(NamedTuple):
     """C1HWNCoC0: every tile of channels stands on the diagonal of a square; the rest of the square is 0."""
 
     name: str

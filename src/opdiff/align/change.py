@@ -6,10 +6,9 @@ stored codes ──unpack──► logical array ──order──► logical ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import layouts
 from opdiff.align.custom import run_custom
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 _TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(NamedTuple):
     """One conversion: what is there and what is wanted."""
 
     spec: TensorSpec
@@ -43,8 +41,7 @@ class _Way:
         return max(self.spec.groups, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Logical:
+class _Logical(NamedTuple):
     """An array without tiles and padding, and how it came about."""
 
     array: AnyArray

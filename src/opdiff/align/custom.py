@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import LayoutError, PluginError
 from opdiff.scripts import check_script, find_scripts, load_function
@@ -24,8 +23,7 @@ _KIND = "conversion"
 _ARGUMENTS = ("shape_from", "shape_to", "array", "group")
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """One file, and the conversion that its name promises."""
 
     source: str
@@ -38,8 +36,7 @@ class Script:
         return "to_FRACTAL_Z" in os.path.basename(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(NamedTuple):
     """The conversions of one directory; a value that can go to another process, which loads what it needs."""
 
     directory: str

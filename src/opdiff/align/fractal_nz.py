@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, reshaped
 from opdiff.errors import LayoutError
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class TiledMatrix:
+class TiledMatrix(NamedTuple):
     """A stack of matrices (the last two axes of an array of any rank) in tiles of R0 rows and C0 columns.
 
     Attributes:

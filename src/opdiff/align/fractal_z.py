@@ -6,9 +6,8 @@ in the rows, so the stored shape alone does not tell them apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
 from opdiff.align.origin import fitting
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _C04 = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
+class _Blocks(NamedTuple):
     """How an array N, C, (D,) H, W stands in tiles.
 
     The groups of a grouped convolution stand on the diagonals of blocks, as many in each as end at the edge of a tile;
@@ -45,7 +43,7 @@ class _Blocks:
         tile: the size of the tiles.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     per_block: int
     n: int
     c: int
@@ -87,8 +85,7 @@ class _Blocks:
             yield dense[: len(members), rows, columns], members
 
 
-@dataclass(frozen=True, slots=True)
-class FractalZ:
+class FractalZ(NamedTuple):
     """FRACTAL_Z of axes NCHW and FRACTAL_Z_3D of axes NCDHW; rows run over (D,) C1, H, W."""
 
     name: str
@@ -153,8 +150,7 @@ class FractalZ:
             raise LayoutError(self.name, f"how {groups} groups are stored is not known; a custom conversion can do it")
 
 
-@dataclass(frozen=True, slots=True)
-class FractalZC04:
+class FractalZC04(NamedTuple):
     """FRACTAL_Z_C04: at most 4 channels; the flat axis H, W, C is cut into rows of C0."""
 
     name: str = "FRACTAL_Z_C04"

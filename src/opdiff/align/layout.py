@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from opdiff.errors import LayoutError
 from opdiff.places import is_places
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """The sizes by which the channels (or columns) and the batch (or rows) are cut when data is packed."""
 
     c0: int = 16
@@ -27,16 +25,14 @@ class Tile:
         return cls(c0=32 if 0 < dtype.bits <= 8 else 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Extents:
+class Extents(NamedTuple):
     """The logical shape of a stored tensor; `assumed` tells in words what was taken for granted to find it."""
 
     shape: Shape
     assumed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(NamedTuple):
     """Codes in the layout that was asked for, often a strided view, and in words every step that led there."""
 
     codes: AnyArray

@@ -5,9 +5,8 @@ Padding is cut because a layout says so. Any other difference of extents is an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
@@ -26,8 +25,7 @@ _TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
 _COMMON = {4: "NCHW", 5: "NCDHW"}
 
 
-@dataclass(frozen=True, slots=True)
-class AlignedPair:
+class AlignedPair(NamedTuple):
     """Codes of equal count, the shape in which they are compared, what was done to them, and what is doubtful there."""
 
     target: AnyArray
@@ -45,7 +43,7 @@ def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Cus
     """
     spec = pairing.target.spec
     if not spec.origin_shape and pairing.origin_shape:
-        spec = replace(spec, origin_shape=pairing.origin_shape)
+        spec = spec._replace(origin_shape=pairing.origin_shape)
     if pairing.golden.spec.layout != "ND" or pairing.golden.spec.origin_shape:
         return _align_devices(spec, pairing.golden.spec, target, golden, custom)
     return _align_to_array(spec, pairing.layout, target, golden, custom)

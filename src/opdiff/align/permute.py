@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Extents, misfit, reshaped
 from opdiff.errors import LayoutError
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class AxisOrder:
+class AxisOrder(NamedTuple):
     """A layout whose name is the letters of its axes."""
 
     name: str
@@ -42,8 +40,7 @@ class AxisOrder:
         return array
 
 
-@dataclass(frozen=True, slots=True)
-class AsItIs:
+class AsItIs(NamedTuple):
     """ND: any rank, in the order in which the framework had it."""
 
     name: str = "ND"

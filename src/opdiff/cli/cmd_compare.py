@@ -9,14 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import jobs_argument
-from opdiff.comparison import Measured
 from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from opdiff.pipeline import Compared, CompareOptions
+    from opdiff.report.rows import SavedComparison
 
-NAME = "compare"
-HELP = "compare the dumps of two runs, operator by operator"
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
 Every target tensor is paired with the golden tensor it must equal, brought to one layout and measured; the result is
@@ -115,6 +113,7 @@ def compare_and_report(options: CompareOptions, *, quiet: bool) -> int:
     """Compare, write and summarise every result, and return the exit code."""
     from opdiff.cli.terminal import Progress, printable
     from opdiff.pipeline import NotCompared, compare, write_compared
+    from opdiff.report.rows import saved
 
     compared = defects = 0
     with Progress("comparing", quiet=quiet, in_bytes=True) as progress:
@@ -122,17 +121,18 @@ def compare_and_report(options: CompareOptions, *, quiet: bool) -> int:
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"))
                 continue
-            path = write_compared(result, options)
-            for line in _summary(result, path):
+            kept = saved(result.comparison)
+            path = write_compared(result, kept, options)
+            for line in _summary(result, kept, path):
                 progress.say(printable(line))
-            compared += sum(isinstance(row, Measured) and row.metrics is not None for row in result.comparison.rows)
+            compared += sum(row.metrics is not None for row in kept.rows)
             defects += len(result.defects)
             for defect in result.defects:
                 print(defect, file=sys.stderr)
     return 70 if defects else 0 if compared else 3
 
 
-def _summary(result: Compared, path: str) -> tuple[str, ...]:
+def _summary(result: Compared, kept: SavedComparison, path: str) -> tuple[str, ...]:
     from opdiff.measure.documented import number_text
     from opdiff.report.as_text import summary_lines
 
@@ -142,7 +142,7 @@ def _summary(result: Compared, path: str) -> tuple[str, ...]:
         for side, dump in sides
         if dump.left_out
     ]
-    return (*result.notes, *left_out, *summary_lines(result.comparison, path, number_text))
+    return (*result.notes, *left_out, *summary_lines(kept, path, number_text))
 
 
 def _options(args: argparse.Namespace) -> CompareOptions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     Results = dict[ConvertJob, ConvertResult]
 
-NAME = "convert"
-HELP = "turn dump files into .npy, .npz, .bin or .pt files"
 DESCRIPTION = """\
 Turn dump files into files that other tools read. One file, several, or whole directory trees; the results of a tree
 keep its folders. Without --format tensors stay in the layout in which they are stored."""
@@ -40,7 +37,6 @@ converted, 70 a defect of opdiff, 130 interrupted
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_SHOWN = 20
 _FAILED_LIST = "convert_failed_file_list.txt"
-_LOG = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,8 +152,8 @@ def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[Co
     ready = run(work, plan.jobs, args.jobs or 0)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
-            for tensor, step in result.steps:
-                _LOG.info("%s: %s: %s", printable(job.path), tensor, printable(step))
+            for tensor, step in result.steps if args.verbose > args.quiet else ():
+                print(f"opdiff: {printable(job.path)}: {tensor}: {printable(step)}", file=sys.stderr)
             progress.reach(done, len(plan.jobs))
             yield job, result
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from opdiff.sample import Sample
 
-NAME = "demo"
-HELP = "make a small sample of dumps with planted faults, inspect and compare it"
 DESCRIPTION = """\
 Make a sample: a small convolutional network, run once in fp32 (golden) and once as an NPU would (fp16, private layouts,
 fused operators), with known faults planted; then inspect both sides and compare them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from opdiff.doctor import Finding
     from opdiff.inspection import FileReport, StatisticsReport, TensorReport, TreeReport
 
-NAME = "inspect"
-HELP = "show what a dump file or directory holds, and what is wrong with it"
 DESCRIPTION = """\
 Show what a dump holds, without vendor toolkit or device. For a file: its header and tensors. For a directory: how many
 operators, steps, ranks and bytes, what kind of dump it is, and the findings of the dump doctor."""
@@ -60,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return _run_tree(args)
     report = inspect_file(args.path, statistics=args.stats)
     if args.json:
-        print(json_text(asdict(report)))
+        print(json_text(report))
     elif isinstance(report, FileReport):
         _print_file(report)
     else:
@@ -77,7 +74,7 @@ def _run_tree(args: argparse.Namespace) -> int:
     with Progress("reading", quiet=args.quiet > 0) as progress:
         report = inspect_tree(args.path, depth=depth, progress=progress.reach)
     if args.json:
-        print(json_text(asdict(report)))
+        print(json_text(report))
     else:
         print_tree(report, all_places=args.all)
     if not report.files:

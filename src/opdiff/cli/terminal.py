@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -35,12 +34,16 @@ def printable(text: str) -> str:
 
 def json_text(values: object) -> str:
     """Values as JSON that every reader takes: NaN and infinities, which JSON does not have, as words."""
+    import json
+
     return json.dumps(_plain(values), indent=2)
 
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # one of our values, which are named tuples
+        return _plain(value._asdict())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

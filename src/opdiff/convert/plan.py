@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import InputError, OpdiffError, UsageError
 from opdiff.read import read_operator
@@ -27,8 +26,7 @@ _UNCHANGED = {Form.NPY: (".npy", ".npz"), Form.MSNPY: (".npy", ".npz"), Form.NPZ
 _RESULT = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertOptions:
+class ConvertOptions(NamedTuple):
     """What to write, and of what.
 
     Attributes:
@@ -46,12 +44,11 @@ class ConvertOptions:
     layout: str = ""
     shape: Shape = ()
     slot: Slot | None = None
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  # hides tuple.index
     custom: Custom | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertJob:
+class ConvertJob(NamedTuple):
     """One dump file, its real name, and the folder for its results."""
 
     path: str
@@ -61,8 +58,7 @@ class ConvertJob:
     options: ConvertOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertPlan:
+class ConvertPlan(NamedTuple):
     """What is to be done, and what was left out, with the reason."""
 
     jobs: tuple[ConvertJob, ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import DumpError, LayoutError, OpdiffError
 from opdiff.model import Slot
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 _USUAL_RANK = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Something that was not converted: a whole file, or one tensor of it (`input:0`)."""
 
     path: str
@@ -40,8 +38,7 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertResult:
+class ConvertResult(NamedTuple):
     """What became of one dump file.
 
     Attributes:
@@ -67,7 +64,7 @@ def convert_file(job: ConvertJob) -> ConvertResult:
     except (OpdiffError, OSError, MemoryError) as error:
         return failed(job, _reason(error))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one file and is shown as ours
-        return replace(failed(job, f"a defect of opdiff: {error!r}"), defect=traceback.format_exc())
+        return failed(job, f"a defect of opdiff: {error!r}")._replace(defect=traceback.format_exc())
 
 
 def failed(job: ConvertJob, reason: str) -> ConvertResult:
@@ -130,7 +127,7 @@ def _convert_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -
         if options.form is not Form.MSNPY or not isinstance(error, LayoutError):
             return failure
     # This form names the layout, so data that stays in its own can be told from converted data.
-    as_stored = replace(job, options=replace(options, layout=""))
+    as_stored = job._replace(options=options._replace(layout=""))
     return _combine([failure, _convert_tensor(as_stored, operator, slot, index)])
 
 
@@ -185,7 +182,7 @@ def _load(tensor: Tensor, options: ConvertOptions) -> Aligned:
     aligned = Aligned(tensor.codes(), tensor.spec.layout, ())
     if options.layout:
         aligned = convert(aligned.codes, tensor.spec, options.layout, options.shape, options.custom)
-    return replace(aligned, codes=aligned.codes.reshape(1)) if aligned.codes.ndim == 0 else aligned
+    return aligned._replace(codes=aligned.codes.reshape(1)) if aligned.codes.ndim == 0 else aligned
 
 
 def _with_blobs(job: ConvertJob, operator: OpDump, result: ConvertResult) -> ConvertResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from opdiff import elements
 from opdiff.errors import PluginError
@@ -70,8 +70,7 @@ class Metric(Protocol):
         """The value and a message about two flat arrays of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptMetric:
+class ScriptMetric(NamedTuple):
     """The metric of one script; a value that can go to another process, which loads the script itself."""
 
     name: str

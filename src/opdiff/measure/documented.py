@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import isinf, isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import UsageError
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 _NOT_A_NUMBER = "NaN"
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentedMetric:
+class DocumentedMetric(NamedTuple):
     """One column of the documented result file.
 
     Attributes:

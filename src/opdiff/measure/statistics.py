@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Figures over the finite values; `None` where there are none. Integers stay exact."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     minimum: float | int | None
     maximum: float | int | None
     mean: float | None

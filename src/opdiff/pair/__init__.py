@@ -1,25 +1,21 @@
 """Dumps and rules to pairings: which tensor of the target is to equal which golden one, and why.
 
-Nothing is loaded here, and what cannot be paired is a row too, with its reason.
+Nothing is loaded here, and what cannot be paired is a row too, with its reason. What only some comparisons need is
+imported by those.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import UsageError
-from opdiff.pair.close import CloseGolden, relabel
 from opdiff.pair.fusion import build_network
 from opdiff.pair.golden import NamedGolden
-from opdiff.pair.manual import override
 from opdiff.pair.names import DumpIndex
-from opdiff.pair.plain import iter_plain_rows
 from opdiff.pair.quant import find_quantized, merge_quant
 from opdiff.pair.rows import Sides, iter_rows, iter_unknown_rows
 from opdiff.pair.scenario import GivenRules, Scenario, choose
-from opdiff.pair.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["GivenRules", "PairOptions", "Rules", "Scenario", "choose", "pair"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """The rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
 
     fusion: RuleFile | None = None
@@ -49,8 +44,7 @@ class Rules:
         return GivenRules(self.fusion is not None, self.close is not None, self.quant is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class PairOptions:
+class PairOptions(NamedTuple):
     """What the user wants otherwise.
 
     Attributes:
@@ -79,11 +73,17 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
             raise UsageError("operators are selected by their numbers in a rule file, and none was given")
+        from opdiff.pair.plain import iter_plain_rows
+
         rows = iter_plain_rows(target, golden)
     else:
         made = _sides(rules, options, *sides)
         # Who selects operators wants those and no others.
         rows = iter_rows(made) if options.selection else chain(iter_rows(made), iter_unknown_rows(made))
+    if not options.manual:
+        return tuple(rows)
+    from opdiff.pair.manual import override
+
     return override(rows, options.manual, *sides)
 
 
@@ -98,8 +98,12 @@ def _sides(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIn
     if rules.fusion and rules.quant:
         network = merge_quant(network, build_network(rules.quant))
     if rules.close:
+        from opdiff.pair.close import CloseGolden, relabel
+
         close = build_network(rules.close)
         network, golden_side = relabel(network, close), CloseGolden(golden, close)
     if options.selection is not None:
+        from opdiff.pair.selection import select
+
         network = select(network, options.selection)
     return Sides(target, golden_side, golden.dump.kind, network, quantized, options.every_operator)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFolder:
+class ModelFolder(NamedTuple):
     """The dumps of one step: `{device}/{model}/{model_id}/{step}`."""
 
     path: str
@@ -26,8 +24,7 @@ class ModelFolder:
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchJob:
+class BatchJob(NamedTuple):
     """A folder to compare, its rules, and what is to be known about their belonging together (mostly nothing)."""
 
     folder: ModelFolder
@@ -35,16 +32,14 @@ class BatchJob:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(NamedTuple):
     """A folder without rules, and why."""
 
     folder: ModelFolder
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """What to compare, in the order of devices, models and steps, and what cannot be compared."""
 
     jobs: tuple[BatchJob, ...]

@@ -7,8 +7,7 @@ Operators that the compiler inserted are no one's originals; they are compared w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.fusion import Group
@@ -33,7 +32,7 @@ def relabel(network: Network, close: Network) -> Network:
         Group(group.index, tuple(_relabel_operator(operator, owners) for operator in group.operators))
         for group in network.groups
     )
-    return replace(network, groups=groups)
+    return network._replace(groups=groups)
 
 
 def _owners(close: Network) -> dict[str, str]:
@@ -45,11 +44,10 @@ def _relabel_operator(operator: RuleOp, owners: Mapping[str, str]) -> RuleOp:
     if operator.originals == ("",):
         return operator
     names = dict.fromkeys(owners[original] for original in operator.originals if original in owners)
-    return replace(operator, originals=tuple(names))
+    return operator._replace(originals=tuple(names))
 
 
-@dataclass(frozen=True, slots=True)
-class _Holders:
+class _Holders(NamedTuple):
     """Where a compiled model has the tensors of the original one.
 
     Attributes:
@@ -78,7 +76,7 @@ class CloseGolden:
             return self._unknown(origin)
         found = find_output(self._index, *place)
         if isinstance(found, Found):
-            return replace(found, why=_held_by(origin, place))
+            return found._replace(why=_held_by(origin, place))
         return self._find_read(origin, place) or found
 
     def _place(self, origin: Origin) -> Place | None:

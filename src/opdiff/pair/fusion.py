@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.pair.graph import OutputDesc
 
@@ -26,11 +25,10 @@ class Relation(StrEnum):
     L1_FUSION = "L1 fusion"
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """The operators that were made from the same originals; `index` is its number in the report."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     operators: tuple[RuleOp, ...]
 
     @property
@@ -55,8 +53,7 @@ class Group:
         return ",".join(names for names in lists if names) or "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(NamedTuple):
     """A rule file made ready for pairing.
 
     Attributes:
@@ -121,8 +118,10 @@ def fusion_name(operator: RuleOp) -> str:
 
 def fill_origin(operator: RuleOp, name: str) -> RuleOp:
     """The operator with this original name at every output that has none; one for all outputs if none is described."""
-    outputs = tuple(replace(output, origin_name=output.origin_name or name) for output in operator.outputs)
-    return replace(operator, outputs=outputs or (OutputDesc(0, origin_name=name),))
+    if operator.outputs and all(output.origin_name for output in operator.outputs):
+        return operator
+    outputs = tuple(output._replace(origin_name=output.origin_name or name) for output in operator.outputs)
+    return operator._replace(outputs=outputs or (OutputDesc(0, origin_name=name),))
 
 
 def is_inner(operator: RuleOp) -> bool:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdiff.errors import InputError
@@ -19,8 +18,9 @@ from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    Place = tuple[str | int, ...]
+
 _MAX_BYTES = 2 << 30
-_LXSLICE = re.compile(r"_lxslice[0-9]+")
 _KINDS: dict[type, str] = {
     str: "a text",
     int: "a whole number",
@@ -62,10 +62,11 @@ def read_rules(path: str) -> RuleFile:
             raise InputError(path, "nested too deeply to be a rule file") from error
         except ValueError as error:
             raise InputError(path, f"not valid JSON: {error}") from error
-        root = _Place(path, "").want(value, dict)
-        place = _Place(path, "graph")
-        graphs = place.want(_need(root, "graph", place), list)
-        return RuleFile(path, tuple(_graph(graph, place.item(number)) for number, graph in enumerate(graphs)))
+        try:
+            graphs = _need(_want(value, dict, ()), "graph", list, ())
+            return RuleFile(path, tuple(_graph(graph, ("graph", number)) for number, graph in enumerate(graphs)))
+        except _MisfitError as misfit:
+            raise InputError(path, str(misfit)) from None
 
 
 def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputError, ...]]:
@@ -117,150 +118,147 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where in the file a value stands, for messages."""
+class _MisfitError(Exception):
+    """A value that is not what it should be, and its place in the file."""
 
-    path: str
-    where: str
+    def __init__(self, problem: str, place: Place) -> None:
+        super().__init__(problem, place)
+        self.problem = problem
+        self.place = place
 
-    def item(self, number: int) -> _Place:
-        return _Place(self.path, f"{self.where}[{number}]")
-
-    def field(self, name: str) -> _Place:
-        return _Place(self.path, f"{self.where}.{name}" if self.where else name)
-
-    def want(self, value: object, kind: type[T]) -> T:
-        if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-            return value
-        raise self.error(f"{_KINDS[kind]} is expected, and it is {_KINDS.get(type(value), 'something else')}")
-
-    def error(self, problem: str) -> InputError:
-        return InputError(self.path, f"{self.where}: {problem}" if self.where else problem)
+    def __str__(self) -> str:
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.place)
+        return f"{where.removeprefix('.')}: {self.problem}" if where else self.problem
 
 
-def _need(fields: dict[str, Any], key: str, place: _Place) -> object:
+# Places are handed down as their steps, and are put into words only when something is wrong there.
+
+
+def _want(value: object, kind: type[T], place: Place) -> T:
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    problem = f"{_KINDS[kind]} is expected, and it is {_KINDS.get(type(value), 'something else')}"
+    raise _MisfitError(problem, place)
+
+
+def _need(fields: dict[str, Any], key: str, kind: type[T], place: Place) -> T:
+    """What an object has under a key that it must have."""
     if key not in fields:
-        raise place.error("missing")
-    return fields[key]
+        raise _MisfitError("missing", (*place, key))
+    return _want(fields[key], kind, (*place, key))
 
 
-def _graph(value: object, place: _Place) -> RuleGraph:
-    fields = place.want(value, dict)
-    name = place.field("name").want(fields.get("name", ""), str)
-    below = place.field("op")
-    operators = below.want(_need(fields, "op", below), list)
+def _graph(value: object, place: Place) -> RuleGraph:
+    fields = _want(value, dict, place)
+    name = _want(fields.get("name", ""), str, (*place, "name"))
+    operators = _need(fields, "op", list, place)
     # Graphs without a name are told apart by their place: `graph[1]`.
-    key = name or place.where
-    return RuleGraph(name, tuple(_operator(item, key, below.item(number)) for number, item in enumerate(operators)))
+    key = name or f"graph[{place[-1]}]"
+    return RuleGraph(name, tuple([_operator(item, key, (*place, "op", n)) for n, item in enumerate(operators)]))
 
 
-def _operator(value: object, graph_name: str, place: _Place) -> RuleOp:
-    fields = place.want(value, dict)
-    name = _unsliced(place.field("name").want(_need(fields, "name", place.field("name")), str))
+def _operator(value: object, graph_name: str, place: Place) -> RuleOp:
+    fields = _want(value, dict, place)
+    name = _unsliced(_need(fields, "name", str, place))
     attributes = _attributes(fields, place)
     originals = _originals(attributes, place)
     return RuleOp(
-        name=name,
-        op_type=place.field("type").want(_need(fields, "type", place.field("type")), str),
-        sequence=place.field("id").want(fields.get("id", 0), int),
-        inputs=_inputs(fields, place.field("input")),
-        outputs=_outputs(fields, place.field("output_desc")),
-        originals=(name,) if originals is None else originals,
-        has_originals=originals is not None,
-        is_multiop=_attribute(attributes, "_datadump_is_multiop", "b", bool, place) or False,
-        l1_number=_attribute(attributes, "_L1_fusion_sub_graph_no", "s", str, place) or "",
-        graph_name=graph_name,
-        passes=_passes(attributes),
+        name,
+        _need(fields, "type", str, place),
+        _want(fields.get("id", 0), int, (*place, "id")),
+        _inputs(fields, place),
+        _outputs(fields, place),
+        (name,) if originals is None else originals,
+        originals is not None,
+        _attribute(attributes, "_datadump_is_multiop", "b", bool, place) or False,
+        _attribute(attributes, "_L1_fusion_sub_graph_no", "s", str, place) or "",
+        graph_name,
+        _passes(attributes),
     )
 
 
 def _unsliced(name: str) -> str:
-    return _LXSLICE.sub("", name)
+    return re.sub("_lxslice[0-9]+", "", name) if "_lxslice" in name else name
 
 
-def _inputs(fields: dict[str, Any], place: _Place) -> tuple[str, ...]:
-    entries = place.want(fields.get("input", []), list)
-    texts = [place.item(number).want(entry, str) for number, entry in enumerate(entries)]
-    return tuple(_unsliced(text) for text in texts if text and not text.endswith(":-1"))
+def _inputs(fields: dict[str, Any], place: Place) -> tuple[str, ...]:
+    entries = _want(fields.get("input", []), list, (*place, "input"))
+    texts = [_want(entry, str, (*place, "input", number)) for number, entry in enumerate(entries)]
+    return tuple([_unsliced(text) for text in texts if text and not text.endswith(":-1")])
 
 
-def _outputs(fields: dict[str, Any], place: _Place) -> tuple[OutputDesc, ...]:
-    items = place.want(fields.get("output_desc", []), list)
-    return tuple(_output(item, number, place.item(number)) for number, item in enumerate(items))
+def _outputs(fields: dict[str, Any], place: Place) -> tuple[OutputDesc, ...]:
+    place = (*place, "output_desc")
+    items = _want(fields.get("output_desc", []), list, place)
+    return tuple([_output(item, number, (*place, number)) for number, item in enumerate(items)])
 
 
-def _output(value: object, position: int, place: _Place) -> OutputDesc:
-    fields = place.want(value, dict)
+def _output(value: object, position: int, place: Place) -> OutputDesc:
+    fields = _want(value, dict, place)
     attributes = _attributes(fields, place)
     index = _attribute(attributes, "_datadump_origin_output_index", "i", int, place)
     layout = _attribute(attributes, "_datadump_origin_format", "s", str, place)
     if layout is None:
         layout = _attribute(attributes, "origin_format", "s", str, place)
     return OutputDesc(
-        position=position,
-        dtype=place.field("dtype").want(fields.get("dtype", ""), str),
-        origin_name=_attribute(attributes, "_datadump_origin_name", "s", str, place) or "",
-        origin_index=position if index is None else index,
-        layout=layout or "",
-        shape=_shape(attributes, place),
+        position,
+        _want(fields.get("dtype", ""), str, (*place, "dtype")),
+        _attribute(attributes, "_datadump_origin_name", "s", str, place) or "",
+        position if index is None else index,
+        layout or "",
+        _shape(attributes, place),
     )
 
 
-def _attributes(fields: dict[str, Any], place: _Place) -> dict[str, dict[str, Any]]:
+def _attributes(fields: dict[str, Any], place: Place) -> dict[str, dict[str, Any]]:
     """Attribute values by key; of a repeated key the first."""
-    place = place.field("attr")
+    place = (*place, "attr")
     found: dict[str, dict[str, Any]] = {}
-    for number, item in enumerate(place.want(fields.get("attr", []), list)):
+    for number, item in enumerate(_want(fields.get("attr", []), list, place)):
         key = item.get("key") if isinstance(item, dict) else None
         if not isinstance(key, str):
-            raise _bad_attribute(item, place.item(number))
-        if key in _READ:
+            _need(_want(item, dict, (*place, number)), "key", str, (*place, number))
+        elif key in _READ:
             value = item.get("value")
             found.setdefault(key, value if isinstance(value, dict) else {})
     return found
 
 
-def _bad_attribute(item: object, place: _Place) -> InputError:
-    pair = place.want(item, dict)
-    place = place.field("key")
-    place.want(_need(pair, "key", place), str)
-    return place.error("not understood")
+def _attribute(attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T], place: Place) -> T | None:
+    value = attributes[key].get(form) if key in attributes else None
+    return None if value is None else _want(value, kind, (*place, f"attr[{key}]", form))
 
 
-def _attribute(attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T], place: _Place) -> T | None:
-    value = attributes.get(key, {}).get(form)
-    return None if value is None else place.field(f"attr[{key}].{form}").want(value, kind)
-
-
-def _list(attributes: dict[str, dict[str, Any]], key: str, form: str, place: _Place) -> list[Any] | None:
+def _list(
+    attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T], place: Place
+) -> tuple[T, ...] | None:
     """The list of an attribute: `None` when the attribute or the list is not there."""
-    place = place.field(f"attr[{key}].list")
-    holder = place.want(attributes.get(key, {}).get("list", {}), dict)
-    return place.field(form).want(holder[form], list) if form in holder else None
+    place = (*place, f"attr[{key}]", "list")
+    holder = _want(attributes.get(key, {}).get("list", {}), dict, place)
+    if form not in holder:
+        return None
+    place = (*place, form)
+    return tuple([_want(item, kind, (*place, n)) for n, item in enumerate(_want(holder[form], list, place))])
 
 
-def _originals(attributes: dict[str, dict[str, Any]], place: _Place) -> tuple[str, ...] | None:
+def _originals(attributes: dict[str, dict[str, Any]], place: Place) -> tuple[str, ...] | None:
     """Original names. The attribute without a list says that there is none: one empty name stands for that."""
     key = "_datadump_original_op_names"
     if key not in attributes:
         return None
-    names = _list(attributes, key, "s", place)
-    if names is None:
-        return ("",)
-    place = place.field(f"attr[{key}].list.s")
-    return tuple(place.item(number).want(name, str) for number, name in enumerate(names))
+    names = _list(attributes, key, "s", str, place)
+    return ("",) if names is None else names
 
 
-def _shape(attributes: dict[str, dict[str, Any]], place: _Place) -> tuple[int, ...]:
-    sizes = _list(attributes, "origin_shape", "i", place) or []
-    place = place.field("attr[origin_shape].list.i")
-    return tuple(place.item(number).want(size, int) for number, size in enumerate(sizes))
+def _shape(attributes: dict[str, dict[str, Any]], place: Place) -> tuple[int, ...]:
+    return _list(attributes, "origin_shape", "i", int, place) or ()
 
 
 def _passes(attributes: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     """The fusion passes, in either of the forms in which compilers write them; they are told and not relied on."""
-    value = attributes.get("pass_name", {})
+    value = attributes.get("pass_name")
+    if value is None:
+        return ()
     listed = value.get("list")
     names = listed.get("s") if isinstance(listed, dict) else [value.get("s")]
     return tuple(name for name in names if isinstance(name, str) and name) if isinstance(names, list) else ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.comparison import DumpKind
 from opdiff.model import Slot, TensorKey
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from opdiff.pair.trace import Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A golden tensor; `why` continues the reason for which it is the one."""
 
     key: TensorKey

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class OutputDesc:
+class OutputDesc(NamedTuple):
     """One output of an operator, and which output of the original model it holds.
 
     Attributes:
@@ -32,8 +30,7 @@ class OutputDesc:
     shape: Shape = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOp:
+class RuleOp(NamedTuple):
     """An operator of a compiled model.
 
     Attributes:
@@ -76,16 +73,14 @@ class RuleOp:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleGraph:
+class RuleGraph(NamedTuple):
     """One graph of a rule file; the first is the model, the others are its sub-graphs."""
 
     name: str
     operators: tuple[RuleOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(NamedTuple):
     """A rule file: the network-wide information of a compiled model, or of a quantized one."""
 
     path: str

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import OpLabel, Pairing, Unpaired
 from opdiff.errors import InputError, UsageError
@@ -34,8 +33,7 @@ _KEY = re.compile(r"(.+?)(?::(input|output):([0-9]{1,9}))?")
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ManualPair:
+class ManualPair(NamedTuple):
     """One pairing of the user's."""
 
     target: TensorKey
@@ -114,7 +112,7 @@ def _place(key: TensorKey) -> Place:
 
 def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Row:
     ours, theirs = _tensor(target, pair.target, "target"), _tensor(golden, pair.golden, "golden side")
-    label = replace(label, golden=pair.golden.op)
+    label = label._replace(golden=pair.golden.op)
     if isinstance(ours, str) or isinstance(theirs, str):
         reasons = [found for found in (ours, theirs) if isinstance(found, str)]
         described = None if isinstance(ours, str) else ours

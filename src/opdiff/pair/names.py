@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 # What writers of dump files put `_` in the place of.
 _REPLACED = str.maketrans("/\\. ", "____")
-_TOKEN = re.compile(r"[a-z]+|[0-9]+")
+_WORD = r"[a-z]+|[0-9]+"
 _ENOUGH = 32
 # Looking for similar names costs milliseconds, and a run in which nothing fits has tens of thousands of them.
 _MAX_SEARCHES = 256
@@ -22,7 +21,8 @@ _MAX_SEARCHES = 256
 
 def flat(name: str) -> str:
     """The name as a file name carries it."""
-    return name.translate(_REPLACED)
+    # Letters, digits and underscores stay, and most names have nothing else.
+    return name if name.isidentifier() else name.translate(_REPLACED)
 
 
 class NameIndex:
@@ -32,7 +32,7 @@ class NameIndex:
         self._found: dict[str, str | None] = {}
         self._by_token: dict[str, list[str]] = defaultdict(list)
         for name in names:
-            for token in set(_TOKEN.findall(name.lower())):
+            for token in set(re.findall(_WORD, name.lower())):
                 self._by_token[token].append(name)
 
     def nearest(self, name: str) -> str | None:
@@ -42,7 +42,9 @@ class NameIndex:
         return self._found.get(name)
 
     def _search(self, name: str) -> str | None:
-        wanted = set(_TOKEN.findall(name.lower()))
+        import difflib
+
+        wanted = set(re.findall(_WORD, name.lower()))
         lists = sorted((self._by_token[token] for token in wanted if token in self._by_token), key=len)
         candidates = dict.fromkeys(found for names in lists for found in names[:_ENOUGH] if found != name)
         close = difflib.get_close_matches(name, list(candidates)[:_ENOUGH], n=1)
@@ -59,13 +61,18 @@ class DumpIndex:
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
-        self._flat = _by_flat_name(dump.operators)
+        self._flat: dict[str, DumpedOp] | None = None
         self._names: NameIndex | None = None
 
     def find(self, name: str) -> DumpedOp | None:
         """The operator of this name. One whose name was written to a file name is found by either form."""
         operators = self.dump.operators
-        return operators.get(name) or operators.get(flat(name)) or self._flat.get(flat(name))
+        return operators.get(name) or operators.get(flat(name)) or self._find_flat(flat(name))
+
+    def _find_flat(self, name: str) -> DumpedOp | None:
+        if self._flat is None:
+            self._flat = _by_flat_name(self.dump.operators)
+        return self._flat.get(name)
 
     def hint(self, name: str) -> str:
         """`; the nearest name is …`, or nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdiff.pair.fusion import fusion_name, network_of
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from opdiff.pair.fusion import Network, OpKey
     from opdiff.pair.graph import RuleOp
 
-_QUANT = re.compile(r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant")
-_DEQUANT = re.compile(r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant")
+_QUANT = r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant"
+_DEQUANT = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant"
 # What dequantizing yields; which of them depends on the precision that the model was compiled for.
 _REAL = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
 _QUANTIZED, _DEQUANTIZED, _MIDDLE, _NORMAL = "quantized", "dequantized", "middle", "normal"
@@ -43,19 +42,17 @@ def _state_of(network: Network, states: dict[tuple[str, str, int], str], operato
 
 
 def _output_state(operator: RuleOp, dtype: str, *, in_pair: bool) -> str:
-    is_quant, is_dequant = _name_class(operator)
-    if is_quant and dtype == "DT_INT8":
+    if dtype == "DT_INT8" and _is_named(operator, _QUANT):
         return _QUANTIZED
-    if is_dequant and dtype in _REAL:
+    if dtype in _REAL and _is_named(operator, _DEQUANT):
         return _DEQUANTIZED
     return _MIDDLE if in_pair else _NORMAL
 
 
-def _name_class(operator: RuleOp) -> tuple[bool, bool]:
-    """Whether the operator's name or its originals say that it quantizes, and that it dequantizes."""
+def _is_named(operator: RuleOp, pattern: str) -> bool:
+    """Whether the operator's name or its originals fit a pattern."""
     texts = (operator.name, "".join(operator.originals))
-    is_quant, is_dequant = (any(pattern.search(text) for text in texts) for pattern in (_QUANT, _DEQUANT))
-    return is_quant, is_dequant
+    return any("uant" in text and re.search(pattern, text) for text in texts)
 
 
 def merge_quant(network: Network, quant: Network) -> Network:
@@ -76,8 +73,7 @@ def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:
     originals = dict.fromkeys(
         original for name in operator.originals for peer in peers.get(name, ()) for original in peer.originals
     )
-    return replace(
-        operator,
+    return operator._replace(
         originals=tuple(originals) or operator.originals,
         outputs=tuple(_merge_output(output, peers) for output in operator.outputs),
         l1_number="",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
 from opdiff.model import Slot, TensorKey
@@ -29,8 +28,7 @@ _DEQUANT_ENDS = ("_dequant_layer", "AscendDequant", "_dequant")
 _NEVER_RUN = frozenset({"Const", "Constant", "Data", "NetOutput", "RefData", "Variable"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(NamedTuple):
     """Everything that rows are made from.
 
     Attributes:
@@ -57,7 +55,9 @@ def iter_rows(sides: Sides) -> Iterator[Row]:
             for operator in group.operators:
                 yield from _operator_rows(sides, group, operator)
             continue
-        operators = tuple(operator for operator in group.operators if operator.key not in sides.quantized)
+        operators = group.operators
+        if sides.quantized:
+            operators = tuple(operator for operator in operators if operator.key not in sides.quantized)
         if operators:
             yield from _group_rows(sides, group, operators)
 
@@ -117,11 +117,12 @@ def _l1_rows(sides: Sides, group: Group, operators: tuple[RuleOp, ...]) -> Itera
 def _operator_rows(sides: Sides, group: Group, operator: RuleOp) -> Iterator[Row]:
     label = _label(group, operator)
     dump = sides.target.find(operator.name)
-    reason = _no_file(sides, operator) if dump is None else _no_tensors(operator, dump)
+    slots = _compared_slots(operator)
+    reason = _no_file(sides, operator) if dump is None else _no_tensors(operator, slots, dump)
     if dump is None or reason:
         yield Unpaired(label, None, None, reason)
         return
-    for slot in _compared_slots(operator):
+    for slot in slots:
         for index, tensor in sorted(dump.tensors(slot).items()):
             yield _tensor_row(sides, label, (operator, slot, index), tensor)
     if dump.problem:
@@ -140,16 +141,16 @@ def _no_file(sides: Sides, operator: RuleOp) -> str:
     return reason + sides.target.hint(operator.name)
 
 
-def _no_tensors(operator: RuleOp, dump: DumpedOp) -> str:
+def _no_tensors(operator: RuleOp, slots: tuple[Slot, ...], dump: DumpedOp) -> str:
     """Why an operator that was dumped has nothing to compare; empty when it has."""
-    if any(dump.tensors(slot) for slot in _compared_slots(operator)):
+    if any(dump.tensors(slot) for slot in slots):
         return ""
     if dump.problem:
         return _unreadable(operator, dump)
     if not dump.inputs and not dump.outputs:
         return f"the target's file of {operator.name} holds no tensors"
-    slots = " or ".join(f"{slot}s" for slot in _compared_slots(operator))
-    return f"of {operator.name} only {slots} can be compared, and the target's file holds none"
+    wanted = " or ".join(f"{slot}s" for slot in slots)
+    return f"of {operator.name} only {wanted} can be compared, and the target's file holds none"
 
 
 def _unreadable(operator: RuleOp, dump: DumpedOp) -> str:

@@ -13,9 +13,8 @@ Everything else is refused, with what was recognised and what would be accepted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import DumpKind
 from opdiff.errors import InputError, UsageError
@@ -40,8 +39,7 @@ class Scenario(StrEnum):
     FUSION_ON_OFF = "NPU dump with fusion against NPU dump without fusion"
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRules:
+class GivenRules(NamedTuple):
     """Which rule files the user gave."""
 
     fusion: bool = False

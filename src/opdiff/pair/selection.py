@@ -5,8 +5,7 @@ A group is taken whole when one of its operators is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import UsageError
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 _MAX_DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Every `step`-th operator from `start` to `end`, and `end` itself; `end` is `None` for the last one."""
 
     start: int = 1
@@ -45,8 +43,7 @@ class Range:
         return self.start <= number <= end and (number == end or (number - self.start) % self.step == 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(NamedTuple):
     """Operators by number. Numbers that the network does not reach are ignored, unless all are."""
 
     wanted: frozenset[int]
@@ -102,7 +99,7 @@ def select(network: Network, selection: Selection) -> Network:
     last = max((operator.sequence for operator in network.operators()), default=0)
     fitted = selection.fit(last)
     groups = (group for group in network.groups if any(fitted.takes(op.sequence) for op in group.operators))
-    return replace(network, groups=tuple(groups))
+    return network._replace(groups=tuple(groups))
 
 
 def _number(field: str, text: str) -> int:

@@ -6,8 +6,7 @@ and not the numbers, so what has no counterpart behind them is looked for before
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.model import Slot
 
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 PASSING = frozenset({"Cast", "TransData"})
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A tensor of the original model, and why it is the one; prints `c1:0`."""
 
     name: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     layout: str
     shape: Shape
     why: str
@@ -33,8 +31,7 @@ class Origin:
         return f"{self.name}:{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """What a tensor may be compared with, best first; `problem` says why the way ends without one."""
 
     origins: tuple[Origin, ...]
@@ -52,8 +49,7 @@ def trace(network: Network, operator: RuleOp, slot: Slot, index: int) -> Trace:
     return _walk(network, producer, number, _Words(f"input {index}", producer.name))
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(NamedTuple):
     """How the way so far is told; `last` is the operator that the tensor comes from, empty for the operator itself."""
 
     start: str

@@ -14,13 +14,12 @@ from opdiff.read.arrays import read_npy
 from opdiff.read.ascend import OpenFile, read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano
-from opdiff.read.slices import as_slice
 
 if TYPE_CHECKING:
     from opdiff.model import OpDump
 
-# Enough for nearly every header, so that one read describes a file.
-_HEAD = 1 << 16
+# Enough for nearly every header, so that one small read describes a file.
+_HEAD = 1 << 12
 
 
 def read_operator(path: str, name: str | None = None, *, sliced: bool = True) -> OpDump:
@@ -67,4 +66,8 @@ def _describe(file: OpenFile, name: str, *, sliced: bool) -> OpDump:
         return read_npz(file)
     operator = read_ascend(file)
     parsed = parse_dump_name(name) if sliced and operator.attr else None
-    return as_slice(operator, parsed) if parsed and parsed.is_slice else operator
+    if parsed is None or not parsed.is_slice:
+        return operator
+    from opdiff.read.slices import as_slice
+
+    return as_slice(operator, parsed)

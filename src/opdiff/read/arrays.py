@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
 from opdiff.errors import DumpError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from opdiff.source import Source
 
 _MAGIC = b"\x93NUMPY"
+_USUAL_START = _MAGIC + b"\x01\x00"
 # NumPy itself refuses longer headers.
 MAX_HEADER = 1 << 16
 _ENTRY = re.compile(
@@ -29,8 +31,7 @@ _BFLOAT16_LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What stands before the data of an array: its type string, order, shape, and where the data starts."""
 
     descr: str
@@ -46,11 +47,22 @@ class Header:
 
 def read_npy(file: OpenFile) -> OpDump:
     """A dump with one output."""
-    cursor = Cursor(file.head, file.path)
-    header = parse_header(cursor)
+    header = _parse_usual_header(file.head) or parse_header(Cursor(_long_head(file), file.path))
     nbytes = file.size - header.data
     source = FileRange(file.path, header.data, nbytes, header.big_endian, header.fortran_order)
     return OpDump(file.path, Container.NPY, outputs=(array_tensor(header, file.path, source),))
+
+
+def _long_head(file: OpenFile) -> bytes:
+    """The first bytes of a file, as many as the longest header has."""
+    return file.head if len(file.head) == file.size else os.pread(file.descriptor, MAX_HEADER, 0)
+
+
+def _parse_usual_header(head: bytes) -> Header | None:
+    """The header of version 1.0, which nearly every array has, when all of it is in `head`."""
+    end = 10 + int.from_bytes(head[8:10], "little")
+    found = _parse_usual_dict(head[10:end]) if head[:8] == _USUAL_START and end <= len(head) else None
+    return None if found is None else Header(*found, end)
 
 
 def parse_header(cursor: Cursor) -> Header:
@@ -64,16 +76,15 @@ def parse_header(cursor: Cursor) -> Header:
     length = cursor.u32("the header's length") if wide else int.from_bytes(cursor.take(2, "its length"), "little")
     if length > MAX_HEADER:
         raise cursor.error(f"a header of {length} bytes is not credible")
-    text = cursor.take(length, "the header").decode("latin-1")
-    found = _parse_dict(text)
+    found = _parse_dict(cursor.take(length, "the header"))
     if found is None:
         raise cursor.error("the header is not that of a plain array", back=length)
     return Header(*found, data=cursor.position)
 
 
-def _parse_dict(text: str) -> tuple[str, bool, Shape] | None:
+def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
     """Type string, order and shape from the header's dictionary; nothing in it is evaluated."""
-    text = text.rstrip(" \n\0")
+    text = raw.decode("latin-1").rstrip(" \n\0")
     if not (text.startswith("{") and text.endswith("}")):
         return None
     entries: dict[str, str] = {}
@@ -89,13 +100,17 @@ def _parse_dict(text: str) -> tuple[str, bool, Shape] | None:
     return entries["descr"], entries["fortran_order"] == "True", tuple(int(dim) for dim in dims)
 
 
+# The arrays of a network have few different shapes: the same header comes again and again.
+_parse_usual_dict = lru_cache(maxsize=1024)(_parse_dict)
+
+
 def array_tensor(header: Header, path: str, source: Source, name: str = "") -> Tensor:
     """The tensor that a header describes, if its elements are numbers and all of them are there."""
     dtype = dtypes.find_numpy(header.descr)
     if dtype is None:
         raise DumpError(path, f"elements of type {header.descr!r} are not numbers{_why(header.descr)}")
-    if dtype.nbytes(prod(header.shape)) > source.nbytes:
-        needed = dtype.nbytes(prod(header.shape))
+    needed = dtype.nbytes(prod(header.shape))
+    if needed > source.nbytes:
         raise DumpError(
             path, f"shape {list(header.shape)} needs {needed} bytes, but {source.nbytes} are there: cut off"
         )

@@ -5,10 +5,8 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 
 from __future__ import annotations
 
-import mmap
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opdiff import dtypes, layouts
 from opdiff.errors import DumpError
@@ -19,6 +17,8 @@ from opdiff.source import FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from opdiff.model import Shape
 
 # A header describes tensors; one of this size would describe hundreds of thousands.
 MAX_HEADER = 64 << 20
@@ -91,8 +91,7 @@ DUMP_DATA = Message(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
+class OpenFile(NamedTuple):
     """A file that is being read: its path, descriptor, size, and its first bytes."""
 
     path: str
@@ -105,7 +104,7 @@ def read_ascend(file: OpenFile) -> OpDump:
     """The operator of a standard dump, or of an old one where the file is one protobuf message."""
     if file.size <= _PREFIX:
         raise DumpError(file.path, f"{file.size} bytes are too few for a dump; it was cut off or never written")
-    header = Cursor(file.head, file.path).u64("the header's length")
+    header = int.from_bytes(file.head[:_PREFIX], "little")
     if header > file.size - _PREFIX:
         return _read_protobuf(file, header)
     if header > MAX_HEADER:
@@ -119,6 +118,8 @@ def read_ascend(file: OpenFile) -> OpDump:
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
     """The old form; a file that is not one gets the error of the standard form, which it far more likely is."""
+    import mmap
+
     with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
         try:
             values = DUMP_DATA.decode(Cursor(data, file.path))
@@ -158,33 +159,34 @@ def _describe(
     values: dict[str, Any], file: OpenFile, container: Container, locate: Callable[[dict[str, Any]], FileRange]
 ) -> OpDump:
     # The payload holds inputs, outputs, buffers, spaces, in this order; `locate` counts along.
-    attrs = values.get("attr", [])
+    get = values.get
+    attrs = get("attr")
     return OpDump(
-        path=file.path,
-        container=container,
-        inputs=tuple(_tensor(item, locate(item)) for item in values.get("input", [])),
-        outputs=tuple(_tensor(item, locate(item)) for item in values.get("output", [])),
-        buffers=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("buffer", [])),
-        spaces=tuple(Blob(item.get("kind", 0), locate(item)) for item in values.get("space", [])),
-        op_name=values.get("op_name", ""),
-        version=values.get("version", ""),
-        dump_time=values.get("dump_time"),
-        attr=attrs[0].get("value", "") if attrs else "",
+        file.path,
+        container,
+        tuple([_tensor(item, locate(item)) for item in get("input", ())]),
+        tuple([_tensor(item, locate(item)) for item in get("output", ())]),
+        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("buffer", ())]),
+        tuple([Blob(item.get("kind", 0), locate(item)) for item in get("space", ())]),
+        get("op_name", ""),
+        get("version", ""),
+        get("dump_time"),
+        attrs[0].get("value", "") if attrs else "",
     )
 
 
 def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
-    number = item.get("data_type", 0)
+    get = item.get
+    number = get("data_type", 0)
     dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
-    layout, groups = layouts.split_word(item.get("format", 0))
-    shape = tuple(item.get("shape", {}).get("dim", ()))
-    spec = TensorSpec(
-        dtype=dtype,
-        # An undefined type says nothing of its elements: the bytes as they are.
-        shape=(source.nbytes,) if dtype is dtypes.UNDEFINED else shape,
-        layout=layout,
-        origin_shape=tuple(item.get("original_shape", {}).get("dim", ())),
-        groups=max(item.get("sub_format", 0), groups, 1),
-        address=item.get("address") or None,
+    layout, groups = layouts.split_word(get("format", 0))
+    # An undefined type says nothing of its elements: the bytes as they are.
+    shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
+    groups = max(get("sub_format", 0), groups)
+    return Tensor(
+        TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None), source
     )
-    return Tensor(spec, source)
+
+
+def _dims(shape: dict[str, Any] | None) -> Shape:
+    return tuple(shape.get("dim", ())) if shape else ()

@@ -21,26 +21,26 @@ class Cursor:
     `data[start:end]` is what may be read; `origin` is the file offset of `data[0]`, so that errors name file offsets.
     """
 
-    __slots__ = ("_data", "_end", "_origin", "path", "position")
+    __slots__ = ("data", "end", "origin", "path", "position")
 
     def __init__(
         self, data: bytes | memoryview | mmap.mmap, path: str, start: int = 0, end: int | None = None, origin: int = 0
     ) -> None:
-        self._data = data
-        self._end = len(data) if end is None else end
-        self._origin = origin
+        self.data = data
+        self.end = len(data) if end is None else end
+        self.origin = origin
         self.path = path
         self.position = start
 
     @property
     def remaining(self) -> int:
         """Bytes that are left."""
-        return self._end - self.position
+        return self.end - self.position
 
     @property
     def offset(self) -> int:
         """The position as an offset in the file."""
-        return self._origin + self.position
+        return self.origin + self.position
 
     def error(self, problem: str, back: int = 0) -> DumpError:
         """The error to raise for this place, or for `back` bytes before it."""
@@ -56,13 +56,13 @@ class Cursor:
         """The next bytes, copied. Nothing is allocated before it is known that they are there."""
         start = self.position
         self.skip(nbytes, what)
-        return bytes(self._data[start : self.position])
+        return bytes(self.data[start : self.position])
 
     def part(self, nbytes: int, what: str) -> Cursor:
         """A cursor over the next bytes, which this one passes over."""
         start = self.position
         self.skip(nbytes, what)
-        return Cursor(self._data, self.path, start, self.position, self._origin)
+        return Cursor(self.data, self.path, start, self.position, self.origin)
 
     def u32(self, what: str) -> int:
         """An unsigned 32-bit number."""
@@ -78,7 +78,10 @@ class Cursor:
 
     def varint(self, what: str, bits: int = 64) -> int:
         """A base-128 number of at most `bits` bits; of 64, as protobuf does, what is above is dropped."""
-        data, position, end = self._data, self.position, self._end
+        data, position, end = self.data, self.position, self.end
+        if position < end and data[position] < 0x80:
+            self.position = position + 1
+            return data[position]
         result = shift = 0
         while position < end:
             byte = data[position]
@@ -97,5 +100,5 @@ class Cursor:
     def _unpack(self, layout: struct.Struct, what: str) -> int:
         start = self.position
         self.skip(layout.size, what)
-        value: int = layout.unpack_from(self._data, start)[0]
+        value: int = layout.unpack_from(self.data, start)[0]
         return value

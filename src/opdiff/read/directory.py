@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import InputError
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
@@ -22,7 +22,7 @@ _MAX_MAPPING = 100 << 20
 _RANK = r"(?:.*?/)?(?:worldsize\d+_(?:global_)?rank(?P<rank>\d{1,18})/)?"
 _NUMBER = r"\d{1,18}"
 _PLACES = tuple(
-    re.compile(_RANK + rest)
+    _RANK + rest
     for rest in (
         rf"(?:(?P<time>\d{{14}})/)?(?P<device>{_NUMBER})/(?P<model>[^/]*[^/\d][^/]*)/(?P<model_id>{_NUMBER})/(?P<step>{_NUMBER})",
         rf"graph_(?P<graph>{_NUMBER})/(?P<step>{_NUMBER})",
@@ -30,11 +30,10 @@ _PLACES = tuple(
         rf"(?P<time>\d{{14}})/(?P<device>{_NUMBER})",
     )
 )
-_GRAPH_TEXT = re.compile(r"dynamo_\w+\.txt")
+_WHOLE_NUMBER = re.compile(r"([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """Where in a run a folder belongs; what its path does not tell is `None`."""
 
     rank: int | None = None
@@ -46,26 +45,30 @@ class Location:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One dump file: its path, its real base name, its size, and what the name says."""
+class Entry(NamedTuple):
+    """One dump file: its path, its real base name, and what the name says."""
 
     path: str
     name: str
-    nbytes: int
     parsed: FileName
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the file when this is asked for; 0 when it has gone away since it was found."""
+        try:
+            return os.stat(self.path).st_size
+        except OSError:
+            return 0
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+
+class Problem(NamedTuple):
     """A file that is not what it should be, and why."""
 
     path: str
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """A folder with dump files, oldest first."""
 
     path: str
@@ -81,8 +84,7 @@ class Folder:
         return os.path.dirname(parent) if name.startswith("gm_") else parent
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """Everything below a root.
 
     Attributes:
@@ -104,13 +106,15 @@ class Tree:
         return (entry for folder in self.folders for entry in folder.entries)
 
 
-@dataclass(slots=True)
 class _Findings:
-    root: str
-    folders: list[Folder] = field(default_factory=list)
-    graphs: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    """What was found so far."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.folders: list[Folder] = []
+        self.graphs: list[str] = []
+        self.strangers: list[str] = []
+        self.problems: list[Problem] = []
 
 
 def scan(root: str) -> Tree:
@@ -137,7 +141,10 @@ def scan(root: str) -> Tree:
 def locate(path: str) -> Location:
     """Where in a run the folder at this path belongs."""
     text = os.path.abspath(path)
-    match = next((match for pattern in _PLACES if (match := pattern.fullmatch(text))), None)
+    name = os.path.basename(text)
+    if not name.isdecimal() and not name.startswith("gm_"):  # what all places end with, and few other folders
+        return Location()
+    match = next((match for pattern in _PLACES if (match := re.fullmatch(pattern, text))), None)
     if match is None:
         return Location()
     found = match.groupdict()
@@ -148,48 +155,64 @@ def locate(path: str) -> Location:
     return Location(time=found.get("time"), model=found.get("model"), **numbers)
 
 
-def natural(text: str) -> list[tuple[int, int | str]]:
+def natural(text: str) -> list[int | str]:
     """A key that sorts numbers inside names by their value: step 9 comes before step 10."""
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", text) if part]
+    # Texts, the first of which may be empty, and numbers by turns: what is compared is always of one type.
+    parts: list[int | str] = [*_WHOLE_NUMBER.split(text)]
+    parts[1::2] = map(int, parts[1::2])
+    return parts
 
 
 def _scan_folder(path: str, found: _Findings, *, is_root: bool) -> list[str]:
     """Take in one folder; returns the folders below it."""
     try:
         with os.scandir(path) as listing:
-            items = sorted(listing, key=lambda item: item.name)
+            items = sorted(listing, key=attrgetter("name"))
     except OSError as error:
         if is_root:
             raise InputError(path, f"cannot be listed: {error.strerror}") from error
         found.problems.append(Problem(path, f"cannot be listed: {error.strerror}"))
         return []
-    below = [item.path for item in items if item.is_dir(follow_symlinks=False)]
-    files = [item for item in items if not item.is_dir(follow_symlinks=False)]
+    below: list[str] = []
+    files: list[os.DirEntry[str]] = []
+    for item in items:
+        if item.is_dir(follow_symlinks=False):
+            below.append(item.path)
+        else:
+            files.append(item)
     mapping = next((_read_mapping(item, found) for item in files if item.name == "mapping.csv"), {})
     entries = [entry for item in files if (entry := _entry(item, mapping, found))]
     if entries:
-        entries.sort(key=lambda entry: (entry.parsed.timestamp or 0, natural(entry.name)))
-        found.folders.append(Folder(path, locate(path), tuple(entries)))
+        found.folders.append(Folder(path, locate(path), _oldest_first(entries)))
     return below
+
+
+def _oldest_first(entries: list[Entry]) -> tuple[Entry, ...]:
+    """By time, and those of one time by name."""
+    times = {entry.parsed.timestamp or 0 for entry in entries}
+    if len(times) == len(entries):
+        return tuple(sorted(entries, key=lambda entry: entry.parsed.timestamp or 0))
+    return tuple(sorted(entries, key=lambda entry: (entry.parsed.timestamp or 0, natural(entry.name))))
 
 
 def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) -> Entry | None:
     """The dump file that a directory entry is, if it is one."""
-    if item.name in COMPANIONS or item.name.startswith("."):
+    name = item.name
+    if name in COMPANIONS or name.startswith("."):
         return None
     problem = _problem(item, mapping, found.root)
     if problem is not None:
         found.problems.append(Problem(item.path, problem))
         return None
-    if _GRAPH_TEXT.fullmatch(item.name):
+    if name.startswith("dynamo_") and re.fullmatch(r"dynamo_\w+\.txt", name):
         found.graphs.append(item.path)
         return None
-    name = mapping.get(item.name, item.name)
+    name = mapping.get(name, name)
     parsed = parse_name(name)
     if parsed is None:
         found.strangers.append(item.path)
         return None
-    return Entry(item.path, name, item.stat().st_size, parsed)
+    return Entry(item.path, name, parsed)
 
 
 def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> str | None:

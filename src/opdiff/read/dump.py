@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opdiff.comparison import Dump, DumpedOp, DumpKind
 from opdiff.errors import DumpError, InputError
 from opdiff.model import Slot
 from opdiff.read import read_operator
-from opdiff.read.directory import Folder, is_debug, is_statistics, scan
+from opdiff.read.directory import Folder, scan
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
 from opdiff.read.folder import read_newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from opdiff.model import OpDump
+    from opdiff.model import Tensor
     from opdiff.read.directory import Entry, Tree
 
 # What quantization tools put into the names of the operators they insert; `_quantity` is not of that kind.
-_QUANT_MARKS = re.compile(
+_QUANT_MARKS = (
     r"AscendQuant|AscendWeightQuant|AntiQuant|AscendDequant|_(?:weight_|anti_|de)?quant(?:iz[a-z]*)?(?![a-z])"
 )
 _MAX_LISTED = 5
@@ -46,7 +45,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     left_out = [(problem.path, problem.what) for problem in tree.problems]
     left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
     here = tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path)
-    return replace(dump, left_out=dump.left_out + here)
+    return dump._replace(left_out=dump.left_out + here)
 
 
 def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
@@ -54,13 +53,12 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     entries = [entry for entry in folder.entries if _is_data(entry)]
     kind = _kind(folder, entries)
     groups = _grouped(entries, with_rules=with_rules)
-    doubled = [entry for group in groups.values() for entry in group if _is_doubled(entry, group)]
-    operators = {
-        name: _read(name, [entry for entry in group if not _is_doubled(entry, group)]) for name, group in groups.items()
-    }
+    doubled = [entry for group in groups.values() for entry in _doubled(group)]
+    operators = {name: _read(name, _without_doubled(group)) for name, group in groups.items()}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     left_out = tuple((entry.path, "converted from a dump that is here too; the dump counts") for entry in doubled)
-    return Dump(folder.path, kind, any(_QUANT_MARKS.search(name) for name in by_time), by_time, left_out)
+    quantized = any("uant" in name and re.search(_QUANT_MARKS, name) for name in by_time)
+    return Dump(folder.path, kind, quantized, by_time, left_out)
 
 
 def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:
@@ -71,15 +69,25 @@ def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[En
     groups: dict[str, list[Entry]] = {}
     for name, group in short.items():
         whole: dict[str, list[Entry]] = defaultdict(list)
-        for entry in group:
+        for entry in group if len(group) > 1 else ():
             whole[without_slices(entry.parsed.op_name)].append(entry)
-        groups |= {name: group} if len(whole) == 1 else whole
+        if len(whole) > 1:
+            groups |= whole
+        else:
+            groups[name] = group
     return groups
 
 
-def _is_doubled(entry: Entry, group: Iterable[Entry]) -> bool:
-    """Whether a converted tensor lies beside the dump that it was converted from."""
-    return isinstance(entry.parsed, ConvertedName) and any(isinstance(other.parsed, DumpName) for other in group)
+def _doubled(group: Sequence[Entry]) -> Sequence[Entry]:
+    """The converted tensors that lie beside the dump that they were converted from."""
+    if len(group) == 1 or not any(isinstance(entry.parsed, DumpName) for entry in group):
+        return ()
+    return [entry for entry in group if isinstance(entry.parsed, ConvertedName)]
+
+
+def _without_doubled(group: Sequence[Entry]) -> Sequence[Entry]:
+    doubled = _doubled(group)
+    return [entry for entry in group if entry not in doubled] if doubled else group
 
 
 def _the_folder(tree: Tree) -> Folder:
@@ -97,8 +105,10 @@ def _the_folder(tree: Tree) -> Folder:
 
 
 def _is_data(entry: Entry) -> bool:
-    is_whole = not (is_debug(entry) or is_statistics(entry) or entry.parsed.reduced)
-    return is_whole and not isinstance(entry.parsed, FxName)
+    parsed = entry.parsed
+    if isinstance(parsed, DumpName):
+        return not (parsed.statistics or parsed.reduced or parsed.is_debug)
+    return not parsed.reduced and not isinstance(parsed, FxName)
 
 
 def _kind(folder: Folder, entries: Sequence[Entry]) -> DumpKind:
@@ -127,41 +137,44 @@ def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
     if isinstance(parsed, DumpName):
         return _read_npu(name, entries, parsed.op_type)
     op_type = parsed.dump.op_type if isinstance(parsed, ConvertedName) else ""
-    return _read_arrays(DumpedOp(name, op_type, parsed.timestamp or 0, newest.path), entries)
+    inputs, outputs, problem = _read_arrays(entries)
+    return DumpedOp(name, op_type, parsed.timestamp or 0, newest.path, inputs, outputs, problem)
 
 
 def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     newest = entries[-1]
-    found = DumpedOp(name, op_type, newest.parsed.timestamp or 0, newest.path)
+    about = (name, op_type, newest.parsed.timestamp or 0, newest.path)
     try:
         dump = read_newest(entries)
     except DumpError as error:
-        return replace(found, problem=error.brief)
-    return replace(found, inputs=dict(enumerate(dump.inputs)), outputs=dict(enumerate(dump.outputs)))
+        return DumpedOp(*about, problem=error.brief)
+    return DumpedOp(*about, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
 
 
-def _read_arrays(found: DumpedOp, entries: Iterable[Entry]) -> DumpedOp:
-    """An operator with a file for each tensor; of several files for one tensor the last, newest counts."""
-    tensors: dict[Slot, dict[int, Entry]] = {Slot.INPUT: {}, Slot.OUTPUT: {}}
+def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], str]:
+    """Inputs and outputs that have a file each, and what is wrong with others; of several files the newest counts."""
+    inputs: dict[int, Entry] = {}
+    outputs: dict[int, Entry] = {}
     for entry in entries:
         parsed = entry.parsed
-        if isinstance(parsed, ConvertedName):
-            tensors[parsed.slot][parsed.index] = entry
-        elif isinstance(parsed, GoldenName):
-            tensors[Slot.OUTPUT][parsed.index] = entry
+        if isinstance(parsed, GoldenName):
+            outputs[parsed.index] = entry
+        elif isinstance(parsed, ConvertedName):
+            (inputs if parsed.slot is Slot.INPUT else outputs)[parsed.index] = entry
     problems: list[str] = []
-    read = {
-        slot: {
-            index: operator.outputs[0]
-            for index, entry in sorted(by_index.items())
-            if (operator := _read_array(entry, problems)) is not None
-        }
-        for slot, by_index in tensors.items()
-    }
-    return replace(found, inputs=read[Slot.INPUT], outputs=read[Slot.OUTPUT], problem="; ".join(problems))
+    return _read_each(inputs, problems), _read_each(outputs, problems), "; ".join(problems)
 
 
-def _read_array(entry: Entry, problems: list[str]) -> OpDump | None:
+def _read_each(entries: Mapping[int, Entry], problems: list[str]) -> dict[int, Tensor]:
+    read: dict[int, Tensor] = {}
+    for index in sorted(entries):
+        tensor = _read_array(entries[index], problems)
+        if tensor is not None:
+            read[index] = tensor
+    return read
+
+
+def _read_array(entry: Entry, problems: list[str]) -> Tensor | None:
     try:
         operator = read_operator(entry.path, entry.name)
     except DumpError as error:
@@ -170,4 +183,4 @@ def _read_array(entry: Entry, problems: list[str]) -> OpDump | None:
     if not operator.outputs:
         problems.append(f"{entry.name}: there is no tensor in it")
         return None
-    return operator
+    return operator.outputs[0]

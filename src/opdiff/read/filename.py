@@ -6,8 +6,7 @@ Nothing is opened here. A name that fits no pattern gives `None`; it is not gues
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import NamedTuple
 
 from opdiff.model import Slot
 
@@ -15,12 +14,12 @@ _WORD = r"[A-Za-z0-9_-]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
 _GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
-_FX = re.compile(rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy")
-_CONVERTED = re.compile(rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy")
-_DIGITS_ONLY = re.compile(rf"{_DIGITS}(?:\.npy)?")
-_LXSLICE = re.compile(r"_lxslice([0-9]+)")
-_LXSLICE_AT_END = re.compile(r"_lxslice[0-9]+$")
-_SUB_GRAPH = re.compile(r".*sgt_graph_[0-9]+_(?=.)")
+_FX = rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy"
+_CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
+_DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"
+_LXSLICE = r"_lxslice([0-9]+)"
+_LXSLICE_AT_END = r"_lxslice[0-9]+$"
+_SUB_GRAPH = r".*sgt_graph_[0-9]+_(?=.)"
 # Microseconds since the epoch have 16 digits, a date and time 14; identifiers never come near.
 _TIMESTAMP_DIGITS = 14
 # Where the timestamp is among the numeric fields when none of them is long enough to tell.
@@ -28,12 +27,12 @@ _USUAL_PLACE = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
 _FFTS_PLUS = 4
 # What the documented script puts behind names when it reduces dumps to their smallest and largest numbers.
 _REDUCED = "_min_max"
+_REDUCED_ARCHIVE = f"{_REDUCED}.npz"
 # Files of a dump directory that are not dumps.
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
 
 
-@dataclass(frozen=True, slots=True)
-class DumpName:
+class DumpName(NamedTuple):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
     Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for an archive that was
@@ -52,7 +51,10 @@ class DumpName:
     device_id: int | None = None
     suffix: str = ""
 
-    kind: ClassVar[str] = "npu"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "npu"
 
     @property
     def statistics(self) -> bool:
@@ -62,7 +64,7 @@ class DumpName:
     @property
     def reduced(self) -> bool:
         """Whether the file has the smallest and largest numbers of tensors instead of their data."""
-        return self.suffix == f"{_REDUCED}.npz"
+        return self.suffix == _REDUCED_ARCHIVE
 
     @property
     def is_slice(self) -> bool:
@@ -78,41 +80,45 @@ class DumpName:
     def slice_number(self) -> int:
         """Which slice it is: the thread's number, or the whole number at the end of a manual slice's name."""
         if self.is_manual:
-            return int(_LXSLICE.findall(self.op_name)[-1])
+            return int(re.findall(_LXSLICE, self.op_name)[-1])
         return self.thread_id or 0
 
     @property
     def is_debug(self) -> bool:
         """Whether the file holds overflow debug records instead of an operator's data."""
-        return (self.op_type, self.op_name) == ("Opdebug", "Node_OpDebug")
+        return self.op_type == "Opdebug" and self.op_name == "Node_OpDebug"
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenName:
+class GoldenName(NamedTuple):
     """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to smallest and largest."""
 
     op_name: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     timestamp: int | None
     suffix: str
     reduced: bool = False
 
-    kind: ClassVar[str] = "golden"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "golden"
 
 
-@dataclass(frozen=True, slots=True)
-class FxName:
+class FxName(NamedTuple):
     """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to smallest and largest."""
 
     node: str
     target: str
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     element: int | None
     timestamp: int
     reduced: bool = False
 
-    kind: ClassVar[str] = "fx"
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "fx"
 
     @property
     def op_name(self) -> str:
@@ -120,16 +126,22 @@ class FxName:
         return f"{self.node}-{self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertedName:
+class ConvertedName(NamedTuple):
     """`{dump name}.input|output.{index}[.{d0xd1x…}].npy`: one tensor that was converted from a dump."""
 
     dump: DumpName
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
 
-    kind: ClassVar[str] = "converted"
-    reduced: ClassVar[bool] = False
+    @property
+    def kind(self) -> str:
+        """The pattern that the name fits."""
+        return "converted"
+
+    @property
+    def reduced(self) -> bool:
+        """A converted tensor is whole."""
+        return False
 
     @property
     def op_name(self) -> str:
@@ -150,7 +162,7 @@ def parse_name(name: str) -> FileName | None:
     if name.endswith(f"{_REDUCED}.npy"):
         whole = name.replace(f"{_REDUCED}.npy", ".npy")
         parsed = _parse_fx(whole) or _parse_golden(whole)
-        return replace(parsed, reduced=True) if parsed else None
+        return parsed._replace(reduced=True) if parsed else None
     if name.endswith(".npy"):
         return _parse_converted(name) or _parse_fx(name) or _parse_golden(name)
     if name.endswith((".pb", ".quant")):
@@ -186,12 +198,12 @@ def parse_dump_name(name: str) -> DumpName | None:
 
 def is_hashed(name: str) -> bool:
     """Whether the name is a hash, whose real name stands in `mapping.csv`."""
-    return _DIGITS_ONLY.fullmatch(name) is not None
+    return name[:1].isdecimal() and re.fullmatch(_DIGITS_ONLY, name) is not None
 
 
 def without_slices(op_name: str) -> str:
     """The name without the numbers of its slices."""
-    return _LXSLICE.sub("", op_name)
+    return re.sub(_LXSLICE, "", op_name) if "_lxslice" in op_name else op_name
 
 
 def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
@@ -199,12 +211,13 @@ def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
 
     `with_rules` is for names that a fusion rule file will be asked for: it knows the sub-graph's prefix.
     """
-    if with_rules and "_lxslice" in op_name:
-        return without_slices(op_name)
-    if len(_LXSLICE.findall(op_name)) == 1:
-        op_name = _LXSLICE_AT_END.sub("", op_name)
+    if "_lxslice" in op_name:
+        if with_rules:
+            return without_slices(op_name)
+        if len(re.findall(_LXSLICE, op_name)) == 1:
+            op_name = re.sub(_LXSLICE_AT_END, "", op_name)
     if "_sgt_graph" in op_name:
-        op_name = _SUB_GRAPH.sub("", op_name)
+        op_name = re.sub(_SUB_GRAPH, "", op_name)
     return None if "_lxslice" in op_name else op_name
 
 
@@ -217,13 +230,15 @@ def _timestamp_place(numbers: list[str]) -> int | None:
 
 
 def _parse_converted(name: str) -> ConvertedName | None:
-    match = _CONVERTED.fullmatch(name)
+    if ".input." not in name and ".output." not in name:
+        return None
+    match = re.fullmatch(_CONVERTED, name)
     dump = parse_dump_name(match[1]) if match else None
     return ConvertedName(dump, Slot(match[2]), int(match[3])) if match and dump else None
 
 
 def _parse_fx(name: str) -> FxName | None:
-    match = _FX.fullmatch(name)
+    match = re.fullmatch(_FX, name) if "PUT." in name else None
     if match is None:
         return None
     node, target, slot, index, element, timestamp = match.groups()

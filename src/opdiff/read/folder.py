@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import Problem, is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
-from opdiff.read.slices import join_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """An operator of a folder and the files it came from, oldest first.
 
     A golden, FX or converted file holds one tensor of its operator, so each of them stands alone here.
@@ -72,9 +69,13 @@ def read_newest(entries: Sequence[Entry]) -> OpDump:
     Raises:
         DumpError: it cannot be read.
     """
+    if len(entries) == 1:
+        return read_operator(entries[0].path, entries[0].name)
     named = [(entry.parsed, entry) for entry in entries]
     slices = [(name, entry) for name, entry in named if isinstance(name, DumpName) and name.is_slice]
     if len(slices) > 1:
+        from opdiff.read.slices import join_slices
+
         return join_slices([(name, read_operator(entry.path, entry.name, sliced=False)) for name, entry in slices])
     return read_operator(entries[-1].path, entries[-1].name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING
 
 from opdiff import dtypes, layouts
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from opdiff.read.ascend import OpenFile
 
 MAGIC = 0x5A5A5A5A
+_MAGIC_BYTES = MAGIC.to_bytes(4, "little")
 _PREFIX = 8
 _SECTIONS = {Slot.INPUT: 4, Slot.OUTPUT: 5}
 # Bytes of a record without its tag-length-value list; a section cannot hold more records than fit.
@@ -27,7 +27,7 @@ _SHAPE, _ORIGIN_SHAPE, _NAME = range(3)
 
 def is_nano(head: bytes) -> bool:
     """Whether a file that begins with `head` is a nano dump."""
-    return len(head) > 12 and struct.unpack_from("<I", head, _PREFIX)[0] == MAGIC
+    return head[_PREFIX : _PREFIX + 4] == _MAGIC_BYTES and len(head) > 12
 
 
 def read_nano(file: OpenFile) -> OpDump:

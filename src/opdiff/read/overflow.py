@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import DumpError
 from opdiff.read.cursor import Cursor
@@ -38,8 +37,7 @@ _SHOWN_IN_HEX = frozenset({"pc_start", "para_base", "src_addr", "dst_addr", "ker
 _OLD_TASK = (*_TASK, "pc_start", "para_base")
 
 
-@dataclass(frozen=True, slots=True)
-class AccRecord:
+class AccRecord(NamedTuple):
     """The record of newer runtimes: one accelerator and its words, in the order in which they are stored."""
 
     version: int
@@ -61,8 +59,7 @@ class AccRecord:
         return any(self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class OldRecord:
+class OldRecord(NamedTuple):
     """The record of older runtimes: for each of three units the task and its status."""
 
     blocks: tuple[tuple[str, Words], ...]

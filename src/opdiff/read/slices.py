@@ -6,9 +6,8 @@ See docs/formats/sliced-dumps.md.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opdiff.errors import DumpError
 from opdiff.source import Joined
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 SliceShapes = tuple[tuple["Shape", ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SliceInfo:
+class SliceInfo(NamedTuple):
     """What a slice says about the whole.
 
     Attributes:
@@ -36,7 +34,7 @@ class SliceInfo:
     """
 
     automatic: bool
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     cuts: tuple[Shape, ...]
     inputs: SliceShapes
     outputs: SliceShapes
@@ -73,8 +71,7 @@ def as_slice(operator: OpDump, name: DumpName) -> OpDump:
     if not info.automatic:
         return operator
     thread = name.slice_number
-    return replace(
-        operator,
+    return operator._replace(
         inputs=_with_shapes(operator, operator.inputs, info.inputs, thread),
         outputs=_with_shapes(operator, operator.outputs, info.outputs, thread),
     )
@@ -102,7 +99,7 @@ def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
         raise DumpError(first.path, "its slices have different numbers of outputs")
     joined = [_join_output(slices, output, info.cut_axis(output)) for output in range(len(first.outputs))]
     origins = [tensor.spec.origin_shape for tensor in first.outputs]
-    return replace(slices[0], outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
+    return slices[0]._replace(outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
 
 
 def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> Tensor:
@@ -118,11 +115,11 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
     source = Joined(tuple(tensor.source for tensor in tensors), shapes, axis)
     note = f"joined from {len(tensors)} slices along axis {axis}"
-    return replace(first, spec=replace(first.spec, shape=whole), source=source, notes=(*first.notes, note))
+    return first._replace(spec=first.spec._replace(shape=whole), source=source, notes=(*first.notes, note))
 
 
 def _with_origin(tensor: Tensor, origin_shape: Shape) -> Tensor:
-    return replace(tensor, spec=replace(tensor.spec, origin_shape=origin_shape))
+    return tensor._replace(spec=tensor.spec._replace(origin_shape=origin_shape))
 
 
 def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceShapes, thread: int) -> tuple[Tensor, ...]:
@@ -135,7 +132,7 @@ def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceSha
     return tuple(
         tensor
         if tensor.spec.shape == shape
-        else replace(tensor, spec=replace(tensor.spec, shape=shape, origin_shape=()))
+        else tensor._replace(spec=tensor.spec._replace(shape=shape, origin_shape=()))
         for tensor, shape in zip(tensors, mine, strict=True)
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import DumpError
 from opdiff.model import Slot
@@ -18,12 +17,11 @@ _NOT_GIVEN = frozenset({"", "NA", "-", "N/A"})
 _DESCRIBING = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
 
 
-@dataclass(frozen=True, slots=True)
-class TensorStatistics:
+class TensorStatistics(NamedTuple):
     """What the runtime wrote down about one tensor; `values` has the statistics by the names of their columns."""
 
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     nbytes: int | None
     dtype: str
     layout: str

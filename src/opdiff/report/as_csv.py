@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import DumpKind
 from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_table
-from opdiff.report.columns import EXTRA_COLUMNS
+from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 _OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
 
 
-@dataclass(frozen=True, slots=True)
-class ReportColumns:
+class ReportColumns(NamedTuple):
     """What the table shall have.
 
     Attributes:
@@ -68,7 +66,7 @@ class _Table:
             *(column.name for column in self._columns.metrics),
             *(harmless(name) for name in self._custom),
             "CompareFailReason",
-            *(column.name for column in EXTRA_COLUMNS),
+            *EXTRA_COLUMNS,
         ]
 
     def cells(self, row: ReportRow) -> list[str]:
@@ -84,21 +82,23 @@ class _Table:
             *_when(_OVERFLOW[row.overflow], self._overflow),
             *self._metrics(row),
             harmless(reason_text(row)),
-            *(column.text(row, self._columns.number_text) for column in EXTRA_COLUMNS),
+            *extra_cells(row, self._columns.number_text),
         ]
 
     def _metrics(self, row: ReportRow) -> list[str]:
         metrics = row.metrics
+        documented = [NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics]
+        if not self._custom:
+            return documented
         own = {name: value for name, value, _ in row.custom}
-        return [
-            *(NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics),
-            *(harmless(own.get(name) or NOT_GIVEN) for name in self._custom),
-        ]
+        return documented + [harmless(own.get(name) or NOT_GIVEN) for name in self._custom]
 
 
 def reason_text(row: ReportRow) -> str:
     """Why there are no numbers, and what is to be known about those that there are; each thing once."""
     notes = row.metrics.notes if row.metrics else ()
+    if not notes and not row.custom:
+        return row.reason
     messages = (message for _, _, message in row.custom)
     said: list[str] = []
     for part in (row.reason, *notes, *messages):

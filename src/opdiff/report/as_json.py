@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from opdiff.comparison import DumpKind, Metrics, OpLabel
 from opdiff.errors import InputError
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 SCHEMA = "opdiff.comparison"
 VERSION = 1
 
-_T = TypeVar("_T")
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -38,7 +36,8 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     sides = {"target": _plain(kept.target), "golden": _plain(kept.golden), "scenario": kept.scenario}
     sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
     start = json.dumps(head | sides)[:-1]
-    rows = ",\n".join(json.dumps(_plain(row), allow_nan=False) for row in kept.rows)
+    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
+    rows = ",\n".join([_row_text(row, encode) for row in kept.rows])
     with whole_file(path) as file:
         file.write(f'{start}, "rows": [\n{rows}\n]}}\n'.encode())
 
@@ -63,7 +62,8 @@ def _decode(document: object) -> SavedComparison:
         raise ValueError(f"it does not say that its schema is {SCHEMA!r}")
     if document.get("version") != VERSION:
         raise ValueError(f"it is of version {document.get('version')!r}, and only version {VERSION} is known")
-    return _build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
+    kept: SavedComparison = _build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
+    return kept
 
 
 _HEAD = ("schema", "version", "made_by")
@@ -72,29 +72,43 @@ _HEAD = ("schema", "version", "made_by")
 # From values to what JSON has
 
 
+def _row_text(row: ReportRow, encode: Callable[[object], str]) -> str:
+    """A row as JSON: at once where that can be, and value by value where there are NaNs and infinities."""
+    fields = row._asdict()
+    fields["label"] = row.label._asdict()
+    for name in ("key", "golden_key", "metrics"):
+        if fields[name] is not None:
+            fields[name] = fields[name]._asdict()
+    try:
+        return encode(fields)
+    except ValueError:  # a float that JSON does not have
+        return encode(_plain(row))
+
+
 def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        items = [_plain(item) for item in value]
+        return items if fields is None else dict(zip(fields, items, strict=True))
     return value
 
 
 # And back, by the types of the fields
 
 
-def _build(kind: type[_T], value: object) -> _T:
-    """A dataclass from an object with exactly its fields; those that have a default may be missing."""
+def _build(kind: Any, value: object) -> Any:  # noqa: ANN401  no type is that of all classes of named tuples
+    """A named tuple from an object with exactly its fields; those that have a default may be missing."""
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} stands where {kind.__name__} should")  # noqa: TRY004  it is bad data
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # every kind is one
+    known: dict[str, str] = {name: annotation.__forward_arg__ for name, annotation in kind.__annotations__.items()}
+    defaults: dict[str, object] = kind._field_defaults
     strange = [name for name in value if name not in known]
-    absent = [name for name, field in known.items() if name not in value and field.default is MISSING]
+    absent = [name for name in known if name not in value and name not in defaults]
     if strange or absent:
         raise ValueError(f"{kind.__name__} has not exactly its fields: {', '.join(strange + absent)}")
-    return kind(**{name: _field(kind, name, str(known[name].type), item) for name, item in value.items()})
+    return kind(**{name: _field(kind, name, known[name], item) for name, item in value.items()})
 
 
 def _field(kind: type, name: str, annotation: str, value: object) -> object:
@@ -154,7 +168,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-# The types of fields, as they are written in the dataclasses.
+# The types of fields, as they are written in the classes.
 _DECODERS: dict[str, Decoder] = {
     "str": _of(str),
     "bool": _of(bool),

@@ -53,6 +53,8 @@ def _counts(rows: Sequence[ReportRow], compared: Sequence[ReportRow]) -> Iterato
 
 def _reasons(failed: Sequence[ReportRow]) -> Iterator[str]:
     """The most frequent reasons, each by its first example: names of operators are not what tells them apart."""
+    if not failed:
+        return
     examples: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for row in failed:

@@ -5,9 +5,9 @@ A cell is empty where nothing was measured; `nan` is a measured NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opdiff.report.cells import harmless, shape_text
 
@@ -20,28 +20,63 @@ if TYPE_CHECKING:
 
     NumberText = Callable[[float | int], str]
 
+_ABOUT_THE_PAIR = ("GoldenTensor", "MatchRule", "Confidence", "Conversion")
+# Columns of `Metrics`, and the fields that they show.
+_MEASURED = {
+    "Elements": "count",
+    "Equal": "is_equal",
+    "NormRatio": "norm_ratio",
+    "CentredCosine": "centred_cosine",
+    "SNR(dB)": "snr_db",
+    "ErrorBias": "error_bias",
+    "Over1Permille": "over_1_permille",
+    "Over5Permille": "over_5_permille",
+    "MaxUlp": "max_ulp",
+    "WorstIndex": "worst_index",
+    "WorstTarget": "worst_target",
+    "WorstGolden": "worst_golden",
+    "FiniteElements": "finite_count",
+    "FiniteCosine": "finite_cosine",
+    "TargetNaN": "target_nans",
+    "TargetInf": "target_infs",
+    "GoldenNaN": "golden_nans",
+    "GoldenInf": "golden_infs",
+    "SpecialMismatch": "special_mismatches",
+    "FirstSpecialMismatch": "first_special_mismatch",
+}
+EXTRA_COLUMNS: tuple[str, ...] = (*_ABOUT_THE_PAIR, *_MEASURED)
 
-@dataclass(frozen=True, slots=True)
-class MetricColumn:
+_values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*_MEASURED.values())
+_EQUAL, _WORST, _SPECIAL = map(list(_MEASURED).index, ("Equal", "WorstIndex", "FirstSpecialMismatch"))
+
+
+class MetricColumn(NamedTuple):
     """A documented metric: the name of its column, and its cell."""
 
     name: str
     text: Callable[[Metrics], str]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraColumn:
-    """A column of ours: its name, and its value in a row; numbers are printed as the caller of the report wants."""
+def extra_cells(row: ReportRow, number_text: NumberText) -> list[str]:
+    """The cells of `EXTRA_COLUMNS`; numbers are printed as the caller of the report wants."""
+    about = [
+        "" if row.golden_key is None else harmless(str(row.golden_key)),
+        harmless(row.rule),
+        "" if row.confidence is None else number_text(row.confidence),
+        harmless("; ".join(row.steps)),
+    ]
+    return about + ([""] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics, number_text))
 
-    name: str
-    value: Callable[[ReportRow], str | float | None]
 
-    def text(self, row: ReportRow, number_text: NumberText) -> str:
-        """The cell."""
-        value = self.value(row)
-        if value is None:
-            return ""
-        return harmless(value) if isinstance(value, str) else number_text(value)
+def _measured_cells(row: ReportRow, metrics: Metrics, number_text: NumberText) -> list[str]:
+    # One at a time would take several times as long, and a network has tens of thousands of cells.
+    cells = ["" if value is None else number_text(value) for value in _values(metrics)]
+    cells[_EQUAL] = "YES" if metrics.is_equal else "NO"
+    if metrics.worst_index is not None:
+        cells[_WORST] = place_text(metrics.worst_index, row.shape or ())
+    if metrics.first_special_mismatch is not None:
+        cells[_SPECIAL] = place_text(metrics.first_special_mismatch, row.shape or ())
+    return cells
 
 
 def place_text(index: int, shape: Shape) -> str:
@@ -53,47 +88,3 @@ def place_text(index: int, shape: Shape) -> str:
         index, place = divmod(index, extent)
         places.append(place)
     return shape_text(tuple(reversed(places)))
-
-
-def _metric(name: str, field: str) -> ExtraColumn:
-    return ExtraColumn(name, lambda row: getattr(row.metrics, field) if row.metrics else None)
-
-
-def _place(name: str, field: str) -> ExtraColumn:
-    def value(row: ReportRow) -> str | None:
-        index = getattr(row.metrics, field) if row.metrics else None
-        return None if index is None else place_text(index, row.shape or ())
-
-    return ExtraColumn(name, value)
-
-
-def _equal(row: ReportRow) -> str | None:
-    return None if row.metrics is None else ("YES" if row.metrics.is_equal else "NO")
-
-
-EXTRA_COLUMNS: tuple[ExtraColumn, ...] = (
-    ExtraColumn("GoldenTensor", lambda row: None if row.golden_key is None else str(row.golden_key)),
-    ExtraColumn("MatchRule", lambda row: row.rule),
-    ExtraColumn("Confidence", lambda row: row.confidence),
-    ExtraColumn("Conversion", lambda row: "; ".join(row.steps)),
-    _metric("Elements", "count"),
-    ExtraColumn("Equal", _equal),
-    _metric("NormRatio", "norm_ratio"),
-    _metric("CentredCosine", "centred_cosine"),
-    _metric("SNR(dB)", "snr_db"),
-    _metric("ErrorBias", "error_bias"),
-    _metric("Over1Permille", "over_1_permille"),
-    _metric("Over5Permille", "over_5_permille"),
-    _metric("MaxUlp", "max_ulp"),
-    _place("WorstIndex", "worst_index"),
-    _metric("WorstTarget", "worst_target"),
-    _metric("WorstGolden", "worst_golden"),
-    _metric("FiniteElements", "finite_count"),
-    _metric("FiniteCosine", "finite_cosine"),
-    _metric("TargetNaN", "target_nans"),
-    _metric("TargetInf", "target_infs"),
-    _metric("GoldenNaN", "golden_nans"),
-    _metric("GoldenInf", "golden_infs"),
-    _metric("SpecialMismatch", "special_mismatches"),
-    _place("FirstSpecialMismatch", "first_special_mismatch"),
-)

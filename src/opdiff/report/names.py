@@ -5,36 +5,35 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
+import time
+from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import suppress
-from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
 # Bytes of a name; most file systems end at 255, and a counter needs room.
 _MAX_BYTES = 240
 # Names of models come from folders and graphs that are not trusted: no separators, no control characters.
-_HARMFUL = re.compile(r"[^\w.-]")
+_HARMFUL = r"[^\w.-]"
 # What file systems without links answer.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
-def result_file_name(timestamp: datetime) -> str:
+def result_file_name(timestamp: time.struct_time) -> str:
     """`result_20240115103052.csv`."""
     return f"result_{_digits(timestamp)}.csv"
 
 
-def batch_file_name(device_id: str, model_name: str, dump_step: str, timestamp: datetime) -> str:
+def batch_file_name(device_id: str, model_name: str, dump_step: str, timestamp: time.struct_time) -> str:
     """`0_ge_default_71_0_result_20240115103052.csv`, for one of many comparisons."""
     which = "_".join(map(_safe, (device_id, model_name, dump_step)))
     return _fitting(which, f"_result_{_digits(timestamp)}.csv")
 
 
-def mapping_file_name(timestamp: datetime) -> str:
+def mapping_file_name(timestamp: time.struct_time) -> str:
     """`mapping_20240115103052.csv`."""
     return f"mapping_{_digits(timestamp)}.csv"
 
@@ -44,7 +43,7 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
 
     `write` is given a path to write to, of a hidden draft; the file takes its name when it is whole.
     """
-    draft = os.path.join(folder, f".{os.getpid()}.{threading.get_native_id()}.draft")
+    draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.draft")
     stem, ending = os.path.splitext(name)
     try:
         write(draft)
@@ -79,12 +78,12 @@ def _take_name(draft: str, path: str) -> bool:
     return True
 
 
-def _digits(timestamp: datetime) -> str:
-    return timestamp.strftime("%Y%m%d%H%M%S")
+def _digits(timestamp: time.struct_time) -> str:
+    return time.strftime("%Y%m%d%H%M%S", timestamp)
 
 
 def _safe(text: str) -> str:
-    return _HARMFUL.sub("_", text).lstrip(".-") or "_"
+    return re.sub(_HARMFUL, "_", text).lstrip(".-") or "_"
 
 
 def _fitting(start: str, end: str) -> str:
@@ -93,5 +92,7 @@ def _fitting(start: str, end: str) -> str:
     raw = start.encode()
     if len(raw) <= room:
         return start + end
+    from hashlib import blake2b
+
     digest = blake2b(raw, digest_size=8).hexdigest()
     return f"{raw[: room - len(digest) - 1].decode(errors='ignore')}_{digest}{end}"

@@ -7,8 +7,7 @@ Comparison ──saved──► SavedComparison ──► csv, text, json
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Comparison, Measured, Unpaired
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from opdiff.model import Shape, Tensor, TensorKey
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """One of the two dumps: where it is and who wrote it."""
 
     path: str
@@ -26,8 +24,7 @@ class Side:
     quantized: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRow:
+class ReportRow(NamedTuple):
     """One row of every report.
 
     Attributes:
@@ -69,8 +66,7 @@ class ReportRow:
     confidence: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SavedComparison:
+class SavedComparison(NamedTuple):
     """A comparison without its tensors; rows in the order of the report, and how the user wanted the table."""
 
     target: Side
@@ -122,34 +118,31 @@ def _unpaired(row: Unpaired) -> ReportRow:
 
 
 def _paired(pairing: Pairing) -> ReportRow:
+    target, golden = pairing.target.spec, pairing.golden.spec
+    return _measured(Measured(pairing, target.dtype.name, golden.dtype.name, target.shape))
+
+
+def _measured(row: Measured) -> ReportRow:
+    pairing = row.pairing
     target, golden = pairing.target, pairing.golden
     return ReportRow(
         pairing.label,
         pairing.key,
         pairing.golden_key,
-        target_path=target.source.path,
-        golden_path=golden.source.path,
-        target_dtype=target.spec.dtype.name,
-        golden_dtype=golden.spec.dtype.name,
-        target_address=_address(target),
-        golden_address=_address(golden),
-        shape=target.spec.shape,
-        rule=pairing.rule,
-        confidence=pairing.confidence,
-    )
-
-
-def _measured(row: Measured) -> ReportRow:
-    return replace(
-        _paired(row.pairing),
-        target_dtype=row.target_dtype,
-        golden_dtype=row.golden_dtype,
-        shape=row.shape,
-        steps=row.steps,
-        metrics=row.metrics,
-        custom=row.custom,
-        overflow=row.overflow,
-        reason=row.reason,
+        target.source.path,
+        golden.source.path,
+        row.target_dtype,
+        row.golden_dtype,
+        target.spec.address or 0,
+        golden.spec.address or 0,
+        row.shape,
+        row.steps,
+        row.metrics,
+        row.custom,
+        row.overflow,
+        row.reason,
+        pairing.rule,
+        pairing.confidence,
     )
 
 

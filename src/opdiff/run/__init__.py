@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,7 @@ _WORTH_BYTES = 32 << 20
 _LARGE_JOB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Work(Generic[Job, Result]):
+class Work(NamedTuple, Generic[Job, Result]):
     """What is to be done.
 
     Attributes:

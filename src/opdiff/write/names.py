@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import md5
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.dtypes import Kind
 
@@ -32,13 +31,12 @@ class Form(StrEnum):
     PT = "pt"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorName:
+class TensorName(NamedTuple):
     """Which tensor of which dump file a result is named after; `op_name` is the header's, with all its slashes."""
 
     file: str
     slot: Slot
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     op_name: str = ""
 
 
