@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from opdiff.align.pairs import AlignedPair
-    from opdiff.comparison import Measured
+    from opdiff.comparison import Measured, Pairing
     from opdiff.elements import AnyArray
     from opdiff.measuring import MeasureJob
-    from opdiff.model import Tensor
+    from opdiff.model import Shape, Tensor
 
+    Axes = tuple[tuple[int, int, int, int], ...]
     Progress = Callable[[int], None]
 
 
@@ -41,16 +42,21 @@ def measure_batch(jobs: Sequence[MeasureJob], threads: int, progress: Progress) 
     done: list[tuple[MeasureJob, Measured]] = []
     ready: list[tuple[MeasureJob, AlignedPair, native.NativeJob]] = []
     left: list[MeasureJob] = []
+    # Networks repeat themselves: what is alike in every respect is aligned once.
+    known: dict[object, _Aligned | OpdiffError | None] = {}
     for job in jobs:
-        try:
-            prepared = _prepare(job)
-        except OpdiffError as error:
-            done.append((job, failed(job, reason_of(error))))
-            continue
-        if prepared is None:
+        pairing = job.pairing
+        alike = _alike(pairing)
+        if alike not in known:
+            known[alike] = _align(pairing)
+        found = known[alike]
+        if found is None:
             left.append(job)
+        elif isinstance(found, OpdiffError):
+            done.append((job, failed(job, reason_of(found))))
         else:
-            ready.append((job, *prepared))
+            sides = _operand(pairing.target, found.target), _operand(pairing.golden, found.golden)
+            ready.append((job, found.pair, native.NativeJob(*sides, found.shape)))
     with_kl = any(job.extras.with_kl for job in jobs)
     results = native.measure_all([row[2] for row in ready], threads, progress, with_kl=with_kl)
     for (job, pair, _), result in zip(ready, results, strict=True):
@@ -71,21 +77,43 @@ def is_possible(jobs: Sequence[MeasureJob]) -> bool:
     return not extras.metrics and extras.conversions is None
 
 
-def _prepare(job: MeasureJob) -> tuple[AlignedPair, native.NativeJob] | None:
+class _Aligned(NamedTuple):
+    """Two aligned sides, the axes by which the kernel finds their elements, and the shape in which it sees them."""
+
+    pair: AlignedPair
+    target: Axes
+    golden: Axes
+    shape: Shape
+
+
+def _alike(pairing: Pairing) -> tuple[object, ...]:
+    """Everything that alignment goes by."""
+    return pairing.layout, pairing.origin_shape, *_kind(pairing.target), *_kind(pairing.golden)
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    spec, source = tensor.spec, tensor.source
+    shapes = spec.shape, spec.origin_shape
+    if not isinstance(source, FileRange):
+        return spec.dtype, spec.layout, spec.groups, shapes, type(source)
+    return spec.dtype, spec.layout, spec.groups, shapes, source.nbytes, source.big_endian, source.fortran_order
+
+
+def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     """Where the elements of both sides are, in one order; `None` when that cannot be told."""
-    target, golden = job.pairing.target, job.pairing.golden
+    target, golden = pairing.target, pairing.golden
     if not (_is_plain(target) and _is_plain(golden) and native.is_known(target.spec.dtype, golden.spec.dtype)):
         return None
     sides = _places(target), _places(golden)
     try:
-        pair = align_pair(job.pairing, cast("AnyArray", sides[0]), cast("AnyArray", sides[1]))
-        operands = [
-            _operand(tensor, found, before)
-            for tensor, found, before in zip((target, golden), (pair.target, pair.golden), sides, strict=True)
-        ]
+        pair = align_pair(pairing, cast("AnyArray", sides[0]), cast("AnyArray", sides[1]))
+        axes = _axes(target, pair.target, sides[0]), _axes(golden, pair.golden, sides[1])
     except NotPlaces:
         return None
-    return pair, native.NativeJob(operands[0], operands[1], _parts(pair.shape, target))
+    except OpdiffError as error:
+        return error
+    parts = native.parts_of(target.spec.dtype)
+    return _Aligned(pair, *axes, pair.shape if parts == 1 else (*pair.shape, parts))
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -105,18 +133,20 @@ def _places(tensor: Tensor) -> Places:
     return Places.of(tensor.spec.shape, fortran_order=isinstance(source, FileRange) and source.fortran_order)
 
 
-def _operand(tensor: Tensor, found: object, before: Places) -> native.Operand:
-    source, spec = tensor.source, tensor.spec
-    if not isinstance(source, FileRange) or not isinstance(found, Places):
+def _axes(tensor: Tensor, found: object, before: Places) -> Axes:
+    """How the kernel finds the elements; no axes when they are stored one behind the other."""
+    if not isinstance(found, Places):
         raise NotPlaces
-    is_plain = (found is before and not source.fortran_order) or not found.size
-    axes = [] if is_plain else found.in_two_digits()
-    if axes and native.parts_of(spec.dtype) > 1:
-        # Both parts of a complex number lie side by side.
-        axes = [(extent, split, 2 * outer, 2 * inner) for extent, split, outer, inner in axes] + [(2, 1, 1, 0)]
+    is_plain = found is before and not (isinstance(tensor.source, FileRange) and tensor.source.fortran_order)
+    if is_plain or not found.size:
+        return ()
+    axes = found.in_two_digits()
+    if native.parts_of(tensor.spec.dtype) == 1:
+        return tuple(axes)
+    # Both parts of a complex number lie side by side.
+    return (*((extent, split, 2 * outer, 2 * inner) for extent, split, outer, inner in axes), (2, 1, 1, 0))
+
+
+def _operand(tensor: Tensor, axes: Axes) -> native.Operand:
+    source, spec = cast("FileRange", tensor.source), tensor.spec
     return native.Operand(source.path, source.offset, spec.dtype.nbytes(spec.count), spec.dtype, axes)
-
-
-def _parts(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, ...]:
-    parts = native.parts_of(tensor.spec.dtype)
-    return shape if parts == 1 else (*shape, parts)

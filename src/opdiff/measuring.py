@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Measured
@@ -51,7 +50,9 @@ def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
     except (OpdiffError, MemoryError) as error:
         return failed(job, reason_of(error)), ""
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
-        return failed(job, f"a defect of opdiff: {error!r}"), traceback.format_exc()
+        from traceback import format_exc
+
+        return failed(job, f"a defect of opdiff: {error!r}"), format_exc()
 
 
 def died(job: MeasureJob) -> tuple[Measured, str]:
