@@ -19,8 +19,9 @@ from opdiff.registry import may_have_plugins
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
 from opdiff.report.columns import MetricColumn
-from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, write_new
+from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, with_draft, write_new
 from opdiff.run import Work, run, usable_cores
+from opdiff.run.beside import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
     Pairs = tuple[Pairing | Unpaired, ...]
+
+# From here on another core writes the JSON while this one writes the table.
+_MANY_ROWS = 500
 
 # Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
 _COPIES = 3
@@ -144,10 +148,23 @@ def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[D
 def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> str:
     """Write what is kept of a comparison: the result file, and beside it the same as JSON. Returns the first path."""
     columns = report_columns(kept, compared.custom)
-    path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
-    json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
-    write_new(options.output, json_name, lambda draft: save(kept, draft, made_by=f"opdiff {__version__}"))
-    return path
+
+    def write_table(draft: str) -> None:
+        write_csv(kept, draft, columns)
+
+    def write_json(draft: str) -> None:
+        save(kept, draft, made_by=f"opdiff {__version__}")
+
+    def write_both(early: str) -> str:
+        """The JSON goes to a file that has no name yet: it is called after the table."""
+        with Beside(lambda: write_json(early), worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
+            path = write_new(options.output, compared.name, write_table)
+            beside.wait()
+        json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
+        write_new(options.output, json_name, lambda draft: os.replace(early, draft))
+        return path
+
+    return with_draft(options.output, write_both)
 
 
 def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportColumns:

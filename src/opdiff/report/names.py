@@ -57,6 +57,16 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     raise AssertionError("numbers do not end")
 
 
+def with_draft(folder: str, work: Callable[[str], str]) -> str:
+    """What `work` returns, which is given the path of a hidden file of its own; nothing is left of that."""
+    draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.early")
+    try:
+        return work(draft)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
 def _take_name(draft: str, path: str) -> bool:
     """Give the draft a second name, if nobody has it; where a file system has no links, the name is taken first."""
     try:

@@ -1,0 +1,61 @@
+"""Work that another core does: done once, done again when that fails, ended when nobody waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from opdiff.run.beside import Beside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_work_is_done_by_another_process(tmp_path: Path) -> None:
+    result = tmp_path / "result"
+    with Beside(lambda: result.write_text(str(os.getpid()))) as beside:
+        beside.wait()
+    assert int(result.read_text()) != os.getpid()
+
+
+def test_small_work_is_done_here(tmp_path: Path) -> None:
+    result = tmp_path / "result"
+    with Beside(lambda: result.write_text(str(os.getpid())), worth_it=False) as beside:
+        assert not result.exists()
+        beside.wait()
+    assert int(result.read_text()) == os.getpid()
+
+
+def test_what_fails_there_is_tried_here(tmp_path: Path) -> None:
+    here = os.getpid()
+
+    def work() -> None:
+        if os.getpid() != here:
+            os._exit(9)
+        (tmp_path / "done").touch()
+
+    with Beside(work) as beside:
+        beside.wait()
+    assert (tmp_path / "done").exists()
+
+
+def test_an_error_shows_as_it_would_without_another_process() -> None:
+    with Beside(lambda: 1 // 0) as beside, pytest.raises(ZeroDivisionError):
+        beside.wait()
+
+
+def test_nobody_works_on_after_an_interrupt(tmp_path: Path) -> None:
+    late = tmp_path / "late"
+
+    def work() -> None:
+        time.sleep(0.5)
+        late.touch()
+
+    with pytest.raises(KeyboardInterrupt), Beside(work):
+        raise KeyboardInterrupt
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, 0)
+    assert not late.exists()
