@@ -105,6 +105,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "float | None": st.none() | st.floats(),
     "float | int | None": st.none() | floats,
     "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
+    "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
 all_metrics = st.builds(
     Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}

@@ -122,6 +122,10 @@ class Metrics(NamedTuple):
 
     NaN is a measured NaN (there are NaNs or infinities in the data). `None` is not measured: `notes` says why.
     The documented ten come first; the rest is over the elements that are finite on both sides.
+
+    The fit is the straight line x = scale·y + offset that comes nearest to the target; what it leaves is the relative
+    Euclidean distance from that line. The bins of the histograms are those of `measure.sums`: equal, below the first
+    edge, from each edge on.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -159,6 +163,17 @@ class Metrics(NamedTuple):
     worst_target: float | int | None
     worst_golden: float | int | None
     notes: tuple[str, ...] = ()
+    target_min: float | int | None = None
+    target_max: float | int | None = None
+    golden_min: float | int | None = None
+    golden_max: float | int | None = None
+    fit_scale: float | None = None
+    fit_offset: float | None = None
+    fit_distance: float | None = None
+    zero_golden: float | None = None
+    worst_relative_index: int | None = None
+    relative_histogram: tuple[int, ...] = ()
+    ulp_histogram: tuple[int, ...] = ()
 
 
 class Measured(NamedTuple):

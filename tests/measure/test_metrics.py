@@ -17,11 +17,13 @@ from opdiff import dtypes
 from opdiff.measure.blocks import BLOCK, measure
 from opdiff.measure.divergence import measure_kl
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
+from opdiff.measure.native import Failure, NativeJob, Operand, measure_all
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
+    from opdiff.measure.sums import Sums
 
 RNG = np.random.default_rng(5)
 DOCUMENTED = [
@@ -308,3 +310,40 @@ def test_divergence_of_numbers_at_the_ends_of_the_range() -> None:
 def test_divergence_is_never_negative(data: st.DataObject, dtype: DType, size: int) -> None:
     target, golden = data.draw(finite_codes(dtype, size)), data.draw(finite_codes(dtypes.INT16, size))
     assert (compare(target, dtype, golden, dtypes.INT16).kl_divergence or 0) >= 0
+
+
+# The straight line through the pairs
+
+
+@pytest.mark.parametrize("kernel", ["native", "numpy"])
+def test_a_scale_and_an_offset_are_found(kernel: str) -> None:
+    golden = np.linspace(-3, 5, 4001)
+    found = metrics_of(sums_by(kernel, 1.25 * golden - 0.5, golden), None)
+    assert found.fit_scale == pytest.approx(1.25)
+    assert found.fit_offset == pytest.approx(-0.5)
+    assert found.fit_distance == pytest.approx(0, abs=1e-7)
+    assert (found.target_min, found.target_max) == (-4.25, 5.75)
+    assert (found.golden_min, found.golden_max) == (-3.0, 5.0)
+
+
+@pytest.mark.parametrize("kernel", ["native", "numpy"])
+def test_what_no_line_explains_is_left(kernel: str) -> None:
+    golden = np.linspace(-1, 1, 2001)
+    noise = np.where(np.arange(2001) % 2, 0.1, -0.1)
+    found = metrics_of(sums_by(kernel, golden + noise, golden), None)
+    wanted = np.linalg.norm(noise) / np.linalg.norm(golden)
+    assert found.fit_distance == pytest.approx(wanted, rel=1e-3)
+
+
+def test_there_is_no_line_through_a_constant() -> None:
+    found = metrics_of(measure(np.arange(5.0), dtypes.FLOAT64, np.full(5, 2.0), dtypes.FLOAT64), None)
+    assert (found.fit_scale, found.fit_offset, found.fit_distance) == (None, None, None)
+
+
+def sums_by(kernel: str, target: AnyArray, golden: AnyArray) -> Sums:
+    if kernel == "numpy":
+        return measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64)
+    sides = [Operand("", 0, side.nbytes, dtypes.FLOAT64, (), side.ctypes.data) for side in (target, golden)]
+    [result] = measure_all([NativeJob(sides[0], sides[1], target.shape)], 1, lambda _: None, with_kl=False)
+    assert not isinstance(result, Failure)
+    return result[0]

@@ -25,6 +25,7 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
     error = _error_of_all(sums)
     count, pairs, spread = sums.count, sums.pairs, sums.spread
     worst = sums.worst if sums.worst and sums.worst.value else None
+    fit = _fit(pairs, sums.scale)
     return Metrics(
         count=count,
         cosine=cosine,
@@ -60,6 +61,17 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         worst_target=worst.target if worst else None,
         worst_golden=worst.golden if worst else None,
         notes=(*notes, COMPLEX) if sums.parts > 1 else notes,
+        target_min=sums.target.minimum,
+        target_max=sums.target.maximum,
+        golden_min=sums.golden.minimum,
+        golden_max=sums.golden.maximum,
+        fit_scale=fit[0],
+        fit_offset=fit[1],
+        fit_distance=fit[2],
+        zero_golden=spread.zero_golden / pairs.count if pairs.count else None,
+        worst_relative_index=_place(sums.worst_relative.index if sums.worst_relative else None, sums),
+        relative_histogram=spread.relative,
+        ulp_histogram=spread.ulps,
     )
 
 
@@ -201,6 +213,17 @@ def _snr_db(pairs: Pairs, scale: Scale) -> float | None:
         return -inf
     powers = scale.golden - scale.errors
     return 10 * (log10(pairs.golden_squares) - log10(pairs.error_squares)) + 20 * powers * log10(2)
+
+
+def _fit(pairs: Pairs, scale: Scale) -> tuple[float | None, float | None, float | None]:
+    """Scale and offset of the line through the pairs, and how far the target is from it beside the golden norm."""
+    if pairs.golden_spread <= 0 or pairs.golden_squares <= 0:
+        return None, None, None
+    slope = pairs.product_spread / pairs.golden_spread
+    offset = (pairs.target - slope * pairs.golden) / pairs.count
+    left = max(pairs.target_spread - slope * pairs.product_spread, 0.0)
+    powers = scale.target - scale.golden
+    return _ldexp(slope, powers), _ldexp(offset, scale.target), _ldexp(sqrt(left / pairs.golden_squares), powers)
 
 
 def _bias(pairs: Pairs) -> float | None:

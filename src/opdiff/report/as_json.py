@@ -179,6 +179,7 @@ _DECODERS: dict[str, Decoder] = {
     "float | None": _optional(_number),
     "float | int | None": _optional(_number),
     "tuple[str, ...]": _items(_of(str)),
+    "tuple[int, ...]": _items(_of(int)),
     "tuple[tuple[str, str, str], ...]": _items(_triple),
     "Shape | None": _optional(_items(_of(int))),
     "Slot": lambda value: Slot(str(value)),
