@@ -150,7 +150,7 @@ private:
             return false;
         pair.count = description.count;
         pair.run = description.run;
-        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent)};
+        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent), pair.is_narrow()};
         pair.with_kl = (description.flags & OD_WITH_KL) != 0;
         pair.plan();
         return true;
