@@ -248,7 +248,7 @@ struct UlpBits {
 UlpBits ulp_bits(UlpScale scale) {
     if (scale.digits < 0)
         return {254 << 23, 254 << 23};
-    return {std::max(scale.min_exponent + 127, 1) << 23, (127 + scale.digits) << 23};
+    return {std::clamp(scale.min_exponent + 127, 1, 254) << 23, (127 + scale.digits) << 23};
 }
 
 template <int Place> Words upper_byte(Words word) {
