@@ -24,6 +24,9 @@ constexpr int64_t kSmallPair = int64_t{8} << 20;
 // Small pairs that a thread takes at a time.
 constexpr size_t kHandful = 8;
 
+// More would only wait for each other.
+constexpr int64_t kMostThreads = 512;
+
 bool set_side(const od_side &description, const od_batch &batch, const void *data, int64_t count, Side &side) {
     side.kind = static_cast<int>(description.kind);
     side.size = size_of(description.kind);
@@ -39,6 +42,12 @@ bool is_usable(const od_side &side, const od_batch &batch) {
            (side.path < 0 ? side.data != 0 || side.nbytes == 0 : side.path < batch.texts_size);
 }
 
+// Bytes of both sides, as they are declared.
+int64_t declared(const od_job &job) {
+    const int64_t target = std::max<int64_t>(job.target.nbytes, 0), golden = std::max<int64_t>(job.golden.nbytes, 0);
+    return target > INT64_MAX - golden ? INT64_MAX : target + golden;
+}
+
 // A pair that is being measured in parts.
 struct Task {
     size_t job;
@@ -49,6 +58,7 @@ struct Task {
     bool in_second = false;
     int64_t left = 0, touched = 0;
     Problem problem;
+    int culprit = 0;
 };
 
 struct Part {
@@ -69,9 +79,11 @@ public:
     // False when memory ran out.
     bool run() {
         const FaultHandler handler;
+        const int64_t wanted = std::min(batch_.threads, kMostThreads);
         std::vector<std::thread> threads;
+        threads.reserve(static_cast<size_t>(wanted));
         try {
-            for (int64_t i = 1; i < batch_.threads; ++i)
+            for (int64_t i = 1; i < wanted; ++i)
                 threads.emplace_back([this] { work_or_stop(); });
         } catch (const std::system_error &) {
             // Fewer threads do as well.
@@ -83,10 +95,7 @@ public:
     }
 
 private:
-    int64_t bytes(size_t job) const {
-        const od_job &description = batch_.jobs[job];
-        return std::max<int64_t>(description.target.nbytes, 0) / 2 + std::max<int64_t>(description.golden.nbytes, 0) / 2;
-    }
+    int64_t bytes(size_t job) const { return declared(batch_.jobs[job]) / 2; }
     bool cancelled() const { return out_of_memory_ || __atomic_load_n(&batch_.cancelled, __ATOMIC_RELAXED) != 0; }
     void report(int64_t bytes) { __atomic_fetch_add(&batch_.done, bytes, __ATOMIC_RELAXED); }
 
@@ -94,6 +103,8 @@ private:
         try {
             work();
         } catch (const std::bad_alloc &) {
+            // Under the lock: nobody is then between looking at it and falling asleep.
+            const std::lock_guard<std::mutex> lock(lock_);
             out_of_memory_ = true;
             changed_.notify_all();
         }
@@ -150,7 +161,7 @@ private:
             return false;
         pair.count = description.count;
         pair.run = description.run;
-        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent)};
+        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent), pair.is_narrow()};
         pair.with_kl = (description.flags & OD_WITH_KL) != 0;
         pair.plan();
         return true;
@@ -172,13 +183,12 @@ private:
         const od_job &description = batch_.jobs[job];
         auto task = std::make_shared<Task>();
         task->job = job;
-        int culprit = 0;
         const auto data = [&](const od_side &side, Mapping &mapping, int number) -> const void * {
             if (side.path < 0)
                 return reinterpret_cast<const void *>(side.data);
             if (task->problem.status == OD_DONE) {
                 task->problem = mapping.open(path(side), side.offset, side.nbytes);
-                culprit = number;
+                task->culprit = number;
             }
             return mapping.data();
         };
@@ -192,7 +202,7 @@ private:
                 problem = {OD_BAD_JOB, 0};
         }
         if (problem.status != OD_DONE)
-            fail(job, problem, culprit);
+            fail(job, problem, task->culprit);
         lock.lock();
         if (problem.status == OD_DONE && task->pair.units() > 0) {
             list_parts(task);
@@ -212,15 +222,13 @@ private:
 
     void close(const Task &task) {
         --open_;
-        const od_job &job = batch_.jobs[task.job];
-        report(std::max<int64_t>(job.target.nbytes, 0) + std::max<int64_t>(job.golden.nbytes, 0) - reported(task));
+        report(declared(batch_.jobs[task.job]) - reported(task));
         changed_.notify_all();
     }
 
     // Progress is told by parts; what was told of a pair.
     int64_t share(const Task &task) const {
-        const od_job &job = batch_.jobs[task.job];
-        return (job.target.nbytes + job.golden.nbytes) / task.pair.units() / (task.pair.with_kl ? 2 : 1);
+        return declared(batch_.jobs[task.job]) / task.pair.units() / (task.pair.with_kl ? 2 : 1);
     }
     int64_t reported(const Task &task) const {
         if (task.pair.units() == 0)
@@ -248,23 +256,25 @@ private:
         } else {
             work.sums = std::make_unique<Sums>();
         }
-        const bool whole = guarded(
+        const void *missing = guarded(
             [](void *argument) {
-                Work &work = *static_cast<Work *>(argument);
-                if (work.sums)
-                    work.worker.first_pass(work.task.pair, work.unit, *work.sums);
+                const Work &own = *static_cast<Work *>(argument);
+                if (own.sums)
+                    own.worker.first_pass(own.task.pair, own.unit, *own.sums);
                 else
-                    work.worker.second_pass(work.task.pair, work.unit, *work.second);
+                    own.worker.second_pass(own.task.pair, own.unit, *own.second);
             },
             &work);
         report(share(task));
         const std::lock_guard<std::mutex> lock(lock_);
-        if (!whole)
+        if (missing) {
             task.problem = {OD_TOO_SHORT, -1};
-        else if (work.sums)
+            task.culprit = task.golden.holds(missing) ? 1 : 0;
+        } else if (work.sums) {
             task.sums.merge(*work.sums, task.pair);
-        else
+        } else {
             task.second.merge(*work.second);
+        }
         release_behind(task);
         if (--task.left == 0)
             next_pass(part.task);
@@ -282,7 +292,7 @@ private:
 
     void next_pass(const std::shared_ptr<Task> &task) {
         if (task->problem.status != OD_DONE) {
-            fail(task->job, task->problem);
+            fail(task->job, task->problem, task->culprit);
             close(*task);
             return;
         }
@@ -302,7 +312,7 @@ private:
         if (cancelled())
             return;
         const od_job &description = batch_.jobs[job];
-        report(std::max<int64_t>(description.target.nbytes, 0) + std::max<int64_t>(description.golden.nbytes, 0));
+        report(declared(description));
         if (!is_usable(description.target, batch_) || !is_usable(description.golden, batch_))
             return fail(job, {OD_BAD_JOB, 0});
         const void *data[2];

@@ -17,14 +17,17 @@ namespace {
 constexpr size_t kPage = 4096;
 
 thread_local sigjmp_buf *way_back = nullptr;
+thread_local const void *missing = nullptr;
 
 std::mutex handlers_lock;
 int handlers = 0;
 struct sigaction previous;
 
-void on_fault(int, siginfo_t *, void *) {
-    if (way_back)
+void on_fault(int, siginfo_t *info, void *) {
+    if (way_back) {
+        missing = info->si_addr;
         siglongjmp(*way_back, 1);
+    }
     // Not ours: the access is made again, and meets what was there before.
     sigaction(SIGBUS, &previous, nullptr);
 }
@@ -42,6 +45,10 @@ public:
     int64_t size() const {
         struct stat status;
         return fstat(descriptor_, &status) == 0 ? static_cast<int64_t>(status.st_size) : 0;
+    }
+    bool is_directory() const {
+        struct stat status;
+        return fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode);
     }
 
 private:
@@ -88,8 +95,12 @@ Problem Mapping::open(const char *path, int64_t offset, int64_t size) {
     const File file(path);
     if (file.descriptor() < 0)
         return {OD_NO_FILE, errno};
+    if (file.is_directory())
+        return {OD_CANNOT_READ, EISDIR};
     if (file.size() < offset + size)
         return {OD_TOO_SHORT, file.size()};
+    if (size == 0)
+        return {};
     const int64_t start = offset / static_cast<int64_t>(kPage * 16) * static_cast<int64_t>(kPage * 16);
     const size_t length = static_cast<size_t>(offset - start + size);
     void *mapped = mmap(nullptr, length, PROT_READ, MAP_SHARED, file.descriptor(), start);
@@ -101,21 +112,26 @@ Problem Mapping::open(const char *path, int64_t offset, int64_t size) {
     return {};
 }
 
+bool Mapping::holds(const void *address) const {
+    const auto place = reinterpret_cast<uintptr_t>(address), start = reinterpret_cast<uintptr_t>(start_);
+    return start_ && place >= start && place - start < length_;
+}
+
 void Mapping::release() const {
     if (start_)
         madvise(start_, length_, MADV_DONTNEED);
 }
 
-bool guarded(void (*work)(void *), void *argument) {
+const void *guarded(void (*work)(void *), void *argument) {
     sigjmp_buf here;
     if (sigsetjmp(here, 1)) {
         way_back = nullptr;
-        return false;
+        return missing ? missing : argument;
     }
     way_back = &here;
     work(argument);
     way_back = nullptr;
-    return true;
+    return nullptr;
 }
 
 FaultHandler::FaultHandler() {

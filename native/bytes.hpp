@@ -37,6 +37,7 @@ public:
     ~Mapping();
     Problem open(const char *path, int64_t offset, int64_t size);
     const unsigned char *data() const { return data_; }
+    bool holds(const void *address) const;
     // The pages may leave this process; they are fetched again when they are looked at.
     void release() const;
 
@@ -48,9 +49,9 @@ private:
 
 Problem read_all(const char *path, int64_t offset, int64_t size, unsigned char *out);
 
-// Runs `work`; false when memory turned out to be mapped from beyond the end of a file, which has shrunk meanwhile.
-// What `work` leaves behind is not cleaned up then, so it must own nothing.
-bool guarded(void (*work)(void *), void *argument);
+// Runs `work`; returns null, or the address of memory that turned out to be mapped from beyond the end of a file, which
+// has shrunk meanwhile (any address when it is not known). What `work` leaves behind is not cleaned up then, so it must own nothing.
+const void *guarded(void (*work)(void *), void *argument);
 
 // Catches those accesses while it exists, in all threads.
 class FaultHandler {

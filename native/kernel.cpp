@@ -248,7 +248,7 @@ struct UlpBits {
 UlpBits ulp_bits(UlpScale scale) {
     if (scale.digits < 0)
         return {254 << 23, 254 << 23};
-    return {std::max(scale.min_exponent + 127, 1) << 23, (127 + scale.digits) << 23};
+    return {std::clamp(scale.min_exponent + 127, 1, 254) << 23, (127 + scale.digits) << 23};
 }
 
 template <int Place> Words upper_byte(Words word) {
@@ -261,7 +261,7 @@ template <int Place> Words upper_byte(Words word) {
 }
 
 void add_products(const float *x_, const float *y_, int padded, Block &block) {
-    Doubles xx = {}, yy = {}, xy = {}, dd = {}, sx = {}, sy = {};
+    Doubles xx = {}, yy = {}, xy = {}, dd = {}, sx = {}, sy = {}, sd = {};
     for (int i = 0; i < padded; i += kDoubles) {
         const Doubles x = widen(x_ + i), y = widen(y_ + i);
         const Doubles d = x - y;
@@ -271,6 +271,7 @@ void add_products(const float *x_, const float *y_, int padded, Block &block) {
         dd += d * d;
         sx += x;
         sy += y;
+        sd += d;
     }
     block.xx = total(xx);
     block.yy = total(yy);
@@ -278,7 +279,7 @@ void add_products(const float *x_, const float *y_, int padded, Block &block) {
     block.dd = total(dd);
     block.x = total(sx);
     block.y = total(sy);
-    block.errors = block.x - block.y;
+    block.errors = total(sd);
 }
 
 struct Maxima {
@@ -454,6 +455,20 @@ double in_ulps(double size, double number, UlpScale scale) {
 
 double relative_error(double size, double golden) { return std::fabs(golden) > kSmall ? size / std::fabs(golden) : 0; }
 
+// By which errors are ranked and counted: what single precision makes of them, unless that is beyond its range.
+template <bool Single> double ranked_size(double size) {
+    const float rounded = static_cast<float>(size);
+    return Single && std::isfinite(rounded) ? static_cast<double>(rounded) : size;
+}
+
+template <bool Single> double ranked_quotient(double size, double golden) {
+    const double quotient = relative_error(size, golden);
+    if (!Single || !(std::fabs(golden) > kSmall))
+        return quotient;
+    const float rounded = static_cast<float>(size) / static_cast<float>(std::fabs(golden));
+    return std::isfinite(rounded) ? static_cast<double>(rounded) : quotient;
+}
+
 template <typename Real> double ulps_between(Real x, Real y, Real size, UlpScale scale) {
     const Real larger = std::max(std::fabs(x), std::fabs(y));
     if (size == 0)
@@ -474,7 +489,9 @@ int8_t relative_byte(double quotient) { return static_cast<int8_t>(float_exponen
 
 int8_t ulp_byte(double ulps) { return static_cast<int8_t>(float_exponent(ulps) - 128); }
 
-void measure_wide(const double *x_, const double *y_, const double *errors_, int n, UlpScale scale, Block &block) {
+template <bool Single>
+void measure_ranked(const double *x_, const double *y_, const double *errors_, int n, UlpScale scale, Block &block) {
+    constexpr double kOne = Single ? double{0.001f} : 0.001, kFive = Single ? double{0.005f} : 0.005;
     Scratch scratch;
     double xx = 0, yy = 0, xy = 0, dd = 0, sx = 0, sy = 0, errors = 0, sizes = 0, quotients = 0;
     double worst = 0, worst_relative = 0, worst_ulps = 0;
@@ -483,7 +500,7 @@ void measure_wide(const double *x_, const double *y_, const double *errors_, int
     reduction(+ : equal, zero_golden) reduction(max : worst, worst_relative)
     for (int i = 0; i < n; ++i) {
         const double x = x_[i], y = y_[i], d = errors_[i], size = std::fabs(d);
-        const double quotient = relative_error(size, y);
+        const double ranked = ranked_size<Single>(size), quotient = ranked_quotient<Single>(size, y);
         xx += x * x;
         yy += y * y;
         xy += x * y;
@@ -492,11 +509,11 @@ void measure_wide(const double *x_, const double *y_, const double *errors_, int
         sy += y;
         errors += d;
         sizes += size;
-        quotients += quotient;
-        worst = size > worst ? size : worst;
+        quotients += relative_error(size, y);
+        worst = ranked > worst ? ranked : worst;
         worst_relative = quotient > worst_relative ? quotient : worst_relative;
-        over_one += quotient >= 0.001;
-        over_five += quotient >= 0.005;
+        over_one += quotient >= kOne;
+        over_five += quotient >= kFive;
         equal += size == 0;
         zero_golden += !(std::fabs(y) > kSmall) & (size != 0);
     }
@@ -505,9 +522,9 @@ void measure_wide(const double *x_, const double *y_, const double *errors_, int
     std::fill(scratch.ulp_bytes + n, scratch.ulp_bytes + padded, int8_t{-128});
     for (int i = 0; i < n; ++i) {
         const double size = std::fabs(errors_[i]);
-        const double ulps = ulps_between(x_[i], y_[i], size, scale);
+        const double ulps = ulps_between(x_[i], y_[i], ranked_size<Single>(size), scale);
         worst_ulps = std::max(worst_ulps, ulps);
-        scratch.relative_bytes[i] = relative_byte(relative_error(size, y_[i]));
+        scratch.relative_bytes[i] = relative_byte(ranked_quotient<Single>(size, y_[i]));
         scratch.ulp_bytes[i] = ulp_byte(ulps);
     }
     block.xx = xx, block.yy = yy, block.xy = xy, block.dd = dd;
@@ -526,20 +543,38 @@ void measure_wide(const double *x_, const double *y_, const double *errors_, int
     set_equal(block);
 }
 
+void measure_wide(const double *x, const double *y, const double *errors, int n, UlpScale scale, Block &block) {
+    if (scale.single)
+        measure_ranked<true>(x, y, errors, n, scale, block);
+    else
+        measure_ranked<false>(x, y, errors, n, scale, block);
+}
+
 // --- Both precisions
+
+// What `measure` is of one pair, as errors are ranked.
+double number_of(float x, float y, float error, UlpScale scale, Measure measure) {
+    const float size = std::fabs(error);
+    if (measure == Measure::kUlps)
+        return ulps_between(x, y, size, scale);
+    if (measure == Measure::kError)
+        return static_cast<double>(size);
+    return std::fabs(y) > kSmallFloat ? static_cast<double>(size / std::fabs(y)) : 0;
+}
+
+double number_of(double x, double y, double error, UlpScale scale, Measure measure) {
+    const double size = std::fabs(error);
+    if (measure == Measure::kRelative)
+        return scale.single ? ranked_quotient<true>(size, y) : ranked_quotient<false>(size, y);
+    const double ranked = scale.single ? ranked_size<true>(size) : size;
+    return measure == Measure::kUlps ? ulps_between(x, y, ranked, scale) : ranked;
+}
 
 template <typename Real>
 int find(const Real *x, const Real *y, const Real *errors, int n, UlpScale scale, Measure measure, double value) {
-    for (int i = 0; i < n; ++i) {
-        const Real size = std::fabs(errors[i]);
-        double number = static_cast<double>(size);
-        if (measure == Measure::kUlps)
-            number = ulps_between(x[i], y[i], size, scale);
-        else if (measure == Measure::kRelative)
-            number = std::fabs(y[i]) > static_cast<Real>(kSmall) ? static_cast<double>(size / std::fabs(y[i])) : 0;
-        if (number == value)
+    for (int i = 0; i < n; ++i)
+        if (number_of(x[i], y[i], errors[i], scale, measure) == value)
             return i;
-    }
     return 0;
 }
 

@@ -14,10 +14,12 @@ constexpr int kPadding = 64;
 // Golden values up to this size count as zero in relative errors.
 constexpr double kSmall = 2.220446049250313e-16;
 
-// The distance between neighbours of a float type with `digits` fraction bits; without them the unit is 1.
+// The distance between neighbours of a float type with `digits` fraction bits; without them the unit is 1. `single`:
+// errors are ranked and counted as single precision has them, whatever precision they are added up in.
 struct UlpScale {
     int digits;
     int min_exponent;
+    bool single;
 };
 
 // What one block without NaNs and infinities adds up to.

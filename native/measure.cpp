@@ -340,21 +340,15 @@ void Worker::measure(const Pair &pair, int64_t start, int n, const unsigned char
         sums.beyond_range = true;
 }
 
-// Single precision may not do for the sum of a block; each error is still the one that it has there.
 template <typename Real>
 const Real *Worker::take_errors(const Pair &pair, const Real *x, const Real *y, int n, const Codes &codes) {
     Real *errors = numbers<Real>().errors;
     for (int i = 0; i < n; ++i)
         errors[i] = x[i] - y[i];
     if constexpr (std::is_same_v<Real, double>) {
-        if (pair.is_narrow()) {
-            for (int i = 0; i < n; ++i)
-                if (const float rounded = static_cast<float>(errors[i]); std::isfinite(rounded))
-                    errors[i] = static_cast<double>(rounded);
-        } else if (pair.has_wide_integers()) {
+        if (pair.has_wide_integers())
             for (int i = 0; i < n; ++i)
                 errors[i] = exact_error(pair, codes, i, x[i], y[i]);
-        }
     }
     return errors;
 }

@@ -21,6 +21,14 @@ bool is_plain(const od_axis &axis) { return axis.split == 1; }
 
 od_axis plain(int64_t extent, int64_t stride) { return {extent, 1, stride, 0}; }
 
+// Whether runs end where an index of an axis does that has `behind` elements behind each of its indices, or divide them.
+bool is_whole(int64_t run, int64_t behind, int64_t extent) {
+    if (run <= behind)
+        return behind % run == 0;
+    const int64_t rows = run / behind;
+    return run % behind == 0 && (extent % rows == 0 || rows % extent == 0);
+}
+
 }  // namespace
 
 bool View::set(const void *data, int size, int64_t stored, const od_axis *axes, int64_t rank, int64_t count) {
@@ -95,6 +103,8 @@ void View::plan_tiles(int64_t run) {
     const int64_t last = axes_.back().extent, behind = weights_[static_cast<size_t>(lane)];
     in_strips_ = last >= kBlock;
     if ((!in_strips_ && behind > 2 * kStrip) || (in_strips_ && last % run != 0) || axis.split > kWidest)
+        return;
+    if (!is_whole(run, behind, axis.extent))
         return;
     if (is_plain(axis))
         axis = {axis.extent, kWidth, kWidth, 1};

@@ -28,7 +28,7 @@ public:
     // `n` elements from the logical index `start` on, one behind the other.
     void gather(int64_t start, int n, unsigned char *out) const;
 
-    // Looks for tiles; blocks are cut anew every `run` elements, which is the product of some last extents.
+    // Looks for tiles; blocks are cut anew every `run` elements. There are none where runs do not fit in tiles.
     void plan_tiles(int64_t run);
     // The tiles in which a tiled view is visited, and how many of them hold whole runs.
     int64_t tiles() const { return tiles_; }

@@ -195,7 +195,8 @@ def _merge(axes: Sequence[Axis]) -> Axis:
     """Several axes as one. Padding behind any but the first would leave gaps."""
     if any(not axis.is_full for axis in axes[1:]):
         raise NotPlaces
-    return Axis(prod(axis.extent for axis in axes), tuple(factor for axis in axes for factor in axis.factors))
+    factors = tuple(factor for axis in axes for factor in axis.factors)
+    return Axis(prod(axis.extent for axis in axes), factors or (Factor(1, 1),))
 
 
 def _split(axis: Axis, extents: Sequence[int]) -> list[Axis]:

@@ -267,6 +267,12 @@ def test_steps_do_not_get_shorter_below_the_smallest_normal_number() -> None:
     assert worst.value == 2
 
 
+def test_an_infinity_beside_a_64_bit_integer_that_is_not_zero() -> None:
+    target, golden = np.array([np.inf, -np.inf, np.inf]), np.array([5, -(1 << 40), 0], "<i8")
+    specials = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).specials
+    assert (specials.target_infs, specials.mismatches) == (2, 3)
+
+
 def test_integers_are_one_apart() -> None:
     worst = measure(np.array([7], "<i2"), dtypes.INT16, np.array([-5], "<i4"), dtypes.INT32).worst_ulps
     assert worst is not None

@@ -100,7 +100,7 @@ def _measure_any(target: Numbers, golden: Numbers, finite: tuple[Mask, Mask], ho
     both = finite[0] & finite[1]
     index = np.flatnonzero(both)
     part = _measure_finite(target.where(both), golden.where(both), how) if index.size else Tally()
-    specials = _specials(target.high, golden.high, finite)
+    specials = _specials(target.values, golden.values, finite)
     return Tally(
         len(both),
         part.unequal + specials.mismatches,

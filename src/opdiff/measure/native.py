@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
 from opdiff.dtypes import Kind
+from opdiff.errors import UsageError
 from opdiff.measure.sums import (
     RELATIVE_EDGES,
     SMALL,
@@ -110,21 +111,34 @@ class _Batch(ctypes.Structure):
 
 
 def find_library() -> ctypes.CDLL | None:
-    """The kernel; `None` when it was not built, does not fit, or is not wanted (`OPDIFF_KERNEL=numpy`)."""
-    return None if os.environ.get("OPDIFF_KERNEL") == "numpy" else _load()
+    """The kernel; `None` when it was not built, does not fit, or is not wanted.
 
+    The environment may ask for another one: `OPDIFF_KERNEL` is `numpy` for none at all, or the path of a library.
 
-@lru_cache(maxsize=1)
-def _load() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL(_LIBRARY)
-    except OSError:
+    Raises:
+        UsageError: the environment asks for a library that cannot be used.
+    """
+    wanted = os.environ.get("OPDIFF_KERNEL", "")
+    if wanted == "numpy":
         return None
-    sizes = (ctypes.c_int64 * len(_SIZES))()
-    library.od_sizes(sizes)
-    library.od_measure.restype = ctypes.c_int64
-    library.od_instructions.restype = ctypes.c_char_p
-    return library if library.od_version() == _VERSION and tuple(sizes) == _SIZES else None
+    library = _load(wanted or _LIBRARY)
+    if wanted and library is None:
+        raise UsageError(f"OPDIFF_KERNEL: {wanted} is not a kernel that fits; it may also be `numpy`, or not be set")
+    return library
+
+
+@lru_cache(maxsize=4)
+def _load(path: str) -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(path)
+        library.od_measure.restype = ctypes.c_int64
+        library.od_instructions.restype = ctypes.c_char_p
+        sizes = (ctypes.c_int64 * len(_SIZES))()
+        library.od_sizes(sizes)
+        version = library.od_version()
+    except (OSError, AttributeError):
+        return None
+    return library if version == _VERSION and tuple(sizes) == _SIZES else None
 
 
 def parts_of(dtype: DType) -> int:

@@ -1,0 +1,247 @@
+"""Both kernels on the same arrays: how each is called, and when two answers are the same."""
+
+from __future__ import annotations
+
+from math import inf, isfinite, isnan, prod, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from opdiff import dtypes
+from opdiff.dtypes import DType, Kind
+from opdiff.elements import contiguous, encode
+from opdiff.measure import native
+from opdiff.measure.blocks import measure
+from opdiff.measure.divergence import measure_kl
+from opdiff.measure.metrics import metrics_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.comparison import Metrics
+    from opdiff.elements import AnyArray
+    from opdiff.measure.sums import Side, Sums
+
+needs_kernel = pytest.mark.skipif(native.find_library() is None, reason="the native kernel is not built")
+
+KNOWN = [dtype for dtype in dtypes.BY_NAME.values() if native.is_known(dtype, dtype)]
+REAL = [dtype for dtype in KNOWN if dtype.kind is not Kind.COMPLEX]
+# One for each way in which the kernel decodes an element.
+DISTINCT = [
+    dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E4M3FN,
+    dtypes.FLOAT8_E8M0, dtypes.HIFLOAT8, dtypes.BOOL, dtypes.INT8, dtypes.UINT8, dtypes.INT16, dtypes.UINT16,
+    dtypes.INT32, dtypes.UINT32, dtypes.INT64, dtypes.UINT64,
+]  # fmt: skip
+
+# Beyond these, squares of float64 numbers come too near to the ends of the range: the kernel leaves them to NumPy.
+_LARGEST, _SMALLEST = 2.0**480, 2.0**-480
+
+Axes = tuple[tuple[int, int, int, int], ...]
+Answer = tuple["Sums", float | None]
+
+
+class Stored(NamedTuple):
+    """Codes in memory, and where in it the elements are."""
+
+    codes: AnyArray
+    dtype: DType
+    axes: Axes = ()
+
+    def operand(self) -> native.Operand:
+        return native.Operand("", 0, self.codes.nbytes, self.dtype, self.axes, self.codes.ctypes.data)
+
+
+def job(target: Stored, golden: Stored, shape: tuple[int, ...] = ()) -> native.NativeJob:
+    """Both must stay alive until the job is measured."""
+    size = target.codes.size * native.parts_of(target.dtype)
+    return native.NativeJob(target.operand(), golden.operand(), shape or (size,))
+
+
+def run(jobs: Sequence[native.NativeJob], threads: int = 1, *, with_kl: bool = True) -> list[Answer | native.Failure]:
+    return native.measure_all(jobs, threads, lambda _: None, with_kl=with_kl)
+
+
+def by_kernel(target: Stored, golden: Stored, shape: tuple[int, ...] = (), threads: int = 1) -> Answer | native.Failure:
+    (answer,) = run([job(target, golden, shape)], threads)
+    return answer
+
+
+def measured(answer: Answer | native.Failure) -> Answer:
+    assert not isinstance(answer, native.Failure), answer
+    return answer
+
+
+def by_numpy(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> Answer:
+    sums = measure(target, x, golden, y)
+    return sums, measure_kl(target, x, golden, y, sums=sums)
+
+
+def assert_alike(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> None:
+    """Both kernels give the same answer, or the native one says that the numbers are too large or too small for it."""
+    wanted = by_numpy(target, x, golden, y)
+    found = by_kernel(Stored(target, x), Stored(golden, y))
+    if isinstance(found, native.Failure):
+        assert not found.reason
+        assert is_beyond_range(wanted[0].target, x) or is_beyond_range(wanted[0].golden, y)
+    else:
+        assert_same(found, wanted)
+
+
+def is_beyond_range(side: Side, dtype: DType) -> bool:
+    return dtype.decoded in {"float64", "complex128"} and not (
+        side.largest == 0 or _SMALLEST <= side.largest <= _LARGEST
+    )
+
+
+def assert_same(found: Answer, wanted: Answer) -> None:
+    """Everything that is counted or looked up is equal; sums and metrics agree as far as is promised."""
+    counted = exact_part(found[0]), exact_part(wanted[0])
+    for name in counted[1]:
+        assert counted[0][name] == counted[1][name], (name, counted[0][name], counted[1][name])
+    for part in ("target", "golden"):
+        side, other = getattr(found[0], part), getattr(wanted[0], part)
+        assert_near(f"{part} total", side.total, other.total, sqrt(other.finite * other.squares))
+        assert_near(f"{part} squares", side.squares, other.squares, other.squares)
+        assert_near(f"{part} spread", side.spread, other.spread, other.squares)
+    assert_pairs(found[0], wanted[0])
+    assert_close_metrics(metrics_of(*found), metrics_of(*wanted), wanted[0])
+
+
+def exact_part(sums: Sums) -> dict[str, Any]:
+    """What is not subject to rounding."""
+    part: dict[str, Any] = {
+        name: getattr(sums, name)
+        for name in ("count", "unequal", "spread", "specials", "worst", "worst_relative", "worst_ulps", "parts")
+    }
+    for name in ("target", "golden"):
+        side = getattr(sums, name)
+        part[name] = side._replace(total=0.0, squares=0.0, spread=0.0)
+        part[f"types of {name}"] = type(side.minimum), type(side.maximum)
+    return part
+
+
+def assert_pairs(found: Sums, wanted: Sums) -> None:
+    pairs = wanted.pairs
+    x, y, count = pairs.target_squares, pairs.golden_squares, pairs.count
+    sizes = {
+        "count": 0.0,
+        "target": sqrt(count * x),
+        "golden": sqrt(count * y),
+        "target_squares": x,
+        "golden_squares": y,
+        "products": sqrt(x * y),
+        "target_spread": x,
+        "golden_spread": y,
+        "product_spread": sqrt(x * y),
+        "errors": pairs.error_sizes,
+        "error_sizes": pairs.error_sizes,
+        "error_squares": pairs.error_squares,
+        "relative": pairs.relative,
+    }
+    for name, size in sizes.items():
+        share = 1e-6 if name in {"error_sizes", "relative"} else 1e-12
+        assert_near(name, getattr(found.pairs, name), getattr(pairs, name), size, share)
+
+
+def assert_near(name: str, found: float, wanted: float, size: float, share: float = 1e-12) -> None:
+    """Whether two sums agree; `size` is about the sum of the magnitudes of what was added."""
+    assert found == wanted or abs(found - wanted) <= size * share, (name, found, wanted, size)
+
+
+def assert_close_metrics(found: Metrics, wanted: Metrics, sums: Sums) -> None:
+    for name in wanted._fields:
+        a, b = getattr(found, name), getattr(wanted, name)
+        if not isinstance(b, float):
+            assert a == b, name
+            continue
+        # What is left of a sum in which much larger numbers cancel out has no digits.
+        side = {"target_mean": sums.target, "golden_mean": sums.golden}.get(name)
+        lost = sqrt(side.squares) * 2.0**-46 if side else 0.0
+        assert distance(a, b) <= 2e-6 + lost, (name, a, b)
+
+
+def distance(found: float | None, wanted: float | None) -> float:
+    """How far two numbers are apart: absolute below 1, relative above."""
+    if found is None or wanted is None:
+        return 0.0 if found is wanted else inf
+    if isnan(found) or isnan(wanted):
+        return 0.0 if isnan(found) and isnan(wanted) else inf
+    if found == wanted:
+        return 0.0
+    if not (isfinite(found) and isfinite(wanted)):
+        return inf
+    return abs(found - wanted) / max(1.0, abs(wanted))
+
+
+# Data
+
+
+def any_codes(rng: np.random.Generator, dtype: DType, *shape: int) -> AnyArray:
+    """Codes of any bits."""
+    nbytes = prod(shape) * dtype.bits // 8
+    return np.frombuffer(rng.bytes(nbytes), dtype.storage).reshape(shape)
+
+
+def to_codes(values: AnyArray, dtype: DType) -> AnyArray:
+    """The nearest codes of a real type; integers are cut to its range."""
+    if dtype.kind is Kind.BOOL:
+        return (values > 0).astype(dtype.storage)
+    if dtype.kind is Kind.INTEGER:
+        limits = np.iinfo(dtype.decoded)
+        rounded = np.nan_to_num(np.rint(values), posinf=limits.max, neginf=limits.min)
+        cut: AnyArray = np.clip(rounded, max(limits.min, -(2.0**62)), min(limits.max, 2.0**62))
+        return cut.astype(dtype.storage)
+    with np.errstate(over="ignore", under="ignore"):
+        return contiguous(encode(values, dtype))
+
+
+def _normal(rng: np.random.Generator, n: int) -> AnyArray:
+    return 30 * rng.standard_normal(n)
+
+
+def _huge_range(rng: np.random.Generator, n: int) -> AnyArray:
+    return np.asarray(rng.standard_normal(n) * 10.0 ** rng.uniform(-26, 26, n))
+
+
+def _subnormal(rng: np.random.Generator, n: int) -> AnyArray:
+    return np.asarray(rng.standard_normal(n) * rng.choice([1e-7, 1e-25, 2.0**-130, 2.0**-140], n))
+
+
+def _zeros(rng: np.random.Generator, n: int) -> AnyArray:
+    return np.where(rng.random(n) < 0.95, 0.0, rng.standard_normal(n))
+
+
+def _far_from_zero(rng: np.random.Generator, n: int) -> AnyArray:
+    return 1000 + rng.standard_normal(n)
+
+
+def _constant(rng: np.random.Generator, n: int) -> AnyArray:
+    return np.full(n, float(rng.integers(1, 5)))
+
+
+def _specials(rng: np.random.Generator, n: int) -> AnyArray:
+    special = rng.choice([np.nan, np.inf, -np.inf, 0.0, 1e-20], n)
+    return np.where(rng.random(n) < 0.1, special, rng.standard_normal(n))
+
+
+DATA = {
+    function.__name__.removeprefix("_"): function
+    for function in (_normal, _huge_range, _subnormal, _zeros, _far_from_zero, _constant, _specials)
+}
+
+
+def pair_of(name: str, rng: np.random.Generator, n: int, x: DType, y: DType) -> tuple[AnyArray, AnyArray]:
+    """Codes of two tensors that are close to each other but for a few elements."""
+    if name == "any_bits":
+        return any_codes(rng, x, n), any_codes(rng, y, n)
+    golden = DATA[name](rng, n)
+    if dtypes.FLOAT8_E8M0 in (x, y):
+        golden = np.abs(golden) + 2.0**-100
+    noise = np.where(rng.random(n) < 0.3, 0, 1e-3 * rng.standard_normal(n))
+    target = golden * (1 + noise)
+    if name == "specials":
+        target = np.where(rng.random(n) < 0.05, rng.choice([np.nan, np.inf, -np.inf, 3.0], n), target)
+    if x is dtypes.FLOAT8_E8M0:
+        target = np.abs(target)
+    return to_codes(target, x), to_codes(golden, y)
