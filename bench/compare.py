@@ -30,7 +30,7 @@ from bench import kernel_alone
 from bench.aims import Results
 from bench.presets import COMPANIONS, PRESETS, preset
 from bench.progress import Progress
-from bench.rounds import CORES, PEER, Case, companion_run, interleaved, runs_of
+from bench.rounds import CORES, VENDOR, Case, companion_run, interleaved, runs_of
 from bench.tables import as_json, tables
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def measure_and_show(names: list[str], args: argparse.Namespace) -> None:
         console.print(f"{name}: {fact}", highlight=False)
     progress = Progress()
     if not machine["vendor's tool"]:
-        progress.note(f"the vendor's tool is not measured: {PEER} does not tell how to start it")
+        progress.note(f"the vendor's tool is not measured: {VENDOR} does not tell how to start it")
     found = {name: measure(name, args, progress) for name in names}
     results = Results(found, kernel_alone.measure(max(args.rounds, 3), progress, smoke=args.smoke))
     progress.note("done; with --smoke the figures mean nothing" if args.smoke else "done")
@@ -130,7 +130,7 @@ def machine_facts(args: argparse.Namespace) -> dict[str, Any]:
         "kernel": library.od_instructions().decode() if library else "none: only numpy is measured",
         "rounds": args.rounds,
         "free disk, GB": shutil.disk_usage(args.dir or tempfile.gettempdir()).free // 1_000_000_000,
-        "vendor's tool": os.environ.get(PEER, ""),
+        "vendor's tool": os.environ.get(VENDOR, ""),
     }
 
 

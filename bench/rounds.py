@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.processes import Memory
     from bench.progress import Progress
 
-PEER = "OPDIFF_PEER"
+VENDOR = "OPDIFF_PEER"
 CORES = os.cpu_count() or 1
 OPDIFF = (
     sys.executable, "-m", "opdiff", "compare", "-q", "-tp", "{target}", "-gp", "{golden}", "-fr", "{rules}",
@@ -89,8 +89,8 @@ def runs_of(preset: str) -> list[Run]:
     runs += [Run("read x2, cold", threads=2, cold=True)]
     if preset == "tiny":
         runs.append(Run("empty python", (sys.executable, "-c", "pass"), has_table=False))
-    peer = tuple(shlex.split(os.environ.get(PEER, "")))
-    return [*runs, Run("vendor", peer)] if peer else runs
+    vendor = tuple(shlex.split(os.environ.get(VENDOR, "")))
+    return [*runs, Run("vendor", vendor)] if vendor else runs
 
 
 def companion_run() -> Run:
