@@ -34,7 +34,7 @@ lint: $(STAMPS)/test $(STAMPS)/lint
 
 bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
-	$(BIN)/python bench/compare.py
+	$(BIN)/python -m bench.compare
 
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

@@ -109,6 +109,8 @@ OD_API void od_sizes(int64_t sizes[5]);
 OD_API const char *od_instructions(void);
 /* 0, or -1 when the batch itself is unusable. Each job has its own status. */
 OD_API int64_t od_measure(od_batch *batch);
+/* The sum of the 64-bit words, but for a rest of less than 128 bytes: how fast memory can be read, for benchmarks. */
+OD_API uint64_t od_read(const void *data, int64_t nbytes);
 
 #ifdef __cplusplus
 }

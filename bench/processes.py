@@ -1,0 +1,104 @@
+"""What one process costs: seconds by the clock and of work, and memory, that of its children included."""
+
+from __future__ import annotations
+
+import glob
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The vendor's tool and ours are both to start from compiled modules.
+_UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME", "OPDIFF_KERNEL")
+
+
+class Memory(NamedTuple):
+    """Bytes at most.
+
+    Attributes:
+        resident: everything in memory, files and libraries that others use as well included.
+        private: what no other process has mapped, pages of the compared files among it.
+        own: what is not a file's.
+    """
+
+    resident: int
+    private: int
+    own: int
+
+
+class Cost(NamedTuple):
+    """Of one process and those that it waited for."""
+
+    wall_s: float
+    cpu_s: float
+    code: int
+    memory: Memory | None = None
+
+
+def run(command: Sequence[str], log: str, *, settings: dict[str, str], watched: bool) -> Cost:
+    """Run a command to its end. It is `watched` for its memory, which costs it some time."""
+    environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED} | settings
+    stop, peak = Event(), [0, 0, 0]
+    with open(log, "wb") as output:
+        started = time.perf_counter()
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
+            cwd=os.path.dirname(log), start_new_session=True,
+        )  # fmt: skip
+        watcher = Thread(target=_watch, args=(child.pid, stop, peak))
+        try:
+            if watched:
+                watcher.start()
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            # Also its children: they would go on writing into a folder that is being removed.
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        finally:
+            stop.set()
+    wall_s = time.perf_counter() - started
+    if watched:
+        watcher.join()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    memory = Memory(*peak) if watched else None
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, child.returncode, memory)
+
+
+def _watch(pid: int, stop: Event, peak: list[int]) -> None:
+    """Look at the memory of a process and its children until told to stop."""
+    while True:
+        started = time.perf_counter()
+        found = [_memory(one) for one in family(pid)]
+        for place in range(3):
+            peak[place] = max(peak[place], sum(memory[place] for memory in found))
+        # Looking takes a while where much is mapped; most of the time is left to the process.
+        if stop.wait(max(0.003, 4 * (time.perf_counter() - started))):
+            return
+
+
+def _memory(pid: int) -> Memory:
+    sizes = {"Rss": 0, "Private_Clean": 0, "Private_Dirty": 0, "Anonymous": 0}
+    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name in sizes:
+                sizes[name] = int(rest.split()[0]) * 1024
+    return Memory(sizes["Rss"], sizes["Private_Clean"] + sizes["Private_Dirty"], sizes["Anonymous"])
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for parent in found:
+        for path in glob.glob(f"/proc/{parent}/task/*/children"):
+            with suppress(OSError), open(path, encoding="ascii") as file:
+                found.extend(map(int, file.read().split()))
+    return found

@@ -1,0 +1,157 @@
+"""A preset's runs in turns, so that all of them see the same machine, and what came of each."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+import shlex
+import shutil
+import sys
+import time
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench import reading
+from bench.processes import Cost, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.processes import Memory
+    from bench.progress import Progress
+
+VENDOR = "OPDIFF_PEER"
+CORES = os.cpu_count() or 1
+OPDIFF = (
+    sys.executable, "-m", "opdiff", "compare", "-q", "-tp", "{target}", "-gp", "{golden}", "-fr", "{rules}",
+    "-o", "{output}",
+)  # fmt: skip
+# All metrics but the divergence, which is number 4.
+WITHOUT_KL = ("-alg", "0,1,2,3,5,6,7,8,9")
+_NUMPY = {"OPDIFF_KERNEL": "numpy"}
+# No run is repeated for longer than this.
+_PATIENCE_S = 60.0
+
+
+class Case(NamedTuple):
+    """A preset on disk."""
+
+    name: str
+    folder: str
+    operators: int
+
+    def path(self, name: str) -> str:
+        """A file or folder of the case."""
+        return os.path.join(self.folder, name)
+
+    def files(self) -> reading.Files:
+        """Both sides."""
+        return reading.Files.of(self.path("target"), self.path("golden"))
+
+
+class Run(NamedTuple):
+    """What is measured: a command with places for a case's paths, or a read of its files by so many threads."""
+
+    name: str
+    command: Sequence[str] = ()
+    settings: dict[str, str] = {}  # noqa: RUF012  never changed
+    threads: int = 0
+    cold: bool = False
+    has_table: bool = True
+
+
+class Figures(NamedTuple):
+    """What was measured, round by round; memory is that of the first one, which counts for nothing else."""
+
+    wall_s: tuple[float, ...]
+    cpu_s: tuple[float, ...]
+    memory: Memory | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The median time by the clock."""
+        return median(self.wall_s)
+
+    def after(self, cost: Cost) -> Figures:
+        """With one more round."""
+        return self._replace(wall_s=(*self.wall_s, cost.wall_s), cpu_s=(*self.cpu_s, cost.cpu_s))
+
+
+def runs_of(preset: str) -> list[Run]:
+    """Everything that is run on a preset."""
+    jobs = dict.fromkeys((1, CORES))
+    runs = [Run(f"opdiff -j {n}", (*OPDIFF, "-j", str(n))) for n in jobs]
+    runs += [Run(f"opdiff -j {n}, no KL", (*OPDIFF, "-j", str(n), *WITHOUT_KL)) for n in jobs]
+    runs += [Run(f"numpy -j {n}", (*OPDIFF, "-j", str(n)), _NUMPY) for n in jobs]
+    runs += [Run(f"read x{n}", threads=n) for n in dict.fromkeys((1, 2))]
+    runs += [Run(f"opdiff -j {CORES}, cold", (*OPDIFF, "-j", str(CORES)), cold=True)]
+    runs += [Run("read x2, cold", threads=2, cold=True)]
+    if preset == "tiny":
+        runs.append(Run("empty python", (sys.executable, "-c", "pass"), has_table=False))
+    vendor = tuple(shlex.split(os.environ.get(VENDOR, "")))
+    return [*runs, Run("vendor", vendor)] if vendor else runs
+
+
+def companion_run() -> Run:
+    """What is run on data that belongs to another preset."""
+    return Run("opdiff", (*OPDIFF, "-j", str(CORES)))
+
+
+def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -> dict[str, Figures]:
+    """The figures of every run by its name; a run that fails is left out.
+
+    The first look at each is watched for its memory and not timed, unless it takes so long that it is the only one.
+    """
+    found: dict[str, Figures] = {}
+    wanted: dict[str, int] = {}
+    for turn in range(rounds + 1):
+        for case, one in work:
+            name = one.name if case is work[0][0] else f"{one.name}, {case.name}"
+            if turn > wanted.get(name, 0 if turn else rounds):
+                continue
+            progress.step(f"{case.name}: {f'round {turn} of {rounds}' if turn else 'first look'}: {one.name}")
+            cost, problem = _measure(case, one, watched=not turn)
+            if problem:
+                progress.note(f"{case.name}: {one.name} is left out: {problem}")
+                wanted[name] = 0
+                continue
+            if not turn:
+                wanted[name] = int(_PATIENCE_S / max(cost.wall_s, 1e-6))
+            before = found.setdefault(name, Figures((), (), cost.memory))
+            if turn or not wanted[name]:
+                found[name] = before.after(cost)
+    return {name: figures for name, figures in found.items() if figures.wall_s}
+
+
+def _measure(case: Case, one: Run, *, watched: bool) -> tuple[Cost, str]:
+    """What a run cost, and what is wrong with it: a tool that compares nothing is fast and worth nothing."""
+    if one.cold and not reading.drop(case.files()):
+        return Cost(0, 0, 0), "the files stay in the cache"
+    if one.threads:
+        started = time.process_time()
+        wall_s = reading.read(case.files(), one.threads)
+        return Cost(wall_s, time.process_time() - started, 0), ""
+    output, log = case.path("output"), case.path("log")
+    shutil.rmtree(output, ignore_errors=True)
+    os.mkdir(output)
+    places = {name: case.path(name) for name in ("target", "golden", "output")} | {"rules": case.path("rules.json")}
+    command = [word.format(**places) for word in one.command]
+    cost = run(command, log, settings=one.settings, watched=watched)
+    if one.cold:
+        reading.read(case.files(), 1)  # warm again, for those that follow
+    found = _compared(output) if one.has_table else case.operators
+    if found >= case.operators:
+        return cost, ""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        last = file.read().strip().rpartition("\n")[2]
+    return cost, f"exit code {cost.code}, {found} of {case.operators} operators compared; {last}"
+
+
+def _compared(folder: str) -> int:
+    """Rows with a cosine similarity in the table of results."""
+    rows = 0
+    for path in glob.glob(os.path.join(folder, "**", "result_*.csv"), recursive=True):
+        with open(path, newline="", encoding="utf-8") as file:
+            rows += sum(row["CosineSimilarity"] != "NaN" for row in csv.DictReader(file))
+    return rows
