@@ -21,6 +21,9 @@ namespace {
 // Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all.
 constexpr int64_t kSmallPair = int64_t{8} << 20;
 
+// How much more than is looked at comes into memory where elements are gathered from all over a file.
+constexpr int64_t kSparse = 16;
+
 // Small pairs that a thread takes at a time.
 constexpr size_t kHandful = 8;
 
@@ -282,7 +285,12 @@ private:
 
     // Keeps what a pair has in memory below the limit.
     void release_behind(Task &task) {
-        task.touched += (task.pair.target.size + task.pair.golden.size) * (task.pair.count / task.pair.units());
+        const auto touched = [&](const Side &side) {
+            // Where elements are gathered, whole pages come for a few of them.
+            const bool is_dense = side.view.contiguous() || side.view.tiled();
+            return side.size * (task.pair.count / task.pair.units()) * (is_dense ? 1 : kSparse);
+        };
+        task.touched += touched(task.pair.target) + touched(task.pair.golden);
         if (task.touched < batch_.resident)
             return;
         task.touched = 0;
@@ -357,9 +365,14 @@ private:
 
 const Kernel &kernel() {
 #if defined(__x86_64__)
-    static const bool is_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                              __builtin_cpu_supports("f16c");
-    return is_v3 ? kV3 : kBaseline;
+    static const Kernel &best = []() -> const Kernel & {
+        const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+        const bool v4 = v3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl");
+        return v4 ? kV4 : v3 ? kV3 : kBaseline;
+    }();
+    return best;
 #else
     return kBaseline;
 #endif

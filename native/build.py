@@ -24,8 +24,8 @@ FLAGS = (
     "-fno-trapping-math",
 )
 LINK = ("-shared", "-static-libstdc++", "-static-libgcc", "-pthread")
-# The loops are compiled once for every machine of a kind, and once more for the newer ones among them.
-NEWER = {"x86_64": ("-march=x86-64-v3",)}
+# The loops are compiled once for every machine of a kind, and again for the newer ones among them.
+NEWER = {"x86_64": (("-march=x86-64-v3",), ("-march=x86-64-v4", "-mprefer-vector-width=512"))}
 
 
 class BuildError(Exception):
@@ -60,7 +60,7 @@ def build(output: Path, tools: Toolchain) -> None:
         BuildError: the compiler failed.
     """
     sources: list[tuple[Path, tuple[str, ...]]] = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
-    sources += [(HERE / "kernel.cpp", NEWER[tools.machine])] if tools.machine in NEWER else []
+    sources += [(HERE / "kernel.cpp", flags) for flags in NEWER.get(tools.machine, ())]
     with tempfile.TemporaryDirectory() as folder:
         objects = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
 

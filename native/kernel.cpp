@@ -18,7 +18,9 @@
 namespace opdiff {
 namespace {
 
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+constexpr int kWidth = 64;
+#elif defined(__AVX2__)
 constexpr int kWidth = 32;
 #else
 constexpr int kWidth = 16;
@@ -678,7 +680,10 @@ void transpose(const void *in, int size, int64_t stride, int rows, int width, vo
 
 }  // namespace
 
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+#define OPDIFF_KERNEL kV4
+#define OPDIFF_NAME "x86-64-v4"
+#elif defined(__AVX2__)
 #define OPDIFF_KERNEL kV3
 #define OPDIFF_NAME "x86-64-v3"
 #elif defined(__x86_64__)

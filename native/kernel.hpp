@@ -81,7 +81,7 @@ const Kernel &kernel();
 
 extern const Kernel kBaseline;
 #if defined(__x86_64__)
-extern const Kernel kV3;
+extern const Kernel kV3, kV4;
 #endif
 
 }  // namespace opdiff

@@ -200,11 +200,36 @@ void View::visit_strip(const unsigned char *from, int64_t start, int64_t place, 
     }
 }
 
+namespace {
+
+// Pieces of equal length, one behind the other; the length is known to the compiler, so that none is a call.
+template <int Bytes>
+void copy_pieces(const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out) {
+    for (int64_t i = 0; i < pieces; ++i)
+        std::memcpy(out + i * Bytes, from + i * stride, Bytes);
+}
+
+// False when no tile has that many bytes.
+bool copy_tiles(int64_t bytes, const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out) {
+    switch (bytes) {
+    case 16: copy_pieces<16>(from, stride, pieces, out); return true;
+    case 32: copy_pieces<32>(from, stride, pieces, out); return true;
+    case 64: copy_pieces<64>(from, stride, pieces, out); return true;
+    default: return false;
+    }
+}
+
+}  // namespace
+
 // Elements of the last axis from `index` on; returns how many.
 int View::gather_row(const unsigned char *from, int64_t index, int n, unsigned char *out) const {
     const od_axis &last = axes_.back();
     int count = static_cast<int>(std::min<int64_t>(n, last.extent - index));
     int64_t stride = last.outer;
+    const int64_t whole = is_plain(last) || index % last.split ? 0 : count / last.split;
+    if (whole > 1 && last.inner == 1 &&
+        copy_tiles(last.split * size_, from + offset(axes_.size() - 1, index) * size_, last.outer * size_, whole, out))
+        return static_cast<int>(whole * last.split);
     if (!is_plain(last)) {
         count = static_cast<int>(std::min<int64_t>(count, last.split - index % last.split));
         stride = last.inner;

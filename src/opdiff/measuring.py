@@ -8,7 +8,7 @@ from opdiff.comparison import Measured
 from opdiff.errors import DumpError, OpdiffError
 
 if TYPE_CHECKING:
-    from opdiff.align import Custom
+    from opdiff.align.custom import Custom
     from opdiff.align.pairs import AlignedPair
     from opdiff.comparison import Pairing
     from opdiff.dtypes import DType

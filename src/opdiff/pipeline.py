@@ -26,7 +26,7 @@ from opdiff.run.beside import Beside
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from opdiff.align import Custom
+    from opdiff.align.custom import Custom
     from opdiff.comparison import Dump, Row, Unpaired
     from opdiff.measure.custom import Metric
     from opdiff.pair.batch import BatchJob, ModelFolder
@@ -304,7 +304,7 @@ def _conversions(options: CompareOptions) -> Custom | None:
     """The user's own layout conversions, if there are any."""
     if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
         return None
-    from opdiff.align import load_custom
+    from opdiff.align.custom import load_custom
 
     return load_custom(options.custom)
 

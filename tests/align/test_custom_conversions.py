@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from opdiff import dtypes
-from opdiff.align import Aligned, Custom, Script, convert, load_custom
+from opdiff.align import Aligned, convert
+from opdiff.align.custom import Custom, Script, load_custom
 from opdiff.errors import LayoutError, PluginError
 from opdiff.model import TensorSpec
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff.align import LAYOUTS, convert, load_custom
+from opdiff.align import LAYOUTS, convert
+from opdiff.align.custom import load_custom
 from opdiff.dtypes import INT16
 from opdiff.model import TensorSpec
 

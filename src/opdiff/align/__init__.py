@@ -6,14 +6,13 @@ by the entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the cont
 
 from opdiff.align.c0 import DiagonalChannels, TiledChannels
 from opdiff.align.change import convert
-from opdiff.align.custom import Custom, Script, load_custom
 from opdiff.align.fractal_nz import TiledMatrix
 from opdiff.align.fractal_z import FractalZ, FractalZC04
 from opdiff.align.layout import Aligned, Extents, Layout, Tile
 from opdiff.align.permute import ND, AxisOrder
 from opdiff.registry import Registry
 
-__all__ = ["LAYOUTS", "Aligned", "Custom", "Extents", "Layout", "Script", "Tile", "convert", "load_custom"]
+__all__ = ["LAYOUTS", "Aligned", "Extents", "Layout", "Tile", "convert"]
 
 _BUILTIN: tuple[Layout, ...] = (
     ND,

@@ -6,12 +6,10 @@ stored codes ──unpack──► logical array ──order──► logical ar
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import layouts
-from opdiff.align.custom import run_custom
 from opdiff.align.layout import Aligned, Extents, Tile, reshaped
 from opdiff.align.origin import arranged, reordered
 from opdiff.align.permute import for_rank, is_plain
@@ -95,11 +93,15 @@ def _unknown(name: str) -> str:
     cure = "write a plug-in or a custom conversion for it"
     if name in layouts.NUMBERS:
         return f"opdiff does not know where its elements are; {cure}"
+    from difflib import get_close_matches
+
     near = get_close_matches(name.upper(), LAYOUTS.names(), 3)
     return f"no such layout; did you mean {' or '.join(near)}?" if near else f"no such layout; {cure}"
 
 
 def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: Script) -> Aligned:
+    from opdiff.align.custom import run_custom
+
     result = run_custom(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
     if shape and result.size != prod(shape):
         problem = f"{script.path} returned shape {list(result.shape)}, {list(shape)} is wanted"

@@ -14,7 +14,7 @@ from opdiff.errors import InputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from opdiff.align import Custom
+    from opdiff.align.custom import Custom
     from opdiff.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
     from opdiff.model import Shape
 
@@ -125,7 +125,8 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
 
 def _custom(args: argparse.Namespace) -> Custom | None:
     """The user's own conversions; makes sure that the wanted layout is one."""
-    from opdiff.align import LAYOUTS, load_custom
+    from opdiff.align import LAYOUTS
+    from opdiff.align.custom import load_custom
 
     custom = load_custom(args.custom) if args.custom else None
     known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}

@@ -16,7 +16,7 @@ from opdiff.write.names import Form
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from opdiff.align import Custom
+    from opdiff.align.custom import Custom
     from opdiff.model import Shape, Slot
 
 # Files beside dumps that are never dumps themselves; arrays are left alone only where nothing would change.

@@ -55,7 +55,7 @@ _DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY =
 # Blocks are cut anew at the end of the shortest stack of last axes that has this many elements.
 _BLOCK = 1024
 # A mapped tensor has at most this much of itself in memory.
-_RESIDENT = 64 << 20
+_RESIDENT = 16 << 20
 # From here on other threads measure while this one looks after progress and interrupts.
 _LONG = 64 << 20
 
