@@ -7,10 +7,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # How long each target is fuzzed.
 SECONDS ?= 15
+# The kernel is free of these.
+WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
 # Cases with expected results, and the program `check` that runs them.
 CONFORMANCE ?= ../shared/conformance
 
-.PHONY: demo test conformance lint bench fuzz clean
+.PHONY: demo test conformance lint bench fuzz sanitize cross clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -31,6 +33,7 @@ lint: $(STAMPS)/test $(STAMPS)/lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	mkdir -p build && $(BIN)/python native/build.py build/warnings.so $(WARNINGS)
 
 bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
@@ -38,6 +41,21 @@ bench: $(STAMPS)/base
 
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+# Python itself is not built with the sanitizers, so they are loaded before it; what it leaks is not ours.
+sanitize: $(STAMPS)/test
+	mkdir -p build
+	$(BIN)/python native/build.py build/sanitized.so -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+	PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+		OPDIFF_KERNEL="$(CURDIR)/build/sanitized.so" \
+		$(BIN)/python -m pytest -q -s -p no:faulthandler tests/measure/test_native*.py
+
+# With clang, for this machine and for aarch64; what can be run here is.
+cross: $(STAMPS)/test $(STAMPS)/cross
+	mkdir -p build
+	$(BIN)/python native/cross.py build $(WARNINGS) -Wno-pass-failed
+	OPDIFF_KERNEL="$(CURDIR)/build/kernel-$$(uname -m).so" $(BIN)/python -m pytest -q -n auto tests/measure/test_native*.py
 
 clean:
 	rm -rf $(VENV) build dist opdiff-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -48,6 +66,6 @@ $(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/*)
 	$(BIN)/pip install --quiet --editable .
 	mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/test $(STAMPS)/lint $(STAMPS)/fuzz: $(STAMPS)/%: $(STAMPS)/base
+$(STAMPS)/test $(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross: $(STAMPS)/%: $(STAMPS)/base
 	$(BIN)/pip install --quiet --group $*
 	touch $@

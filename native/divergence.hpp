@@ -85,7 +85,7 @@ template <typename Real> void diverge(const Real *x, const Real *y, int n, const
             const Real p_found = (x[i] - x_low) * x_factor, q_found = above * y_factor;
             const Real p = p_found > x_floor ? p_found : x_floor, q = q_found > y_floor ? q_found : y_floor;
             const Real apart = ((x[i] - y[i]) - between) * x_factor + above * factors;
-            const Real difference = (p_found < x_limit) | (q_found < y_floor) ? p - q : apart;
+            const Real difference = ((p_found < x_limit) | (q_found < y_floor)) ? p - q : apart;
             part_p += p - p_found;
             part_q += q - q_found;
             const float ratio = static_cast<float>(difference / q), size = std::fabs(ratio);

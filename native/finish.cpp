@@ -184,8 +184,10 @@ Second plan_second(const Pair &pair, const Sums &sums) {
                           is_close(spread(yy, y, y, sums.golden.finite), yy) ||
                           is_close(spread(sums.xx, sums.x, sums.x, sums.pairs), sums.xx) ||
                           is_close(spread(sums.yy, sums.y, sums.y, sums.pairs), sums.yy);
-    second.pivot_x = sums.target.finite ? x.value() / static_cast<double>(sums.target.finite) : 0;
-    second.pivot_y = sums.golden.finite ? y.value() / static_cast<double>(sums.golden.finite) : 0;
+    // Around the pairs, which a number beside an infinity may be far from; such a number makes its own side's spread large.
+    const auto mean = [](const ExactSum &sum, int64_t n) { return n ? sum.value() / static_cast<double>(n) : 0; };
+    second.pivot_x = sums.pairs ? mean(sums.x, sums.pairs) : mean(x, sums.target.finite);
+    second.pivot_y = sums.pairs ? mean(sums.y, sums.pairs) : mean(y, sums.golden.finite);
     second.with_kl = pair.with_kl && sums.target.finite == pair.count && sums.golden.finite == pair.count;
     const KlSide a = kl_side(pair.target, sums.target), b = kl_side(pair.golden, sums.golden);
     const bool alike = a.factor < 2 * b.factor && b.factor < 2 * a.factor && std::fabs(a.low - b.low) * a.factor < 1;

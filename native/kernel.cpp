@@ -137,6 +137,7 @@ template <typename Real> void convert_bfloat16(const void *codes, int n, Real *n
     }
 }
 
+#if !defined(__aarch64__)
 // Exponent and fraction are moved in place, and a multiplication mends the bias, also of subnormal numbers.
 float float_of_half(uint16_t code) {
     const uint32_t size = code & 0x7fffu;
@@ -146,6 +147,7 @@ float float_of_half(uint16_t code) {
     bits = size >= 0x7c00u ? moved | 0x7f800000u : bits;
     return float_of(static_cast<int32_t>(bits | (static_cast<uint32_t>(code & 0x8000u) << 16)));
 }
+#endif
 
 template <typename Real> void convert_half(const void *codes, int n, Real *numbers) {
     const auto *bytes = static_cast<const unsigned char *>(codes);
@@ -318,7 +320,7 @@ Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, S
                 worst_ulps = largest(ulps, worst_ulps);
                 store(scratch.relative + at, quotient);
                 relative_bytes |= upper_byte<kPlace>((Words)quotient);
-                ulp_bytes |= upper_byte<kPlace>((Words)(ulps + ulps));
+                ulp_bytes |= upper_byte<kPlace>((Words)ulps + (Words)ulps);
             };
             step(std::integral_constant<int, 0>{});
             step(std::integral_constant<int, 1>{});

@@ -1,4 +1,4 @@
-"""Fuzz the parsers with atheris for a fixed time each: `make fuzz`, or `run.py [--seconds N] [target …]`."""
+"""Fuzz parsers and kernel with atheris for a fixed time each: `make fuzz`, or `run.py [--seconds N] [target …]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 FINDINGS = Path("build/fuzz")
-NAMES = ("header", "dump", "nano", "npy", "npz", "name", "record", "attr")
+NAMES = ("header", "dump", "nano", "npy", "npz", "name", "record", "attr", "kernel")
 
 
 def main() -> int:

@@ -58,4 +58,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
     "record": (overflow_record(Overflow()), old_overflow_record(Overflow(), None, Overflow())),
     "attr": (_ATTR.encode(),),
+    # Types, rank, the shape of the blocks; four numbers for each axis; data.
+    "kernel": (
+        bytes((2, 3, 1, 0, 9, 0, 1, 0, 1, 0, 0, 0)) + bytes(range(200)),
+        bytes((0, 2, 3, 1, 2, 0, 1, 0, 112, 2, 20, 0, 16, 0, 16, 0, 1, 0, 5, 0, 1, 0, 16, 0, 0, 0)) + bytes(range(250)),
+    ),
 }

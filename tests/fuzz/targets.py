@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_jobs import Guess
+
 from opdiff.errors import DumpError, ElementError
 from opdiff.model import Container, OpDump
 from opdiff.read import read_operator
@@ -78,6 +80,11 @@ def attr(raw: bytes) -> None:
         parse_attr(OpDump("attr", Container.STANDARD, attr=raw.decode("utf-8", "replace")))
 
 
+def kernel(raw: bytes) -> None:
+    """A job for the native kernel: axes that make sense are walked as in a copy, others are refused."""
+    Guess(raw).check()
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (header, dump, nano, npy, npz, name, record, attr)
+    target.__name__: target for target in (header, dump, nano, npy, npz, name, record, attr, kernel)
 }

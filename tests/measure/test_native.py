@@ -235,6 +235,12 @@ def test_small_errors_beside_large_numbers() -> None:
     assert sums.pairs.errors == pytest.approx(1e-3, rel=1e-6)
 
 
+def test_the_spread_of_pairs_does_not_suffer_from_numbers_beside_infinities() -> None:
+    target, golden = np.zeros(9, "<f4"), np.zeros(9, "u1")
+    target[3], golden[3] = np.inf, 13
+    assert_alike(target, FLOAT32, golden, dtypes.FLOAT8_E8M0)
+
+
 # What is asked for
 
 
