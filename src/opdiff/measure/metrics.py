@@ -221,7 +221,9 @@ def _fit(pairs: Pairs, scale: Scale) -> tuple[float | None, float | None, float 
         return None, None, None
     slope = pairs.product_spread / pairs.golden_spread
     offset = (pairs.target - slope * pairs.golden) / pairs.count
-    left = max(pairs.target_spread - slope * pairs.product_spread, 0.0)
+    left = pairs.target_spread - slope * pairs.product_spread
+    # Two large numbers nearly cancel out where the line explains everything: their last digits are no distance.
+    left = left if left > pairs.target_spread * 2.0**-46 else 0.0
     powers = scale.target - scale.golden
     return _ldexp(slope, powers), _ldexp(offset, scale.target), _ldexp(sqrt(left / pairs.golden_squares), powers)
 
