@@ -170,6 +170,7 @@ private:
         pair.run = description.run;
         pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent), pair.is_narrow()};
         pair.with_kl = (description.flags & OD_WITH_KL) != 0;
+        pair.for_graphs = (description.flags & OD_FOR_GRAPHS) != 0;
         pair.plan();
         return true;
     }
@@ -235,12 +236,12 @@ private:
 
     // Progress is told by parts; what was told of a pair.
     int64_t share(const Task &task) const {
-        return declared(batch_.jobs[task.job]) / task.pair.units() / (task.pair.with_kl ? 2 : 1);
+        return declared(batch_.jobs[task.job]) / task.pair.units() / (task.pair.has_second() ? 2 : 1);
     }
     int64_t reported(const Task &task) const {
         if (task.pair.units() == 0)
             return 0;
-        return share(task) * task.pair.units() * (task.in_second && task.pair.with_kl ? 2 : 1);
+        return share(task) * task.pair.units() * (task.in_second && task.pair.has_second() ? 2 : 1);
     }
 
     void measure_part(Worker &worker, Part &part) {
@@ -253,13 +254,7 @@ private:
             std::unique_ptr<Second> second;
         } work{worker, task, part.unit, nullptr, nullptr};
         if (task.in_second) {
-            work.second = std::make_unique<Second>();
-            work.second->with_moments = task.second.with_moments;
-            work.second->with_kl = task.second.with_kl;
-            work.second->pivot_x = task.second.pivot_x;
-            work.second->pivot_y = task.second.pivot_y;
-            work.second->scale = task.second.scale;
-            work.second->in_double = task.second.in_double;
+            work.second = std::make_unique<Second>(task.second.empty());
         } else {
             work.sums = std::make_unique<Sums>();
         }

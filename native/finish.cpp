@@ -172,6 +172,44 @@ void Second::merge(const Second &other) {
     p.add(other.p);
     q.add(other.q);
     terms.add(other.terms);
+    golden_weight.add(other.golden_weight);
+    target_weight.add(other.target_weight);
+    weighted.add(other.weighted);
+    error_sizes.add(other.error_sizes);
+    relative.add(other.relative);
+    graph.worst = std::max(graph.worst, other.graph.worst);
+    graph.worst_relative = std::max(graph.worst_relative, other.graph.worst_relative);
+    graph.tiny_relative = std::max(graph.tiny_relative, other.graph.tiny_relative);
+    graph.tiny_over_1_permille += other.graph.tiny_over_1_permille;
+    graph.tiny_over_5_permille += other.graph.tiny_over_5_permille;
+    graph.zeros += other.graph.zeros;
+}
+
+Second Second::empty() const {
+    Second fresh;
+    fresh.with_moments = with_moments;
+    fresh.with_kl = with_kl;
+    fresh.for_graphs = for_graphs;
+    fresh.pivot_x = pivot_x;
+    fresh.pivot_y = pivot_y;
+    fresh.scale = scale;
+    fresh.in_double = in_double;
+    fresh.tops = tops;
+    return fresh;
+}
+
+void Second::add(const od_graph &block) {
+    golden_weight.add(block.golden_weight);
+    target_weight.add(block.target_weight);
+    weighted.add(block.weighted);
+    error_sizes.add(block.error_sizes);
+    relative.add(block.relative);
+    graph.worst = std::max(graph.worst, block.worst);
+    graph.worst_relative = std::max(graph.worst_relative, block.worst_relative);
+    graph.tiny_relative = std::max(graph.tiny_relative, block.tiny_relative);
+    graph.tiny_over_1_permille += block.tiny_over_1_permille;
+    graph.tiny_over_5_permille += block.tiny_over_5_permille;
+    graph.zeros += block.zeros;
 }
 
 Second plan_second(const Pair &pair, const Sums &sums) {
@@ -189,6 +227,9 @@ Second plan_second(const Pair &pair, const Sums &sums) {
     second.pivot_x = sums.pairs ? mean(sums.x, sums.pairs) : mean(x, sums.target.finite);
     second.pivot_y = sums.pairs ? mean(sums.y, sums.pairs) : mean(y, sums.golden.finite);
     second.with_kl = pair.with_kl && sums.target.finite == pair.count && sums.golden.finite == pair.count;
+    second.for_graphs = pair.for_graphs;
+    const bool all_finite = sums.target.finite == pair.count && sums.golden.finite == pair.count;
+    second.tops = {sums.target.maximum, sums.golden.maximum, all_finite};
     const KlSide a = kl_side(pair.target, sums.target), b = kl_side(pair.golden, sums.golden);
     const bool alike = a.factor < 2 * b.factor && b.factor < 2 * a.factor && std::fabs(a.low - b.low) * a.factor < 1;
     second.scale = {a, b, alike};
@@ -244,6 +285,12 @@ void finish(const Pair &pair, const Sums &sums, const Second &second, od_result 
     result.first_mismatch = sums.first_mismatch;
     std::copy(std::begin(sums.relative_bins), std::end(sums.relative_bins), result.relative_bins);
     std::copy(std::begin(sums.ulp_bins), std::end(sums.ulp_bins), result.ulp_bins);
+    result.graph = second.graph;
+    result.graph.golden_weight = second.golden_weight.value();
+    result.graph.target_weight = second.target_weight.value();
+    result.graph.weighted = second.weighted.value();
+    result.graph.error_sizes = second.error_sizes.value();
+    result.graph.relative = second.relative.value();
     result.kl = std::numeric_limits<double>::quiet_NaN();
     if (second.with_kl) {
         // Σ p·ln(p/q) / P + ln(Q / P), of which the sum has Σ (p·ln(p/q) - p + q).

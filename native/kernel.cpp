@@ -14,6 +14,7 @@
 #endif
 
 #include "divergence.hpp"
+#include "graph.hpp"
 
 namespace opdiff {
 namespace {
@@ -701,8 +702,8 @@ void transpose(const void *in, int size, int64_t stride, int rows, int width, vo
 
 extern const Kernel OPDIFF_KERNEL = {
     OPDIFF_NAME,
-    {decode<float>, measure_single, find<float>, diverge<float>, add_moments<float>, is_finite<float>},
-    {decode<double>, measure_wide, find<double>, diverge<double>, add_moments<double>, is_finite<double>},
+    {decode<float>, measure_single, find<float>, diverge<float>, add_graph<float>, add_moments<float>, is_finite<float>},
+    {decode<double>, measure_wide, find<double>, diverge<double>, add_graph<double>, add_moments<double>, is_finite<double>},
     transpose,
 };
 

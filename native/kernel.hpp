@@ -54,6 +54,14 @@ struct Moments {
     double x, y, xx, yy, xy;
 };
 
+// What the softmax of both sides is taken relative to; without it where there are NaNs or infinities.
+struct GraphScale {
+    double top_x, top_y;
+    bool with_weights;
+};
+
+using GraphBlock = od_graph;
+
 // Which number of a pair is looked for: the error, the relative error, the distance in units of the last place.
 enum class Measure { kError, kRelative, kUlps };
 
@@ -64,6 +72,7 @@ template <typename Real> struct Arithmetic {
     // The first pair whose number is `value`, which is one of theirs.
     int (*find)(const Real *x, const Real *y, const Real *errors, int n, UlpScale scale, Measure measure, double value);
     void (*divergence)(const Real *x, const Real *y, int n, const KlScale &scale, KlSums &sums);
+    void (*graph)(const Real *x, const Real *y, int n, const GraphScale &scale, GraphBlock &sums);
     void (*moments)(const Real *x, const Real *y, int n, double pivot_x, double pivot_y, Moments &moments);
     bool (*is_finite)(const Real *x, int n);
 };

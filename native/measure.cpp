@@ -436,7 +436,7 @@ void Worker::measure_again(const Pair &pair, int n, const unsigned char *x_codes
         second.q.add(sums.q);
         second.terms.add(sums.terms);
     }
-    if (!second.with_moments)
+    if (!second.with_moments && !second.for_graphs)
         return;
     if (!work.is_finite(x, n) || !work.is_finite(y, n)) {
         int kept = 0;
@@ -455,6 +455,13 @@ void Worker::measure_again(const Pair &pair, int n, const unsigned char *x_codes
         }
         x = buffers.x, y = buffers.y, n = kept;
     }
+    if (second.for_graphs) {
+        od_graph graph;
+        work.graph(x, y, n, second.tops, graph);
+        second.add(graph);
+    }
+    if (!second.with_moments)
+        return;
     Moments moments;
     work.moments(x, y, n, second.pivot_x, second.pivot_y, moments);
     second.x.add(moments.x);

@@ -28,8 +28,10 @@ struct Pair {
     Side target, golden;
     int64_t count = 0, run = 0;
     UlpScale scale = {};
-    bool with_kl = false;
+    bool with_kl = false, for_graphs = false;
 
+    // Whether a second pass is asked for.
+    bool has_second() const { return with_kl || for_graphs; }
     // Whether single precision holds every number of both sides.
     bool is_narrow() const;
     bool has_wide_integers() const;
@@ -93,14 +95,20 @@ struct Sums {
 
 // What the second pass needs to know, and keeps.
 struct Second {
-    bool with_moments = false, with_kl = false;
+    bool with_moments = false, with_kl = false, for_graphs = false;
     double pivot_x = 0, pivot_y = 0;
     KlScale scale = {};
     double all_p = 0, all_q = 0;  // without what the floor adds
     bool in_double = false;       // the factors are beyond the range of floats
     ExactSum x, y, xx, yy, xy, x_alone, y_alone, xx_alone, yy_alone, p, q, terms;
+    GraphScale tops = {};
+    od_graph graph = {};  // maxima and counts; the sums are in the next line
+    ExactSum golden_weight, target_weight, weighted, error_sizes, relative;
 
-    bool wanted() const { return with_moments || with_kl; }
+    bool wanted() const { return with_moments || with_kl || for_graphs; }
+    void add(const od_graph &block);
+    // The same without what was kept.
+    Second empty() const;
     void merge(const Second &other);
 };
 

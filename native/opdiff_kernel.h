@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define OD_VERSION 1
+#define OD_VERSION 2
 #define OD_API __attribute__((visibility("default")))
 
 /* How one element is stored. OD_TABLE: one byte, whose number stands in a table of 256 floats. */
@@ -34,7 +34,7 @@ enum od_status {
     OD_BEYOND_RANGE   /* numbers whose squares are no floats: measure them elsewhere */
 };
 
-enum { OD_WITH_KL = 1 };
+enum { OD_WITH_KL = 1, OD_FOR_GRAPHS = 2 };
 
 enum { OD_RELATIVE_BINS = 19, OD_ULP_BINS = 24 };
 
@@ -75,6 +75,19 @@ typedef struct {
     double total, squares, spread;
 } od_totals;
 
+/* With OD_FOR_GRAPHS, over the pairs that are finite on both sides; x is the target, y the golden tensor. */
+typedef struct {
+    /* Only when both sides are finite, with X and Y the largest of each: sums of exp(y - Y), of exp(x - X), and of
+       exp(y - Y) * ((y - Y) - (x - X)). */
+    double golden_weight, target_weight, weighted;
+    /* Of the pairs with |y| > 2^-23: sums and maxima of |x - y| and |x - y| / |y|. */
+    double error_sizes, relative, worst, worst_relative;
+    /* Of the pairs with 0 < |y| <= 2^-52: the largest |x - y| / |y|, and how many are at least 0.001 and 0.005. */
+    double tiny_relative;
+    int64_t tiny_over_1_permille, tiny_over_5_permille;
+    int64_t zeros;  /* pairs with y = 0 and another x */
+} od_graph;
+
 typedef struct {
     int64_t status, detail, culprit;  /* culprit: 0 the target, 1 the golden side */
     int64_t unequal;
@@ -88,6 +101,7 @@ typedef struct {
     double kl;  /* NaN when not measured */
     int64_t relative_bins[OD_RELATIVE_BINS];
     int64_t ulp_bins[OD_ULP_BINS];
+    od_graph graph;
 } od_result;
 
 typedef struct {

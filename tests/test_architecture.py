@@ -13,12 +13,15 @@ from opdiff.sample import write_sample
 
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
 GROUND = {
-    "comparison", "dtypes", "elements", "errors", "files", "floats", "layouts", "model", "places", "registry",
-    "scripts", "source",
+    "comparison", "dtypes", "elements", "errors", "files", "floats", "graphmode", "layouts", "model", "places",
+    "registry", "scripts", "source",
 }  # fmt: skip
-STAGES = {"align", "measure", "pair", "read", "report", "run", "write"}
+STAGES = {"align", "judge", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.
-WAYS = {"api", "batching", "convert", "doctor", "inspection", "measuring", "pipeline"}
+WAYS = {
+    "api", "batching", "convert", "doctor", "graph_api", "graph_matching", "graph_measuring", "inspection", "measuring",
+    "pipeline", "reduce", "torchair",
+}  # fmt: skip
 ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),
     **{stage: GROUND | {stage} for stage in STAGES},
@@ -26,8 +29,9 @@ ALLOWED = {
     "sample": GROUND | {"sample"},
     "testing": GROUND | STAGES | {"testing"},
     "cli": GROUND | STAGES | WAYS | {"cli", "sample", ""},
+    "compat": GROUND | STAGES | WAYS,
     "__main__": {"cli"},
-    "": {"", "api"},
+    "": {"", "api", "graph_api"},
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opdiff.align.pairs import AlignedPair
     from opdiff.comparison import Measured, Pairing
     from opdiff.elements import AnyArray
+    from opdiff.measure.sums import Sums
     from opdiff.measuring import MeasureJob
     from opdiff.model import Shape, Tensor
 
@@ -40,33 +41,54 @@ class Batched(NamedTuple):
 def measure_batch(jobs: Sequence[MeasureJob], threads: int, progress: Progress) -> Batched:
     """Measure all pairings that the native kernel can; the others are `left`, in order."""
     done: list[tuple[MeasureJob, Measured]] = []
-    ready: list[tuple[MeasureJob, AlignedPair, native.NativeJob]] = []
     left: list[MeasureJob] = []
+    what = Wanted(with_kl=any(job.extras.with_kl for job in jobs))
+    for job, result in zip(jobs, sums_of([job.pairing for job in jobs], what, threads, progress), strict=True):
+        if isinstance(result, Summed):
+            done.append((job, measured(job, *result)))
+        elif result:
+            done.append((job, failed(job, result)))
+        else:
+            left.append(job)
+    return Batched(done, left)
+
+
+class Wanted(NamedTuple):
+    """What is measured beside the usual sums: the divergence, and what graph mode needs."""
+
+    with_kl: bool = False
+    for_graphs: bool = False
+
+
+class Summed(NamedTuple):
+    """An aligned pair, whose codes are `Places`, its sums, and its divergence."""
+
+    pair: AlignedPair
+    sums: Sums
+    kl: float | None
+
+
+def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> list[Summed | str]:
+    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may."""
+    found: list[Summed | str] = [""] * len(pairings)
+    ready: list[tuple[int, AlignedPair, native.NativeJob]] = []
     # Networks repeat themselves: what is alike in every respect is aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}
-    for job in jobs:
-        pairing = job.pairing
+    for place, pairing in enumerate(pairings):
         alike = _alike(pairing)
         if alike not in known:
             known[alike] = _align(pairing)
-        found = known[alike]
-        if found is None:
-            left.append(job)
-        elif isinstance(found, OpdiffError):
-            done.append((job, failed(job, reason_of(found))))
-        else:
-            sides = _operand(pairing.target, found.target), _operand(pairing.golden, found.golden)
-            ready.append((job, found.pair, native.NativeJob(*sides, found.shape)))
-    with_kl = any(job.extras.with_kl for job in jobs)
-    results = native.measure_all([row[2] for row in ready], threads, progress, with_kl=with_kl)
-    for (job, pair, _), result in zip(ready, results, strict=True):
-        if not isinstance(result, native.Failure):
-            done.append((job, measured(job, pair, *result)))
-        elif result.reason:
-            done.append((job, failed(job, result.reason)))
-        else:
-            left.append(job)
-    return Batched(done, sorted(left, key=lambda job: job.number))
+        aligned = known[alike]
+        if isinstance(aligned, OpdiffError):
+            found[place] = reason_of(aligned)
+        elif aligned is not None:
+            sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
+            ready.append((place, aligned.pair, native.NativeJob(*sides, aligned.shape)))
+    jobs = [row[2] for row in ready]
+    results = native.measure_all(jobs, threads, progress, with_kl=what.with_kl, for_graphs=what.for_graphs)
+    for (place, pair, _), result in zip(ready, results, strict=True):
+        found[place] = result.reason if isinstance(result, native.Failure) else Summed(pair, *result)
+    return found
 
 
 def is_possible(jobs: Sequence[MeasureJob]) -> bool:

@@ -13,8 +13,9 @@ from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Container, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
+from opdiff.read.arrays import NOT_NUMBERS
 from opdiff.read.directory import is_debug, is_statistics
-from opdiff.read.filename import DumpName
+from opdiff.read.filename import DumpName, FxName
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
 from opdiff.source import MAX_RANK, FileRange
@@ -90,10 +91,16 @@ def examine(patient: Patient) -> tuple[Finding, ...]:
 
 
 def _unreadable(patient: Patient) -> Iterator[Finding]:
-    where = [f"{problem.path}: {problem.what}" for record in patient.records for problem in record.problems]
+    found = [(problem.path, problem.what) for record in patient.records for problem in record.problems]
     for record in patient.records:
-        where += [f"{entry.path}: {what}" for entry in _not_read_yet(record) if (what := _why_unreadable(entry))]
-    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", tuple(where))
+        found += [(entry.path, what) for entry in _not_read_yet(record) if (what := _why_unreadable(entry))]
+    # FX writes every argument of an operator, also None, types, devices and texts.
+    fx = {entry.path for entry in patient.tree.entries() if isinstance(entry.parsed, FxName)}
+    arguments = {path for path, what in found if path in fx and NOT_NUMBERS in what}
+    where = tuple(f"{path}: {what}" for path, what in found if path not in arguments)
+    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", where)
+    what = "arguments that are no tensors, such as None or a text; there is nothing to compare in them"
+    yield Finding(Severity.NOTE, "no-tensor", what, tuple(sorted(arguments)))
 
 
 def _not_read_yet(record: FolderRecord) -> Iterator[Entry]:

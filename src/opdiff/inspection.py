@@ -11,18 +11,19 @@ from opdiff.errors import DumpError, OpdiffError
 from opdiff.model import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
-from opdiff.read.filename import DumpName, parse_dump_name
+from opdiff.read.filename import DumpName, parse_dump_name, parse_name
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
-from opdiff.read.statistics import read_statistics
+from opdiff.read.reduced import read_reduced
+from opdiff.read.statistics import TensorStatistics, read_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from opdiff.graphmode import Figures
     from opdiff.measure.statistics import Statistics
     from opdiff.model import Container, OpDump, Shape, Tensor
     from opdiff.read.directory import Entry, Tree
-    from opdiff.read.statistics import TensorStatistics
 
 _PADDED = "statistics are those of the stored data, padding included"
 
@@ -63,7 +64,7 @@ class FileReport(NamedTuple):
 
 
 class StatisticsReport(NamedTuple):
-    """A file with statistics that the runtime made."""
+    """A file with statistics instead of data, made by the runtime or by reducing a dump."""
 
     path: str
     nbytes: int
@@ -113,6 +114,8 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
     parsed = parse_dump_name(name)
     if parsed is not None and parsed.statistics:
         return StatisticsReport(path, os.path.getsize(path), read_statistics(path))
+    if (name_says := parse_name(name)) is not None and name_says.reduced:
+        return StatisticsReport(path, os.path.getsize(path), _reduced_lines(path, name))
     operator = read_operator(path, name)
     return FileReport(
         path=path,
@@ -146,6 +149,29 @@ def inspect_tree(
         done += len(folder.entries)
         progress(done, total)
     return _tree_report(Patient(tree, tuple(records), depth))
+
+
+def _reduced_figures(entry: Entry) -> list[Figures]:
+    """What a reduced file tells of its tensors; nothing where it is damaged, which the doctor reports."""
+    try:
+        return [known for figures in read_reduced(entry.path, entry.name).values() for known in figures]
+    except DumpError:
+        return []
+
+
+def _reduced_lines(path: str, name: str) -> tuple[TensorStatistics, ...]:
+    return tuple(
+        TensorStatistics(slot, index, None, known.dtype, "", known.shape or (), _named(known))
+        for slot, figures in read_reduced(path, name).items()
+        for index, known in enumerate(figures)
+    )
+
+
+def _named(known: Figures) -> tuple[tuple[str, float | None], ...]:
+    return (
+        ("min", known.minimum), ("max", known.maximum), ("mean", known.mean), ("l2norm", known.norm),
+        ("NaN", known.nans), ("inf", known.infs),
+    )  # fmt: skip
 
 
 def _keys(operator: OpDump) -> list[tuple[Slot, int]]:
@@ -187,7 +213,10 @@ def _tree_report(patient: Patient) -> TreeReport:
     tree, records = patient.tree, patient.records
     entries = list(tree.entries())
     places = [folder.location for folder in tree.folders]
-    tensors = [tensor for record in records for _, tensor in record.tensors()]
+    # The arrays of a reduced file are not the tensors that the model had.
+    reduced = {entry.path for entry in entries if entry.parsed.reduced}
+    tensors = [tensor for record in records for _, tensor in record.tensors() if tensor.source.path not in reduced]
+    figures = [known for entry in entries if entry.path in reduced for known in _reduced_figures(entry)]
     operators = [operator for record in records for operator in record.operators]
     return TreeReport(
         path=tree.root,
@@ -195,7 +224,7 @@ def _tree_report(patient: Patient) -> TreeReport:
         files=len(entries),
         nbytes=sum(entry.nbytes for entry in entries),
         operators=len({operator.name for operator in operators}),
-        tensors=len(tensors),
+        tensors=len(tensors) + len(figures),
         folders=len(tree.folders),
         steps=_present(place.step for place in places),
         ranks=_present(place.rank for place in places),
@@ -203,7 +232,9 @@ def _tree_report(patient: Patient) -> TreeReport:
         models=tuple(sorted({place.model for place in places if place.model})),
         graphs=_present(place.graph for place in places),
         graph_texts=len(tree.graphs),
-        dtypes=_counts(tensor.spec.dtype.name for tensor in tensors),
+        dtypes=_counts(
+            (*(tensor.spec.dtype.name for tensor in tensors), *(known.dtype or "not recorded" for known in figures))
+        ),
         layouts=_counts(tensor.spec.layout for tensor in tensors),
         op_types=_counts(op_type for _, op_type in dict.fromkeys((op.name, op.op_type) for op in operators) if op_type),
         runs=_runs(patient),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 FINDINGS = Path("build/fuzz")
-NAMES = ("header", "dump", "nano", "npy", "npz", "name", "record", "attr", "kernel")
+NAMES = ("header", "dump", "nano", "npy", "npz", "name", "record", "attr", "graph", "figures", "kernel")
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ from opdiff.sample.container import (
     protobuf_dump,
     standard_dump,
 )
+from opdiff.sample.graph_text import TextNode, graph_text
 
 _T = 1671234567890123
 _DUMP = EncodedDump(
@@ -44,7 +45,14 @@ def _npz() -> bytes:
     return file.getvalue()
 
 
+_NODE = TextNode("Add", "Add", ("x:0", "y:-1"), ("", "a.OUTPUT.0"), ("add-aten.add.OUTPUT.0",), ("Mul",))
+_FIGURES = """{"schema": "opdiff.reduced", "version": 1, "inputs": [], "outputs": [{"min": "nan", "max": 2,
+"mean": null,
+"l2norm": 1.5, "nans": 1, "infs": 0, "crc32": "00ff", "dtype": "float32", "shape": [2, 3], "histogram": [1]}]}"""
+
 SEEDS: dict[str, tuple[bytes, ...]] = {
+    "graph": (graph_text("g", [_NODE]).encode(), b"op: <name: 'a' 'b'; input: ['x', \"y:1\"] # c\n>"),
+    "figures": (_FIGURES.encode(),),
     "header": (standard_dump(_DUMP)[8:],),
     "dump": (standard_dump(_DUMP), protobuf_dump(_DUMP)),
     "nano": (nano_dump(_DUMP)[12:],),

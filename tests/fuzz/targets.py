@@ -11,9 +11,11 @@ from kernel_jobs import Guess
 
 from opdiff.errors import DumpError, ElementError
 from opdiff.model import Container, OpDump
+from opdiff.pair.ge_text import parse_graph_text
 from opdiff.read import read_operator
 from opdiff.read.filename import operator_name, parse_name
 from opdiff.read.overflow import parse_record
+from opdiff.read.reduced import parse_figures
 from opdiff.read.slices import parse_attr
 
 if TYPE_CHECKING:
@@ -60,6 +62,17 @@ def npz(raw: bytes) -> None:
     _read_all(raw, "a.npz")
 
 
+def graph(raw: bytes) -> None:
+    """A graph text."""
+    parse_graph_text(raw.decode("utf-8", "replace"))
+
+
+def figures(raw: bytes) -> None:
+    """The text of a reduced file."""
+    with suppress(DumpError):
+        parse_figures(raw, "figures")
+
+
 def name(raw: bytes) -> None:
     """A file's name."""
     text = raw.decode("utf-8", "surrogateescape")
@@ -86,5 +99,5 @@ def kernel(raw: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (header, dump, nano, npy, npz, name, record, attr, kernel)
+    target.__name__: target for target in (header, dump, nano, npy, npz, name, record, attr, graph, figures, kernel)
 }

@@ -156,7 +156,7 @@ def assert_close_metrics(found: Metrics, wanted: Metrics, sums: Sums) -> None:
             assert a == b, name
             continue
         # What is left of a sum in which much larger numbers cancel out has no digits.
-        side = {"target_mean": sums.target, "golden_mean": sums.golden}.get(name)
+        side = {"target_mean": sums.target, "golden_mean": sums.golden, "fit_offset": sums.target}.get(name)
         lost = sqrt(side.squares) * 2.0**-46 if side else 0.0
         if name == "fit_distance":
             lost = abs(wanted.fit_scale or 0) * 2.0**-22

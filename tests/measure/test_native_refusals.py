@@ -200,7 +200,7 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
     library = native.find_library()
     assert library is not None
     array = Stored(np.arange(size, dtype="<f4"), FLOAT32, axes)
-    packed = native._pack([job(array, array)], with_kl=True)
+    packed = native._pack([job(array, array)], 1)
     for place, value in changes.items():
         packed.jobs[place] = value
     results = (ctypes.c_int64 * (native._SIZES[3] // 8))()

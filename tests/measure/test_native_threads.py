@@ -145,7 +145,7 @@ def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
     library = native.find_library()
     assert library is not None
     jobs = [job(*pair) for pair in pairs()]
-    packed = native._pack(jobs, with_kl=True)
+    packed = native._pack(jobs, 1)
     results = (ctypes.c_int64 * (native._SIZES[3] // 8 * len(jobs)))()
     batch = native._Batch(
         packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,

@@ -28,6 +28,8 @@ _COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
     "inspect": "show what a dump file or directory holds, and what is wrong with it",
     "convert": "turn dump files into .npy, .npz, .bin or .pt files",
+    "reduce": "turn finished dump files into figures, and remove the data",
+    "compat-path": "print the folder that lets the documented conversion script run",
     "demo": "make a small sample of dumps with planted faults, inspect and compare it",
 }
 _EPILOG = """\
@@ -136,7 +138,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _describe(name: str, command: argparse.ArgumentParser) -> None:
     """Give a command its description and its options."""
-    module = import_module(f"opdiff.cli.cmd_{name}")
+    module = import_module(f"opdiff.cli.cmd_{name.replace('-', '_')}")
     command.description, command.epilog = module.DESCRIPTION, module.EPILOG
     module.add_arguments(command)
     command.add_argument("-q", "--quiet", action="count", default=0, help="say less on standard error")

@@ -8,6 +8,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from opdiff.cli import compare_torchair
 from opdiff.cli.arguments import jobs_argument
 from opdiff.errors import InputError, UsageError
 
@@ -26,18 +27,21 @@ examples:
   opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions, two processors
   opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
+  msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
+  opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, coloured
 
 exit codes: 0 compared (whatever was found), 2 usage, 3 nothing could be compared, 70 a defect of opdiff (the result is
 still written), 130 interrupted
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_MODES = ("auto", "offline_data")
+_MODES = ("auto", "offline_data", "torchair")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     _add_documented(parser)
     _add_choices(parser)
+    compare_torchair.add_arguments(parser)
     _add_work(parser)
 
 
@@ -89,7 +93,10 @@ def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
     from opdiff.files import make_folder
 
-    options = _options(args)
+    sides = _sides(args)
+    if compare_torchair.is_graph_mode(args, sides[0]):
+        return compare_torchair.run_graph_mode(args, *sides)
+    options = _options(args, *sides)
     make_folder(options.output)
     return _run_mapping(options) if args.mapping else compare_and_report(options, quiet=args.quiet > 0)
 
@@ -145,10 +152,9 @@ def _summary(result: Compared, kept: SavedComparison, path: str) -> tuple[str, .
     return (*result.notes, *left_out, *summary_lines(kept, path, number_text))
 
 
-def _options(args: argparse.Namespace) -> CompareOptions:
+def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
     from opdiff.pipeline import CompareOptions
 
-    target, golden = _sides(args)
     return CompareOptions(
         target=target,
         golden=golden,

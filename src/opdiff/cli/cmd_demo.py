@@ -6,6 +6,8 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from opdiff.errors import UsageError
+
 if TYPE_CHECKING:
     import argparse
 
@@ -18,6 +20,7 @@ EPILOG = """\
 examples:
   opdiff demo
   opdiff demo /tmp/sample --force
+  opdiff demo /tmp/graphs --torchair
 """
 
 
@@ -25,10 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("directory", nargs="?", metavar="DIR", default="opdiff-demo", help="default: opdiff-demo")
     parser.add_argument("--force", action="store_true", help="write over an older sample in that directory")
+    parser.add_argument("--torchair", action="store_true", help="a sample of graph mode: two ranks, two tokens")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sample, inspect and compare it, and return the exit code."""
+    if args.torchair:
+        return _run_torchair(args.directory, force=args.force)
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.terminal import printable
     from opdiff.doctor import Depth
@@ -47,6 +53,30 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {fault.operator}: {fault.what}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.golden)} --rules {shlex.quote(sample.rules)}"
     print(f"\nTry: opdiff compare {sides}")
+    return code
+
+
+def _run_torchair(directory: str, *, force: bool) -> int:
+    from opdiff.cli.cmd_inspect import print_tree
+    from opdiff.cli.compare_torchair import compare_and_report
+    from opdiff.cli.terminal import printable
+    from opdiff.inspection import inspect_tree
+    from opdiff.sample.torchair import FAULTY, FAULTY_TOKEN, write_graph_sample
+    from opdiff.torchair import GraphOptions
+
+    if os.path.isdir(directory) and os.listdir(directory) and not force:
+        raise UsageError(f"{directory} is not empty; name another directory, or allow overwriting with --force")
+    sample = write_graph_sample(directory)
+    print(f"A sample of graph mode was written to {printable(os.path.abspath(directory))}.")
+    for title, path in (("the target: GE with fusion on", sample.target), ("the golden: FX", sample.golden)):
+        print(f"\n== {title} ==")
+        print_tree(inspect_tree(path))
+    print("\n== the comparison ==")
+    result = os.path.join(directory, "result")
+    code = compare_and_report(GraphOptions(sample.target, sample.golden, result), quiet=True)
+    print(f"\nThe fault that was planted: from token {FAULTY_TOKEN} on, the results of {FAULTY} are 5 % too large.")
+    sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
+    print(f"\nTry: opdiff compare {sides} --mode torchair")
     return code
 
 

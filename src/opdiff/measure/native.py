@@ -21,6 +21,7 @@ from opdiff.measure.sums import (
     RELATIVE_EDGES,
     SMALL,
     ULP_EDGES,
+    GraphSums,
     Pairs,
     Side,
     Specials,
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
-_VERSION = 1
+_VERSION = 2
 # Bytes of od_axis, od_side, od_job, od_result and od_batch.
-_SIZES = (32, 64, 168, 808, 88)
+_SIZES = (32, 64, 168, 896, 88)
 
 _KINDS = {
     "float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "bool": 5, "int8": 6, "uint8": 7, "int16": 8, "uint16": 9,
@@ -48,7 +49,7 @@ _KINDS = {
 }  # fmt: skip
 _TABLE = 4
 _PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
-_WITH_KL = 1
+_WITH_KL, _FOR_GRAPHS = 1, 2
 
 _DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 
@@ -154,7 +155,7 @@ def is_known(target: DType, golden: DType) -> bool:
 
 
 def measure_all(
-    jobs: Sequence[NativeJob], threads: int, progress: Callable[[int], None], *, with_kl: bool
+    jobs: Sequence[NativeJob], threads: int, progress: Callable[[int], None], *, with_kl: bool, for_graphs: bool = False
 ) -> list[tuple[Sums, float | None] | Failure]:
     """The sums and the divergence of each pair, in order; the same for any number of threads.
 
@@ -163,11 +164,12 @@ def measure_all(
         threads: how many work at once.
         progress: is told from time to time how many bytes are done.
         with_kl: also measure the divergence, which takes a second pass.
+        for_graphs: also measure what graph mode needs, which does, too.
     """
     library = find_library()
     if library is None:
         raise RuntimeError("the native kernel is not there")
-    packed = _pack(jobs, with_kl=with_kl)
+    packed = _pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
     results = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
     batch = _Batch(
         packed.jobs.buffer_info()[0],
@@ -215,9 +217,8 @@ class _Packed(NamedTuple):
     texts: bytes
 
 
-def _pack(jobs: Sequence[NativeJob], *, with_kl: bool) -> _Packed:
+def _pack(jobs: Sequence[NativeJob], flags: int) -> _Packed:
     numbers, axes, texts, places = array("q"), array("q"), bytearray(), dict[str, int]()
-    flags = _WITH_KL if with_kl else 0
 
     def add(side: Operand) -> None:
         at = -1
@@ -275,7 +276,7 @@ def _scale(target: DType, golden: DType) -> UlpScale:
 def _row(target: str, golden: str) -> Struct:
     """What a row of results holds; `target` and `golden` are `q` for 64-bit integers, else `d`."""
     bins = f"{len(RELATIVE_EDGES) + 2}q{len(ULP_EDGES) + 2}q"
-    return Struct(f"<4q6q2{target}3d6q2{golden}3dq12d3q" + f"q{target}{golden}" * 3 + f"6qd{bins}")
+    return Struct(f"<4q6q2{target}3d6q2{golden}3dq12d3q" + f"q{target}{golden}" * 3 + f"6qd{bins}8d3q")
 
 
 def _result(
@@ -296,6 +297,7 @@ def _result(
     same, opposite, only_target, only_golden, mismatches = values[51:56]
     specials = Specials(same, opposite, only_target, only_golden, mismatches, _place(values[56]))
     bins = 58 + len(RELATIVE_EDGES) + 2
+    graph = bins + len(ULP_EDGES) + 2
     count, _ = _count_and_run(job.shape)
     sums = Sums(
         count,
@@ -303,12 +305,13 @@ def _result(
         target,
         golden,
         Pairs(*values[26:39]),
-        Spread(values[39], values[40], values[41], values[58:bins], values[bins:]),
+        Spread(values[39], values[40], values[41], values[58:bins], values[bins:graph]),
         specials,
         error_at(*worst) if worst else None,
         relative_at(*relative) if relative else None,
         ulps_at(*ulps, scale) if ulps else None,
         parts_of(sides[0]),
+        graph=GraphSums(*values[graph:]),
     )
     return sums, _divergence(values[57], count) if with_kl else None
 

@@ -19,6 +19,9 @@ _HUGE = float_info.max
 # Golden values up to this size count as zero in the documented relative errors.
 SMALL = 2.220446049250313e-16
 
+# Golden values up to this size are left out of the further columns of graph mode: the step of float32 at 1.
+STEP = 2.0**-23
+
 # Bin 0 has the pairs that are equal, bin 1 the relative errors below the first edge, bin k those from edge k - 1 on.
 RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
 
@@ -195,6 +198,36 @@ class Specials(NamedTuple):
         )
 
 
+class GraphSums(NamedTuple):
+    """What the columns of graph mode need besides, over the pairs that are finite on both sides.
+
+    Attributes:
+        golden_weight: Σ exp(y - Y), with Y the largest of the golden tensor; 0 where a side is not finite.
+        target_weight: Σ exp(x - X), likewise.
+        weighted: Σ exp(y - Y)·((y - Y) - (x - X)), likewise.
+        error_sizes: Σ |x - y| over the pairs whose |y| is above `STEP`.
+        relative: Σ |x - y| / |y| over the same.
+        worst: the largest |x - y| of the same.
+        worst_relative: the largest |x - y| / |y| of the same.
+        tiny_relative: the largest |x - y| / |y| of the pairs whose |y| is above 0 and not above `SMALL`.
+        tiny_over_1_permille: how many of these have at least 0.001.
+        tiny_over_5_permille: how many of these have at least 0.005.
+        zeros: pairs whose golden value is 0 although the target's value is another one.
+    """
+
+    golden_weight: float = 0.0
+    target_weight: float = 0.0
+    weighted: float = 0.0
+    error_sizes: float = 0.0
+    relative: float = 0.0
+    worst: float = 0.0
+    worst_relative: float = 0.0
+    tiny_relative: float = 0.0
+    tiny_over_1_permille: int = 0
+    tiny_over_5_permille: int = 0
+    zeros: int = 0
+
+
 class Sums(NamedTuple):
     """What is kept of two tensors.
 
@@ -211,6 +244,7 @@ class Sums(NamedTuple):
         worst_ulps: the largest distance in units of the last place of the coarser float type, or for integers |x - y|.
         parts: elements that make up one number of the tensor: 2 when it is complex, else 1.
         scale: what the sums are to be multiplied with.
+        graph: what graph mode needs, where it was asked for.
     """
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
@@ -225,6 +259,7 @@ class Sums(NamedTuple):
     worst_ulps: Extreme | None = None
     parts: int = 1
     scale: Scale = Scale()
+    graph: GraphSums = GraphSums()
 
 
 def error_at(index: int, target: Number, golden: Number) -> Extreme:

@@ -26,6 +26,9 @@ MAX_HEADER = 1 << 16
 _ENTRY = re.compile(
     r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
 )
+NOT_NUMBERS = "are not numbers"
+"""What is said of arrays of objects and texts."""
+
 _BFLOAT16_LOST = (
     "NumPy does not know the element type (V2); taken for bfloat16, the only 16-bit type that loses its name"
 )
@@ -108,7 +111,7 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
     """The tensor that a header describes, if its elements are numbers and all of them are there."""
     dtype = dtypes.find_numpy(header.descr)
     if dtype is None:
-        raise DumpError(path, f"elements of type {header.descr!r} are not numbers{_why(header.descr)}")
+        raise DumpError(path, f"elements of type {header.descr!r} {NOT_NUMBERS}{_why(header.descr)}")
     needed = dtype.nbytes(prod(header.shape))
     if needed > source.nbytes:
         raise DumpError(

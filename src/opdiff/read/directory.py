@@ -207,12 +207,21 @@ def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) ->
     if name.startswith("dynamo_") and re.fullmatch(r"dynamo_\w+\.txt", name):
         found.graphs.append(item.path)
         return None
-    name = mapping.get(name, name)
+    name = _mapped(name, mapping)
     parsed = parse_name(name)
     if parsed is None:
         found.strangers.append(item.path)
         return None
     return Entry(item.path, name, parsed)
+
+
+def _mapped(name: str, mapping: dict[str, str]) -> str:
+    """The real name of a file; a reduced file has the hash of what it was made from, and an ending of its own."""
+    for ending, original in (("_min_max.npz", ""), ("_min_max.npy", ".npy")):
+        hashed = name.removesuffix(ending) + original
+        if name.endswith(ending) and hashed in mapping:
+            return mapping[hashed].removesuffix(original) + ending
+    return mapping.get(name, name)
 
 
 def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> str | None:
@@ -273,10 +282,10 @@ def real_name(path: str) -> str:
     """The base name of a file; where that is a hash, the name that the `mapping.csv` beside it gives."""
     name = os.path.basename(path)
     mapping = os.path.join(os.path.dirname(path), "mapping.csv")
-    if not is_hashed(name) or not os.path.isfile(mapping):
+    if not is_hashed(name.replace("_min_max", "").removesuffix(".npz")) or not os.path.isfile(mapping):
         return name
     with suppress(OSError):
-        return parse_mapping(mapping)[0].get(name, name)
+        return _mapped(name, parse_mapping(mapping)[0])
     return name
 
 

@@ -17,7 +17,7 @@ from opdiff.model import Slot, TensorKey
 from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from opdiff.comparison import Comparison
 
@@ -33,7 +33,7 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     """Write the whole file; `made_by` tells which program in which version did."""
     kept = saved(comparison)
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
-    sides = {"target": _plain(kept.target), "golden": _plain(kept.golden), "scenario": kept.scenario}
+    sides = {"target": plain(kept.target), "golden": plain(kept.golden), "scenario": kept.scenario}
     sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
     start = json.dumps(head | sides)[:-1]
     encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
@@ -52,17 +52,27 @@ def load(path: str) -> SavedComparison:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        return _decode(json.loads(data, parse_constant=_no_constant))
+        return _decode(document_of(data, SCHEMA, VERSION))
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"is not a saved comparison: {error}") from error
 
 
-def _decode(document: object) -> SavedComparison:
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError(f"it does not say that its schema is {SCHEMA!r}")
-    if document.get("version") != VERSION:
-        raise ValueError(f"it is of version {document.get('version')!r}, and only version {VERSION} is known")
-    kept: SavedComparison = _build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
+def document_of(data: bytes, schema: str, version: int) -> dict[str, Any]:
+    """The object in a file of this schema and version.
+
+    Raises:
+        ValueError: it is another one, or not JSON.
+    """
+    document = json.loads(data, parse_constant=_no_constant)
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        raise ValueError(f"it does not say that its schema is {schema!r}")
+    if document.get("version") != version:
+        raise ValueError(f"it is of version {document.get('version')!r}, and only version {version} is known")
+    return document
+
+
+def _decode(document: dict[str, Any]) -> SavedComparison:
+    kept: SavedComparison = build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
     return kept
 
 
@@ -82,15 +92,16 @@ def _row_text(row: ReportRow, encode: Callable[[object], str]) -> str:
     try:
         return encode(fields)
     except ValueError:  # a float that JSON does not have
-        return encode(_plain(row))
+        return encode(plain(row))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value as JSON has it: named tuples become objects, tuples lists, and what is not finite a word."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
     if isinstance(value, tuple):
         fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-        items = [_plain(item) for item in value]
+        items = [plain(item) for item in value]
         return items if fields is None else dict(zip(fields, items, strict=True))
     return value
 
@@ -98,8 +109,13 @@ def _plain(value: object) -> object:
 # And back, by the types of the fields
 
 
-def _build(kind: Any, value: object) -> Any:  # noqa: ANN401  no type is that of all classes of named tuples
-    """A named tuple from an object with exactly its fields; those that have a default may be missing."""
+def build(kind: Any, value: object, decoders: Mapping[str, Decoder] | None = None) -> Any:  # noqa: ANN401  no type is that of all classes of named tuples
+    """A named tuple from an object with exactly its fields; those that have a default may be missing.
+
+    Raises:
+        ValueError: the object is not what it should be.
+    """
+    table = DECODERS if decoders is None else decoders
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} stands where {kind.__name__} should")  # noqa: TRY004  it is bad data
     known: dict[str, str] = {name: annotation.__forward_arg__ for name, annotation in kind.__annotations__.items()}
@@ -108,12 +124,12 @@ def _build(kind: Any, value: object) -> Any:  # noqa: ANN401  no type is that of
     absent = [name for name in known if name not in value and name not in defaults]
     if strange or absent:
         raise ValueError(f"{kind.__name__} has not exactly its fields: {', '.join(strange + absent)}")
-    return kind(**{name: _field(kind, name, known[name], item) for name, item in value.items()})
+    return kind(**{name: _field(kind, name, table[known[name]], item) for name, item in value.items()})
 
 
-def _field(kind: type, name: str, annotation: str, value: object) -> object:
+def _field(kind: type, name: str, decoder: Decoder, value: object) -> object:
     try:
-        return _DECODERS[annotation](value)
+        return decoder(value)
     except TypeError:
         raise ValueError(f"{_shown(value)} cannot be {kind.__name__}.{name}") from None
 
@@ -135,7 +151,8 @@ def _number(value: object) -> object:
     return _of(int, float)(value)
 
 
-def _optional(decoder: Decoder) -> Decoder:
+def optional(decoder: Decoder) -> Decoder:
+    """`None`, or what the decoder takes."""
     return lambda value: None if value is None else decoder(value)
 
 
@@ -156,7 +173,7 @@ def _triple(value: object) -> object:
 
 
 def _value(kind: type) -> Decoder:
-    return lambda value: _build(kind, value)
+    return lambda value: build(kind, value)
 
 
 def _no_constant(word: str) -> Any:  # noqa: ANN401  it never returns
@@ -169,24 +186,24 @@ def _shown(value: object) -> str:
 
 
 # The types of fields, as they are written in the classes.
-_DECODERS: dict[str, Decoder] = {
+DECODERS: dict[str, Decoder] = {
     "str": _of(str),
     "bool": _of(bool),
     "int": _of(int),
     "float": _number,
-    "bool | None": _optional(_of(bool)),
-    "int | None": _optional(_of(int)),
-    "float | None": _optional(_number),
-    "float | int | None": _optional(_number),
+    "bool | None": optional(_of(bool)),
+    "int | None": optional(_of(int)),
+    "float | None": optional(_number),
+    "float | int | None": optional(_number),
     "tuple[str, ...]": _items(_of(str)),
     "tuple[int, ...]": _items(_of(int)),
     "tuple[tuple[str, str, str], ...]": _items(_triple),
-    "Shape | None": _optional(_items(_of(int))),
+    "Shape | None": optional(_items(_of(int))),
     "Slot": lambda value: Slot(str(value)),
     "DumpKind": lambda value: DumpKind(str(value)),
     "Side": _value(Side),
     "OpLabel": _value(OpLabel),
-    "TensorKey | None": _optional(_value(TensorKey)),
-    "Metrics | None": _optional(_value(Metrics)),
+    "TensorKey | None": optional(_value(TensorKey)),
+    "Metrics | None": optional(_value(Metrics)),
     "tuple[ReportRow, ...]": _items(_value(ReportRow)),
 }

@@ -40,14 +40,15 @@ def shape_text(shape: Shape | None) -> str:
 
 
 def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a CSV file in one go: UTF-8, CRLF, quotes where they are needed."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    """Write a CSV file, row by row: UTF-8, CRLF, quotes where they are needed."""
     with whole_file(path) as file:
         # Names of files need not be text; what is not becomes an escape.
-        file.write(text.getvalue().encode(errors="backslashreplace"))
+        text = io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
+        writer = csv.writer(text, lineterminator="\r\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        text.flush()
+        text.detach()
 
 
 def _is_number(text: str) -> bool:

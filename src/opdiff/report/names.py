@@ -38,6 +38,13 @@ def mapping_file_name(timestamp: time.struct_time) -> str:
     return f"mapping_{_digits(timestamp)}.csv"
 
 
+def graph_file_name(timestamp: time.struct_time, rank: int | None, graph: int | None, mode: str) -> str:
+    """`msprobe_cmp_report_rank0_graph1_statistics_20240115103052.csv`; what there is one of only is left out."""
+    parts = ("" if rank is None else f"_rank{rank}", "" if graph is None else f"_graph{graph}")
+    kind = "" if mode == "real" else f"_{mode}"
+    return f"msprobe_cmp_report{''.join(parts)}{kind}_{_digits(timestamp)}.csv"
+
+
 def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     """Write a file that no other run has or gets, and return its path: `_1`, `_2`, … is added to names in use.
 

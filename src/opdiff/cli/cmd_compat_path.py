@@ -1,0 +1,29 @@
+"""`opdiff compat-path`: where the documented script finds what it imports."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Print a folder to be put on PYTHONPATH. With it the documented conversion script, which imports
+components.utils.acc_cmp, runs unchanged and without the vendor's package. `opdiff reduce` does the same, safely."""
+EPILOG = """\
+example:
+  PYTHONPATH=$(opdiff compat-path) python3 convert.py msprobe_ge_dump
+"""
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """There are none."""
+
+
+def run(_args: argparse.Namespace) -> int:
+    """Print the folder."""
+    import opdiff
+
+    print(os.path.join(os.path.dirname(os.path.abspath(opdiff.__file__)), "compat"))
+    return 0

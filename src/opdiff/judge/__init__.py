@@ -1,0 +1,1 @@
+"""What numbers mean: limits and colours. Nothing is measured here, so that saved numbers can be judged again."""

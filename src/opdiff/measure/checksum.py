@@ -1,0 +1,27 @@
+"""The CRC-32 of a tensor: of its numbers as they would lie in a plain little-endian file, row by row."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff import dtypes, elements
+
+if TYPE_CHECKING:
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+_BLOCK = 1 << 20
+
+
+def crc32(codes: AnyArray, dtype: DType) -> str:
+    """Eight hexadecimal digits. bfloat16 counts as float32: that is how frameworks without it write such a tensor."""
+    value = 0
+    flat = elements.contiguous(codes).reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        numbers = elements.decode(block, dtype) if dtype is dtypes.BFLOAT16 else block
+        value = zlib.crc32(np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")).data, value)
+    return f"{value:08x}"

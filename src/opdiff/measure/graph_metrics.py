@@ -1,0 +1,152 @@
+"""The metrics of graph mode, as formulas on sums."""
+
+from __future__ import annotations
+
+from math import inf, ldexp, log, nan, sqrt
+from typing import TYPE_CHECKING
+
+from opdiff.graphmode import Figures, FurtherFigures, RealFigures
+from opdiff.measure.sums import STEP
+
+if TYPE_CHECKING:
+    from opdiff.measure.sums import Side, Sums
+    from opdiff.model import Shape
+
+# What counts as a norm of zero in the documented cosine.
+_ZERO_NORM = 2.220446049250313e-16
+# The least norm that the further cosine divides by.
+_LEAST_NORM = 1e-8
+_SAFE = 1e300
+
+
+def real_figures(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[RealFigures, tuple[str, ...]]:
+    """The documented metrics, and what is to be said about them.
+
+    Pairs that are NaN or the same infinity on both sides count as equal and are left out. Any other NaN or infinity
+    makes all metrics NaN. `is_single` is a tensor of one element, `is_scalar` one without axes.
+    """
+    if sums.specials.mismatches:
+        return RealFigures(nan, nan, nan, nan, nan, nan), _special_notes(sums)
+    count = sums.pairs.count
+    if not count:
+        return RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0), (
+            "every element is NaN or infinite, and the same on both sides",
+        )
+    cosine, notes = (None, ()) if is_single else _cosine(sums)
+    # Golden values that only nearly are zero have relative errors like all others.
+    graph, near = sums.graph, sums.spread.zero_golden - sums.graph.zeros
+    figures = RealFigures(
+        cosine,
+        None if is_scalar else _root(sums.pairs.error_squares, sums.scale.errors),
+        _largest_error(sums),
+        _largest_relative(sums),
+        None if is_scalar else 1 - (sums.spread.over_1_permille - near + graph.tiny_over_1_permille) / count,
+        None if is_scalar else 1 - (sums.spread.over_5_permille - near + graph.tiny_over_5_permille) / count,
+    )
+    left_out = sums.count - count
+    if left_out:
+        notes += (f"{left_out} elements are NaN or infinite, and the same, on both sides; they are left out",)
+    return figures, notes
+
+
+def _special_notes(sums: Sums) -> tuple[str, ...]:
+    notes = []
+    for side, found in (("target", sums.target), ("golden", sums.golden)):
+        if not found.is_finite:
+            notes.append(f"the {side} has {found.nans} NaN and {found.infs} infinite elements")
+    where = f", the first is element {sums.specials.first_mismatch}"
+    return (*notes, f"{sums.specials.mismatches} elements are not finite on one side only or differ{where}")
+
+
+def _cosine(sums: Sums) -> tuple[float, tuple[str, ...]]:
+    pairs = sums.pairs
+    norms = _norms(sums)
+    if max(norms) <= _ZERO_NORM:
+        return 1.0, ()
+    if min(norms) <= _ZERO_NORM:
+        side = "target" if norms[0] <= _ZERO_NORM else "golden"
+        return nan, (f"the cosine is not defined: the {side} is all zero",)
+    if pairs.products == pairs.target_squares == pairs.golden_squares:
+        return 1.0, ()
+    size = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
+    return max(min(size, 1.0), -1.0), ()
+
+
+def _norms(sums: Sums) -> tuple[float, float]:
+    pairs, scale = sums.pairs, sums.scale
+    return _root(pairs.target_squares, scale.target), _root(pairs.golden_squares, scale.golden)
+
+
+def _largest_error(sums: Sums) -> float | int:
+    found = sums.worst.value if sums.worst is not None else 0.0
+    # Integers are exact. Of floats that look alike in single precision the second pass knows which is larger.
+    return found if isinstance(found, int) else max(found, sums.graph.worst)
+
+
+def _largest_relative(sums: Sums) -> float:
+    if sums.graph.zeros:
+        return inf
+    largest = float(sums.worst_relative.value) if sums.worst_relative is not None else 0.0
+    return max(largest, sums.graph.worst_relative, sums.graph.tiny_relative)
+
+
+def _root(square: float, scale: int) -> float:
+    """The root of a sum of squares of numbers that were divided by a power of two."""
+    return _scaled(sqrt(square), scale)
+
+
+def further_figures(sums: Sums) -> FurtherFigures | None:
+    """The metrics of the further columns; `None` where they have no value: NaN, infinities, no elements."""
+    is_finite = sums.target.is_finite and sums.golden.is_finite
+    if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _SAFE:
+        return None
+    graph = sums.graph
+    norm = _root(sums.pairs.golden_squares, sums.scale.golden)
+    distance = _root(sums.pairs.error_squares, sums.scale.errors)
+    divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
+    return FurtherFigures(
+        _clamped_cosine(sums),
+        graph.worst_relative,
+        graph.relative / sums.count,
+        graph.worst,
+        graph.error_sizes / sums.count,
+        max(divergence, 0.0),
+        0.0 if norm <= STEP else distance / norm,
+    )
+
+
+def _clamped_cosine(sums: Sums) -> float:
+    pairs = sums.pairs
+    norms = _norms(sums)
+    if not any(norms):
+        return 1.0
+    products = ldexp(pairs.products, sums.scale.target + sums.scale.golden)
+    return round(products / max(norms[0], _LEAST_NORM) / max(norms[1], _LEAST_NORM), 10)
+
+
+def figures_of_side(side: Side, dtype: str, shape: Shape, scale: int = 0) -> Figures:
+    """The figures that the sums of one side already have; its numbers were divided by 2 to the power of `scale`."""
+    count = side.finite + side.nans + side.infs
+    if not count:
+        return Figures(dtype=dtype, shape=shape)
+    if side.nans:
+        return Figures(nan, nan, nan, nan, side.nans, side.infs, dtype=dtype, shape=shape)
+    low = -inf if side.negative_infs else side.minimum
+    high = inf if side.positive_infs else side.maximum
+    if side.infs:
+        mixed = side.positive_infs and side.negative_infs
+        mean = nan if mixed else inf if side.positive_infs else -inf
+        low = inf if low is None else low
+        high = -inf if high is None else high
+        return Figures(low, high, mean, inf, 0, side.infs, dtype=dtype, shape=shape)
+    mean, norm = side.total / count, sqrt(side.squares)
+    if scale:
+        mean, norm = _scaled(mean, scale), _scaled(norm, scale)
+    return Figures(low, high, mean, norm, 0, 0, "", dtype, shape)
+
+
+def _scaled(value: float, scale: int) -> float:
+    try:
+        return ldexp(value, scale)
+    except OverflowError:
+        return inf

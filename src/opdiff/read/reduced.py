@@ -1,0 +1,141 @@
+"""Reduced dumps: figures of tensors instead of their data. See docs/formats/reduced-files.md."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from opdiff.errors import DumpError
+from opdiff.graphmode import Figures
+from opdiff.model import Slot
+from opdiff.read import read_operator
+
+if TYPE_CHECKING:
+    from opdiff.elements import AnyArray
+    from opdiff.model import Tensor
+
+SCHEMA = "opdiff.reduced"
+VERSION = 1
+MEMBER = "opdiff.json"
+"""The member of a reduced archive that has everything; the other members have the extremes only."""
+
+_MAX_TEXT = 64 << 20
+_MAX_TENSORS = 100_000
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
+
+
+def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[Figures, ...]]:
+    """The figures of every tensor in a reduced file; an array of its own, as FX has it, is one output.
+
+    Raises:
+        DumpError: the file is not a reduced dump.
+    """
+    name = name or os.path.basename(path)
+    operator = read_operator(path, name)
+    if name.endswith(".npz"):
+        text = _member(path)
+        return parse_figures(text, path) if text else _archive(operator.outputs, path)
+    (tensor,) = operator.outputs
+    text = _behind(path, tensor)
+    return parse_figures(text, path) if text else {Slot.INPUT: (), Slot.OUTPUT: (_extremes(_array(tensor), path),)}
+
+
+def parse_figures(text: bytes, path: str) -> dict[Slot, tuple[Figures, ...]]:
+    """The figures in the JSON text of a reduced file."""
+    try:
+        document = json.loads(text)
+        if document["schema"] != SCHEMA or document["version"] != VERSION:
+            raise DumpError(path, f"figures of schema {document['schema']!r}, version {document['version']!r}")
+        return {slot: tuple(_figures(item) for item in document[key]) for slot, key in _SLOTS.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DumpError(path, f"the figures in it cannot be read: {error!r}") from error
+
+
+def _figures(item: dict[str, object]) -> Figures:
+    shape, histogram = item.get("shape"), item.get("histogram") or []
+    if not isinstance(histogram, list) or not (shape is None or isinstance(shape, list)):
+        raise TypeError("shape and histogram are lists")
+    return Figures(
+        _number(item.get("min")),
+        _number(item.get("max")),
+        _float(item.get("mean")),
+        _float(item.get("l2norm")),
+        _count(item.get("nans")),
+        _count(item.get("infs")),
+        str(item.get("crc32") or ""),
+        str(item.get("dtype") or ""),
+        None if shape is None else tuple(int(extent) for extent in shape),
+        tuple(int(number) for number in histogram),
+    )
+
+
+def _number(value: object) -> float | int | None:
+    if isinstance(value, str):
+        return _WORDS[value]
+    if value is None or isinstance(value, int | float):
+        return value
+    raise TypeError(f"{value!r} is not a number")
+
+
+def _float(value: object) -> float | None:
+    number = _number(value)
+    return None if number is None else float(number)
+
+
+def _count(value: object) -> int | None:
+    return None if value is None else int(str(value))
+
+
+def _member(path: str) -> bytes:
+    import zipfile
+
+    try:
+        with closing(zipfile.ZipFile(path)) as archive:
+            if MEMBER not in archive.namelist():
+                return b""
+            with archive.open(MEMBER) as member:
+                return member.read(_MAX_TEXT)
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+        raise DumpError(path, f"not a readable zip file: {error}") from error
+
+
+def _behind(path: str, tensor: Tensor) -> bytes:
+    """What stands behind the data of an array; NumPy does not look there."""
+    source = tensor.source
+    start = getattr(source, "offset", 0) + tensor.spec.dtype.nbytes(tensor.spec.count)
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read(_MAX_TEXT)
+
+
+def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[Figures, ...]]:
+    arrays = {tensor.name: tensor for tensor in tensors}
+    missing = [name for name in _SLOTS.values() if name not in arrays]
+    if missing:
+        raise DumpError(path, f"not a reduced dump: there is no array {' and no '.join(missing)}")
+    return {slot: _lines(arrays[name], path) for slot, name in _SLOTS.items()}
+
+
+def _lines(tensor: Tensor, path: str) -> tuple[Figures, ...]:
+    if tensor.spec.count == 0:
+        return ()
+    if len(tensor.spec.shape) != 2 or tensor.spec.shape[0] > _MAX_TENSORS:
+        raise DumpError(path, f"not a reduced dump: {tensor.name} has shape {list(tensor.spec.shape)}")
+    return tuple(_extremes(line, path) for line in _array(tensor))
+
+
+def _array(tensor: Tensor) -> AnyArray:
+    return tensor.array()
+
+
+def _extremes(line: AnyArray, path: str) -> Figures:
+    if line.ndim != 1 or line.size < 2:
+        raise DumpError(path, f"not a reduced dump: {list(line.shape)} numbers are not a smallest and a largest")
+    low, high = line[0].item(), line[1].item()
+    if isinstance(low, complex) or isinstance(high, complex):
+        raise DumpError(path, "not a reduced dump: complex numbers have no smallest and largest")
+    return Figures(low, high)

@@ -1,0 +1,130 @@
+"""The result of graph mode for programs. See docs/formats/torchair-csv.md for the fields.
+
+JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opdiff.errors import InputError
+from opdiff.files import whole_file
+from opdiff.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow, RealFigures, SideFacts, Verdict
+from opdiff.model import Slot
+from opdiff.report.as_json import DECODERS, build, document_of, optional, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from opdiff.report.as_json import Decoder
+    from opdiff.report.torchair_text import Tally
+
+
+class SavedGraph(NamedTuple):
+    """One file: the rows of one graph of one rank that were compared in one way.
+
+    Attributes:
+        target: the target's directory.
+        golden: the golden directory.
+        scenario: what was compared with what, in words.
+        mode: by what was compared.
+        rank: the rank, where folders tell ranks.
+        graph: the graph, where there are several.
+        rows: every row and what it means, in the order of the table.
+    """
+
+    target: str
+    golden: str
+    scenario: str
+    mode: DataMode
+    rank: int | None
+    graph: int | None
+    rows: tuple[tuple[GraphRow, Verdict], ...]
+
+
+SCHEMA, SUMMARY_SCHEMA = "opdiff.torchair", "opdiff.torchair.summary"
+VERSION = 1
+
+
+def write_graph_json(part: SavedGraph, made_by: str, path: str) -> None:
+    """Write every row with all that was measured, a line each; `made_by` tells which program in which version did."""
+    about = {name: value for name, value in part._asdict().items() if name != "rows"}
+    head = json.dumps({"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about})[:-1]
+    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
+    lines = ",\n".join([_line(row, verdict, encode) for row, verdict in part.rows])
+    with whole_file(path) as file:
+        file.write(f'{head}, "rows": [\n{lines}\n]}}\n'.encode())
+
+
+def _line(row: GraphRow, verdict: Verdict, encode: Callable[[object], str]) -> str:
+    """A row as JSON: at once where that can be, and value by value where there are NaNs and infinities."""
+    fields = row._asdict()
+    for side in ("target", "golden"):
+        if fields[side] is not None:
+            fields[side] = fields[side]._asdict()
+            fields[side]["figures"] = fields[side]["figures"]._asdict()
+    for name in ("real", "further", "metrics"):
+        if fields[name] is not None:
+            fields[name] = fields[name]._asdict()
+    try:
+        return encode({"row": fields, "verdict": verdict._asdict()})
+    except ValueError:  # a float that JSON does not have
+        return encode({"row": plain(row), "verdict": plain(verdict)})
+
+
+def write_summary_json(tally: Tally, about: Mapping[str, object], path: str) -> None:
+    """Write what all ranks and tokens came to."""
+    document = {"schema": SUMMARY_SCHEMA, "version": VERSION, **about, **tally.as_json()}
+    with whole_file(path) as file:
+        file.write(json.dumps(document, indent=2).encode() + b"\n")
+
+
+def load_graph_json(path: str) -> SavedGraph:
+    """What `write_graph_json` wrote.
+
+    Raises:
+        InputError: the file is not a saved comparison of graph mode, or one of another version.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        document = document_of(data, SCHEMA, VERSION)
+        del document["schema"], document["version"]
+        document.pop("made_by", None)
+        kept: SavedGraph = build(SavedGraph, document, _DECODERS)
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is not a saved comparison of graph mode: {error}") from error
+    return kept
+
+
+def _judged(value: object) -> tuple[tuple[GraphRow, Verdict], ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(_judged_row(item) for item in value)
+
+
+def _judged_row(value: object) -> tuple[GraphRow, Verdict]:
+    if not isinstance(value, dict) or set(value) != {"row", "verdict"}:
+        raise ValueError("a row is not an object of row and verdict")
+    return build(GraphRow, value["row"], _DECODERS), build(Verdict, value["verdict"], _DECODERS)
+
+
+def _value(kind: Any) -> Decoder:  # noqa: ANN401  no type is that of all classes of named tuples
+    return lambda value: build(kind, value, _DECODERS)
+
+
+# The types of fields that the classes of graph mode have besides.
+_DECODERS: dict[str, Decoder] = {
+    **DECODERS,
+    "float | int": DECODERS["float"],
+    "Slot | None": optional(lambda value: Slot(str(value))),
+    "DataMode": lambda value: DataMode(str(value)),
+    "Colour": lambda value: Colour(str(value)),
+    "Figures": _value(Figures),
+    "SideFacts | None": optional(_value(SideFacts)),
+    "RealFigures | None": optional(_value(RealFigures)),
+    "FurtherFigures | None": optional(_value(FurtherFigures)),
+    "tuple[tuple[GraphRow, Verdict], ...]": _judged,
+}

@@ -1,0 +1,197 @@
+"""Damaged, strange and missing input of graph mode: one row or one message each, never the end of the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import run
+from graph_dumps import GraphCase, read_table
+from opdiff.sample.graph_text import TextNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUES = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+FOLDER = "worldsize1_global_rank0/20240130064151/0/graph_1_0/1/0"
+
+
+@pytest.fixture
+def pair(case: GraphCase) -> GraphCase:
+    """Two operators; `Mul` is for the test to spoil."""
+    case.text(
+        TextNode("Add", "Add", output_fx=("add-aten.add.OUTPUT.0",)),
+        TextNode("Mul", "Mul", output_fx=("mul-aten.mul.OUTPUT.0",)),
+    )
+    case.ge("Add", (), (VALUES,))
+    case.ge("Mul", (), (VALUES,), op_type="Mul")
+    case.node("add-aten.add", (), (VALUES,))
+    case.node("mul-aten.mul", (), (VALUES,))
+    return case
+
+
+def message(pair: GraphCase, api: str = "Mul") -> str:
+    """What the spoiled row says; the other one must be sound."""
+    table = pair.table()
+    assert table.of("Add.output.0")["Result"] == "PASS"
+    row = table.of(api)
+    assert row["Result"] == "FAIL"
+    return row["Err_message"]
+
+
+def target_file(pair: GraphCase) -> Path:
+    return next(pair.target.rglob("Mul.Mul.*"))
+
+
+def golden_file(pair: GraphCase) -> Path:
+    return next(pair.fx.rglob("mul-*.npy"))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"", "the file is empty"), (b"12345", "cannot be read"), (None, "cannot be read")],
+)
+def test_a_damaged_target(pair: GraphCase, content: bytes | None, problem: str) -> None:
+    path = target_file(pair)
+    path.write_bytes(path.read_bytes()[:-4] if content is None else content)
+    assert problem in message(pair)
+
+
+@pytest.mark.parametrize("size", [0, 20, 130])
+def test_a_damaged_golden(pair: GraphCase, size: int) -> None:
+    path = golden_file(pair)
+    path.write_bytes(path.read_bytes()[:size])
+    assert "the golden file cannot be read" in message(pair, "Mul.output.0")
+
+
+def test_objects_are_never_unpickled(pair: GraphCase) -> None:
+    np.save(golden_file(pair), np.array([print, None], dtype=object), allow_pickle=True)
+    assert "would have to be unpickled" in message(pair, "Mul.output.0")
+
+
+def test_other_numbers_of_elements(pair: GraphCase) -> None:
+    np.save(golden_file(pair), VALUES[:, :2])
+    assert "the target has shape [2, 3], the golden [2, 2]" in message(pair, "Mul.output.0")
+
+
+def test_another_shape_of_as_many_elements_is_compared(pair: GraphCase) -> None:
+    np.save(golden_file(pair), VALUES.reshape(3, 2))
+    row = pair.table().of("Mul.output.0")
+    assert (row["Result"], row["cmp_fail_reason"]) == ("PASS", "")
+    assert "have different shapes and were compared element by element" in row["Err_message"]
+
+
+def test_one_side_int8_keeps_its_row(pair: GraphCase) -> None:
+    np.save(golden_file(pair), VALUES.astype(np.int8))
+    row = pair.table().of("Mul.output.0")
+    assert (row["Result"], row["golden_dtype"]) == ("PASS", "torch.int8")
+    assert row["Err_message"] == "the element types differ in kind: target float32, golden int8"
+
+
+def test_complex_beside_real(pair: GraphCase) -> None:
+    np.save(golden_file(pair), VALUES.astype(np.complex64))
+    assert "complex" in message(pair, "Mul.output.0")
+
+
+def test_complex_numbers_are_compared_by_their_parts(pair: GraphCase) -> None:
+    np.save(golden_file(pair), VALUES * 1j)
+    target_file(pair).unlink()
+    pair.ge("Mul", (), (VALUES * 1j,), op_type="Mul")
+    row = pair.table().of("Mul.output.0")
+    assert (row["Result"], row["Cosine"], row["kl_divergence"]) == ("PASS", "1.0", "0.0")
+
+
+def test_a_name_with_blanks_and_brackets(pair: GraphCase) -> None:
+    name = "mul-<built-in function mul>"
+    pair.text(
+        TextNode("Add", "Add", output_fx=("add-aten.add.OUTPUT.0",)),
+        TextNode("Mul", "Mul", output_fx=(f"{name}.OUTPUT.0",)),
+    )
+    pair.node(name, (), (VALUES,))
+    assert pair.table().of("Mul.output.0")["Result"] == "PASS"
+
+
+def test_cells_are_harmless(pair: GraphCase) -> None:
+    name = "=1+1-aten.x"
+    pair.text(TextNode("Mul", "Mul", output_fx=(f"{name}.OUTPUT.0",)))
+    pair.node(name, (), (VALUES,))
+    row = next(row for row in pair.table().rows if row["golden_op_type"] == "aten.x" or "=1+1" in row["Data Name"])
+    assert not any(cell.startswith(("=", "+", "@")) for cell in row.values())
+
+
+def test_a_broken_text_costs_what_it_does_not_have(pair: GraphCase) -> None:
+    text = next(pair.target.glob("*.txt"))
+    text.write_text(text.read_text()[:-30])
+    outcome = pair.run()
+    assert outcome.code == 0
+    assert "the text ends in the middle of a block" in outcome.out
+    (path,) = pair.out.glob("*.csv")
+    table = read_table(path)
+    assert table.results["Add.output.0"] == "PASS"
+    assert table.of("Mul")["Err_message"].startswith("the graph has no operator Mul")
+
+
+def test_without_a_text_fx_cannot_be_assigned(pair: GraphCase) -> None:
+    next(pair.target.glob("*.txt")).unlink()
+    assert "no graph text dynamo_original_graph_*.txt" in pair.refused()
+
+
+def test_a_useless_text_is_named(pair: GraphCase) -> None:
+    next(pair.target.glob("*.txt")).write_text("nothing")
+    outcome = pair.run()
+    assert outcome.code == 3
+    assert "no operators are in this graph text" in outcome.out
+
+
+def test_fx_as_target(pair: GraphCase) -> None:
+    assert "this is an FX dump" in pair.refused(target=pair.fx, golden=pair.target)
+
+
+def test_folders_without_dumps(pair: GraphCase, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no dump files of graph mode here" in pair.refused(golden=empty)
+    assert "no dump files of graph mode here" in pair.refused(target=empty)
+    (empty / "notes.doc").write_text("x")
+    assert "(1 other files)" in pair.refused(golden=empty)
+    assert "not a directory, but a file" in pair.refused(golden=empty / "notes.doc")
+    assert "no such file or directory" in pair.refused(golden=empty / "nothing")
+
+
+def test_ranks_that_have_nothing_in_common(pair: GraphCase, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    pair.node("add-aten.add", (), (VALUES,), root=other, folder="worldsize8_global_rank5/graph_1/0")
+    assert "no common rank: the target has 0, the golden 5" in pair.refused(golden=other)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("-fr", "rules.json"), "-fr does not go with --mode torchair"),
+        (("--overflow", "-alg", "0"), "-overflow_detection, -alg does not go with --mode torchair"),
+        (("--rank", "x"), "argument --rank: 'x' is not a number"),
+        (("--data_mode", "sha"), "argument --data_mode: invalid choice: 'sha'"),
+    ],
+)
+def test_options_that_make_no_sense(pair: GraphCase, options: tuple[str, ...], problem: str) -> None:
+    outcome = pair.run(*options)
+    assert outcome.code == 2
+    assert problem in outcome.err
+
+
+def test_options_of_graph_mode_alone(pair: GraphCase) -> None:
+    outcome = run(
+        pair.capsys, "compare", "-m", "offline_data", pair.target, pair.fx, "--rank", 0, "--data_mode", "md5", "--xlsx"
+    )
+    assert outcome.code == 2
+    assert "--rank, --xlsx, --data_mode goes with --mode torchair only" in outcome.err
+
+
+def test_links_that_lead_outside_are_not_followed(pair: GraphCase, tmp_path: Path) -> None:
+    path = golden_file(pair)
+    outside = tmp_path / "outside.npy"
+    path.rename(outside)
+    path.symlink_to(outside)
+    assert "the golden dump has no FX operator mul-aten.mul" in message(pair, "Mul.output.0")
