@@ -54,8 +54,10 @@ def test_nobody_works_on_after_an_interrupt(tmp_path: Path) -> None:
         time.sleep(0.5)
         late.touch()
 
-    with pytest.raises(KeyboardInterrupt), Beside(work):
+    beside = Beside(work)
+    child = beside._child
+    with pytest.raises(KeyboardInterrupt), beside:
         raise KeyboardInterrupt
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
     assert not late.exists()
