@@ -126,9 +126,9 @@ def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -
     return Compared(sides.name, comparison, sides.notes, defects, tuple(metric.name for metric in custom))
 
 
-def map_pairs(options: CompareOptions) -> Iterator[Pairs | NotCompared]:
-    """What `compare` would compare with what, without reading tensors. Operators that it skips are here too."""
-    return _each(options, lambda sides: _paired(sides, options, every_operator=True))
+def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterator[Pairs | NotCompared]:
+    """What `compare` would compare with what, without reading tensors; also the operators that it skips, if wanted."""
+    return _each(options, lambda sides: _paired(sides, options, every_operator=every_operator))
 
 
 def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[Done | NotCompared]:
@@ -280,7 +280,7 @@ def _measured(
     from opdiff.measure.documented import select_metrics
 
     wanted = select_metrics(options.metrics, [metric.name for metric in custom])
-    extras = Extras(any(metric.needs_kl for metric in wanted), _conversions(options), custom)
+    extras = Extras(any(metric.needs_kl for metric in wanted), conversions(options), custom)
     jobs = [MeasureJob(number, row, extras) for number, row in enumerate(paired) if isinstance(row, Pairing)]
     rows: dict[int, Row] = {number: row for number, row in enumerate(paired) if not isinstance(row, Pairing)}
     defects: list[str] = []
@@ -300,7 +300,7 @@ def _measured(
     return tuple(rows[number] for number in sorted(rows)), tuple(defects)
 
 
-def _conversions(options: CompareOptions) -> Custom | None:
+def conversions(options: CompareOptions) -> Custom | None:
     """The user's own layout conversions, if there are any."""
     if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
         return None

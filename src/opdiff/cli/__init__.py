@@ -26,6 +26,9 @@ EXIT_USAGE, EXIT_INPUT, EXIT_DEFECT, EXIT_INTERRUPTED = 2, 3, 70, 130
 # What each of them is, for the list of commands; the rest is in `cmd_NAME`.
 _COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
+    "op": "look at one operator of a comparison, element by element",
+    "overflow": "find the operators that overflowed, and the first of them",
+    "selftest": "plant known faults in copies of your dumps, and see which are found",
     "inspect": "show what a dump file or directory holds, and what is wrong with it",
     "convert": "turn dump files into .npy, .npz, .bin or .pt files",
     "reduce": "turn finished dump files into figures, and remove the data",

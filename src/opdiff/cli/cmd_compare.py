@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_documented(parser)
     _add_choices(parser)
     compare_torchair.add_arguments(parser)
+    _add_single(parser)
     _add_work(parser)
 
 
@@ -84,6 +85,16 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_single(parser: argparse.ArgumentParser) -> None:
+    from opdiff.cli.cmd_op import add_wishes
+
+    parser.add_argument("-op", "--op_name", metavar="NAME", help="look at one operator only, element by element")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-i", "--input_tensor", type=int, metavar="N", help="with -op: this input")
+    which.add_argument("--output_tensor", type=int, metavar="N", help="with -op: this output; default: 0")
+    add_wishes(parser)
+
+
 def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers to use; default: all cores")
     parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
@@ -97,8 +108,42 @@ def run(args: argparse.Namespace) -> int:
     if compare_torchair.is_graph_mode(args, sides[0]):
         return compare_torchair.run_graph_mode(args, *sides)
     options = _options(args, *sides)
+    _check_single(args)
+    if args.op_name is not None:
+        return _run_single(args, options)
     make_folder(options.output)
     return _run_mapping(options) if args.mapping else compare_and_report(options, quiet=args.quiet > 0)
+
+
+def _check_single(args: argparse.Namespace) -> None:
+    only = {
+        "-i": args.input_tensor,
+        "--output_tensor": args.output_tensor,
+        "-n": args.topn,
+        "-ml": args.max_line,
+        "--ignore_single_op_result": args.ignore_single_op_result or None,
+    }
+    given = [option for option, value in only.items() if value is not None]
+    if args.op_name is None and given:
+        raise UsageError(f"{given[0]} is about one operator; give -op NAME too")
+    if args.op_name is not None and (args.range or args.select or args.mapping):
+        raise UsageError("-op looks at one operator; it does not go with -r, -s and -map")
+    if args.op_name is not None and args.output_path.isdecimal() and not os.path.isdir(args.output_path):
+        raise UsageError(
+            f"-o is the folder for results; for output {args.output_path} of the operator give "
+            f"--output_tensor {args.output_path}, for a new folder of that name -o ./{args.output_path}"
+        )
+
+
+def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
+    from opdiff.cli.cmd_op import examine_and_report, with_wishes
+    from opdiff.model import Slot
+    from opdiff.single import SingleOptions
+
+    slot = Slot.OUTPUT if args.input_tensor is None else Slot.INPUT
+    number = args.output_tensor if args.input_tensor is None else args.input_tensor
+    wanted = SingleOptions(args.op_name, slot, number or 0, tables=not args.ignore_single_op_result)
+    return examine_and_report(options, with_wishes(wanted, args), quiet=args.quiet > 0)
 
 
 def _run_mapping(options: CompareOptions) -> int:

@@ -67,6 +67,15 @@ class Numbers(NamedTuple):
             return float(self.high[index])
         return int(self.high[index]) + (0 if self.low is None else int(self.low[index]))
 
+    def listed(self) -> list[float] | list[int]:
+        """All of the numbers, exactly."""
+        if not self.are_integers:
+            return list(map(float, self.high.tolist()))
+        highs = map(int, self.high.tolist())
+        if self.low is None:
+            return list(highs)
+        return [high + int(low) for high, low in zip(highs, self.low.tolist(), strict=True)]
+
     def extremes(self) -> tuple[float | int, float | int]:
         """The smallest and the largest number, exactly."""
         lowest, highest = self.high.min(), self.high.max()

@@ -1,0 +1,222 @@
+"""The elements of tensors in one order, block by block or one by one, without moving a tensor as a whole.
+
+    Tensor ──places──► align ──axes──► Walk ──block, take──► codes
+
+A layout is undone by looking up where each element is stored. Where strides cannot tell that (groups on a diagonal, a
+conversion of the user's, compressed files), the tensor is loaded and moved once, and walked in its new order.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from opdiff.align.pairs import align_pair
+from opdiff.places import NotPlaces, Places
+from opdiff.source import FileRange, shaped
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from opdiff.align.custom import Custom
+    from opdiff.comparison import Pairing
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+    from opdiff.model import Shape, Tensor
+
+    Index = npt.NDArray[np.intp]
+    Axes = tuple[tuple[int, int, int, int], ...]
+
+
+# Elements at the end of a walk whose places are worked out together.
+_ROW = 1 << 14
+
+
+class Stored(NamedTuple):
+    """The stored codes of a tensor, flat; `mapping` is the file behind them where it is mapped."""
+
+    codes: AnyArray
+    swapped: bool = False
+    mapping: mmap.mmap | None = None
+
+    def release(self) -> None:
+        """Give the pages that were read back to the system; they can be read again."""
+        if self.mapping is not None:
+            import mmap
+
+            self.mapping.madvise(mmap.MADV_DONTNEED)
+
+
+class Walk(NamedTuple):
+    """The elements of one tensor in row-major order of a logical shape.
+
+    Attributes:
+        stored: where they are taken from.
+        dtype: their type.
+        shape: the logical shape.
+        axes: extent, split, outer, inner: index i of an axis is i // split * outer + i % split * inner elements from
+            its start. Empty when the elements are stored in the order of the walk.
+    """
+
+    stored: Stored
+    dtype: DType
+    shape: Shape
+    axes: Axes = ()
+
+    @property
+    def count(self) -> int:  # type: ignore[override]  # hides tuple.count
+        """How many elements there are."""
+        return prod(self.shape)
+
+    def block(self, start: int, stop: int) -> AnyArray:
+        """The codes from one element to before another, flat."""
+        stop = min(stop, self.count)
+        if not self.axes:
+            return self._in_order(self.stored.codes[start:stop])
+        return self._in_order(self.stored.codes[self._range(start, stop)])
+
+    def take(self, elements: Index) -> AnyArray:
+        """The codes of these elements, by their numbers in row-major order."""
+        return self._in_order(self.stored.codes[self.offsets(elements)])
+
+    def offsets(self, elements: Index) -> Index:
+        """Where these elements are among the stored codes."""
+        if not self.axes:
+            return elements
+        return self.places(_coordinates(elements, self.shape))
+
+    def places(self, coordinates: Sequence[Index]) -> Index:
+        """Where the elements at these coordinates, one array for each axis, are among the stored codes."""
+        import numpy as np
+
+        if not self.axes:
+            return (
+                np.asarray(np.ravel_multi_index(tuple(coordinates), self.shape))
+                if coordinates
+                else np.zeros(1, np.intp)
+            )
+        return _added(self.axes, coordinates)
+
+    def _range(self, start: int, stop: int) -> Index:
+        """Where elements that follow each other are: rows of the last axes look alike and are worked out once."""
+        import numpy as np
+
+        first, row = len(self.shape), 1
+        while first and row * self.shape[first - 1] <= _ROW:
+            first -= 1
+            row *= self.shape[first]
+        rows = np.arange(start // row, -(-stop // row))
+        outer = _added(self.axes[:first], _coordinates(rows, self.shape[:first]))
+        inner = _added(self.axes[first:], _coordinates(np.arange(row), self.shape[first:]))
+        skipped = start // row * row
+        return (outer[:, None] + inner).reshape(-1)[start - skipped : stop - skipped]
+
+    def _in_order(self, codes: AnyArray) -> AnyArray:
+        return codes.byteswap() if self.stored.swapped else codes
+
+
+def _coordinates(elements: Index, shape: Shape) -> list[Index]:
+    """The coordinates of elements that are given by their numbers; of a scalar, one that is always 0."""
+    import numpy as np
+
+    return [np.asarray(index) for index in np.unravel_index(elements, shape)] if shape else [np.zeros_like(elements)]
+
+
+def _added(axes: Axes, coordinates: Sequence[Index]) -> Index:
+    """What the steps along the axes add up to."""
+    import numpy as np
+
+    total = np.zeros(coordinates[0].shape, np.intp)
+    for (extent, split, outer, inner), index in zip(axes, coordinates, strict=False):
+        if extent > 1:
+            total += index * outer if split == 1 else index // split * outer + index % split * inner
+    return total
+
+
+class WalkedPair(NamedTuple):
+    """Two tensors with equally many elements: element k of one belongs to element k of the other.
+
+    `shape` is the shape in which they are compared, `steps` what was done, `doubt` what is doubtful about that.
+    """
+
+    target: Walk
+    golden: Walk
+    shape: Shape
+    steps: tuple[str, ...]
+    doubt: str = ""
+
+    def release(self) -> None:
+        """See `Stored`."""
+        self.target.stored.release()
+        self.golden.stored.release()
+
+
+def walk_pair(pairing: Pairing, custom: Custom | None = None) -> WalkedPair:
+    """Both tensors of a pairing, brought to one layout.
+
+    Raises:
+        DumpError, ElementError: one of them cannot be read.
+        LayoutError: they cannot be brought to one shape.
+    """
+    sides = pairing.target, pairing.golden
+    if custom is None and all(isinstance(side.source, FileRange) for side in sides):
+        try:
+            pair = align_pair(pairing, cast("AnyArray", _places(sides[0])), cast("AnyArray", _places(sides[1])))
+            axes = _axes(pair.target, pairing.target), _axes(pair.golden, pairing.golden)
+        except NotPlaces:
+            pass
+        else:
+            target = Walk(open_stored(sides[0]), sides[0].spec.dtype, pair.target.shape, axes[0])
+            golden = Walk(open_stored(sides[1]), sides[1].spec.dtype, pair.golden.shape, axes[1])
+            return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt)
+    pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), custom)
+    target, golden = walk_array(pair.target, sides[0].spec.dtype), walk_array(pair.golden, sides[1].spec.dtype)
+    return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt)
+
+
+def walk_stored(tensor: Tensor) -> Walk:
+    """A tensor as it is stored, tiles, padding and all."""
+    if not isinstance(tensor.source, FileRange) or tensor.source.fortran_order:
+        return walk_array(tensor.codes(), tensor.spec.dtype)
+    return Walk(open_stored(tensor), tensor.spec.dtype, tensor.spec.shape)
+
+
+def walk_array(codes: AnyArray, dtype: DType) -> Walk:
+    """An array that is in memory."""
+    from opdiff.elements import contiguous
+
+    return Walk(Stored(contiguous(codes).reshape(-1)), dtype, codes.shape)
+
+
+def open_stored(tensor: Tensor) -> Stored:
+    """The codes of a tensor that lies in a file in one piece, in the order of the file.
+
+    Raises:
+        DumpError, ElementError: it cannot be read.
+    """
+    source = cast("FileRange", tensor.source)
+    raw = source.raw()
+    plain = source._replace(big_endian=False, fortran_order=False)
+    codes = shaped(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
+    mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
+    return Stored(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)
+
+
+def _places(tensor: Tensor) -> Places:
+    from opdiff.source import MAX_RANK
+
+    if len(tensor.spec.shape) > MAX_RANK or min(tensor.spec.shape, default=0) < 0:
+        raise NotPlaces
+    return Places.of(tensor.spec.shape, fortran_order=cast("FileRange", tensor.source).fortran_order)
+
+
+def _axes(found: object, tensor: Tensor) -> Axes:
+    if not isinstance(found, Places):
+        raise NotPlaces
+    axes = tuple(found.in_two_digits())
+    plain = Places.of(found.shape).in_two_digits()
+    return () if list(axes) == plain and found.size == tensor.spec.count else axes

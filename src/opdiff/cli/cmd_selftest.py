@@ -1,0 +1,93 @@
+"""`opdiff selftest`: would a fault in these dumps be found?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from opdiff.errors import InputError
+
+if TYPE_CHECKING:
+    from opdiff.selftest import Outcome
+
+DESCRIPTION = """\
+Plant known faults in copies of your own dumps, one at a time, compare, and show which of them were found and named
+rightly. Your files are only read; the copies live in a temporary folder."""
+EPILOG = """\
+examples:
+  opdiff selftest NPU_DIR GOLDEN_DIR --rules network.json
+  opdiff selftest NPU_DIR OTHER_NPU_DIR --faults scale,permuted --places 10 --seed 7
+"""
+_EXIT_MISSED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("target", metavar="TARGET", help="directory of the run that is judged")
+    parser.add_argument("golden", metavar="GOLDEN", help="directory of the run that it must equal")
+    parser.add_argument(
+        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
+    )
+    parser.add_argument(
+        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
+    )
+    parser.add_argument(
+        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
+    )
+    parser.add_argument("--faults", metavar="LIST", default="", help="faults to plant, with commas; default: all")
+    parser.add_argument("--places", type=_places, metavar="N", default=3, help="tensors to spoil; default: 3")
+    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="which tensors are chosen; default: 0")
+    parser.add_argument("--json", metavar="FILE", default="", help="write the outcomes as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plant, compare, show, and return the exit code."""
+    from opdiff.cli.terminal import Progress, json_text, printable, table
+    from opdiff.files import whole_file
+    from opdiff.pipeline import CompareOptions
+    from opdiff.selftest import SelftestOptions, choose_faults, run_selftest, summary
+
+    for path in (args.target, args.golden):
+        if not os.path.exists(path):
+            raise InputError(path, "no such file or directory")
+    options = CompareOptions(
+        target=args.target,
+        golden=args.golden,
+        fusion_rules=args.fusion_rule_file,
+        close_rules=args.close_fusion_rule_file,
+        quant_rules=args.quant_fusion_rule_file,
+        in_process=True,
+    )
+    wanted = SelftestOptions(choose_faults(args.faults), args.places, args.seed)
+    with Progress("planting faults", quiet=args.quiet > 0) as progress:
+        outcomes = run_selftest(options, wanted, progress.reach)
+    table("", ("fault", "tensor", "distance", "found", "named"), [_row(outcome) for outcome in outcomes], ("distance",))
+    for line in summary(outcomes):
+        print(line)
+    if args.json:
+        with whole_file(args.json) as file:
+            file.write((json_text(outcomes) + "\n").encode())
+        print(printable(f"result: {args.json}"))
+    return _EXIT_MISSED if any(outcome.is_found is False for outcome in outcomes) else 0
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    if outcome.is_found is None:
+        return outcome.fault, str(outcome.key), "", "not planted", outcome.note
+    distance = "" if outcome.distance is None else f"{outcome.distance:.3g}"
+    names = ", ".join(outcome.names) or "nothing"
+    verdict = "yes" if outcome.is_named else f"no, as {names}"
+    return outcome.fault, str(outcome.key), distance, "yes" if outcome.is_found else "NO", verdict
+
+
+def _places(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of places from 1 to 10000")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a seed: a whole number, not negative")
+    return int(text)

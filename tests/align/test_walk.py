@@ -1,0 +1,95 @@
+"""Elements taken from where they are stored are those that alignment moves there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dump_files import TIME, add, dump, tensor
+from opdiff import dtypes
+from opdiff.align.pairs import align_pair
+from opdiff.align.walk import walk_pair, walk_stored
+from opdiff.comparison import OpLabel, Pairing
+from opdiff.errors import DumpError
+from opdiff.model import Slot, TensorKey
+from opdiff.read import read_operator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.elements import AnyArray
+    from opdiff.model import Tensor
+
+KEY = TensorKey("a", Slot.OUTPUT, 0)
+
+
+def read(path: Path) -> Tensor:
+    return read_operator(str(path)).outputs[0]
+
+
+def paired(target: Tensor, golden: Tensor, layout: str = "") -> Pairing:
+    return Pairing(OpLabel(0, 0, "Op", "a", "a"), KEY, KEY, target, golden, layout, (), "a test")
+
+
+def pairing(folder: Path, values: AnyArray, layout: str, golden: AnyArray, declared: str = "") -> Pairing:
+    path = add(folder, f"Op.a.1.2.{TIME}", dump(tensor(values, dtypes.FLOAT16, layout)))
+    np.save(folder / "a.0.1.npy", golden)
+    return paired(read_operator(path).outputs[0], read(folder / "a.0.1.npy"), declared)
+
+
+@pytest.mark.parametrize("layout", ["ND", "NC1HWC0", "FRACTAL_NZ", "FRACTAL_Z", "NHWC1C0", "C1HWNCoC0"])
+@given(shape=st.tuples(*[st.integers(1, 20)] * 2, *[st.integers(1, 4)] * 2))
+def test_a_walk_gives_what_alignment_gives(
+    tmp_path_factory: pytest.TempPathFactory, layout: str, shape: tuple[int, ...]
+) -> None:
+    values = np.random.default_rng(1).integers(-99, 99, shape).astype(np.float32)
+    pair = pairing(tmp_path_factory.mktemp("walk"), values, layout, values, "NCHW")
+    walked = walk_pair(pair)
+    moved = align_pair(pair, pair.target.codes(), pair.golden.codes())
+    for walk, codes in ((walked.target, moved.target), (walked.golden, moved.golden)):
+        flat = np.ascontiguousarray(codes).reshape(-1)
+        np.testing.assert_array_equal(walk.block(0, walk.count), flat)
+        np.testing.assert_array_equal(walk.block(3, 7), flat[3:7])
+        some = np.arange(0, walk.count, 3)
+        np.testing.assert_array_equal(walk.take(some), flat[some])
+    assert (walked.shape, walked.steps) == (moved.shape, moved.steps)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("descr", ["<f4", ">f4"])
+def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
+    values = np.arange(24).reshape(2, 3, 4).astype(descr)
+    arranged = np.asfortranarray(values) if order == "F" else values
+    pair = pairing(tmp_path, values.astype(np.float32), "ND", arranged)
+    np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 24), np.arange(24))
+    np.testing.assert_array_equal(walk_stored(pair.golden).block(0, 24), np.arange(24))
+
+
+def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
+    values = np.arange(1 << 19, dtype=np.float32)
+    np.save(tmp_path / "a.0.1.npy", values)
+    walk = walk_stored(read(tmp_path / "a.0.1.npy"))
+    assert walk.stored.mapping is not None
+    walk.stored.release()
+    np.testing.assert_array_equal(walk.block(0, values.size), values)
+
+
+def test_a_file_that_became_shorter(tmp_path: Path) -> None:
+    pair = pairing(tmp_path, np.ones((3, 4), np.float32), "ND", np.ones((3, 4), np.float32))
+    path = tmp_path / f"Op.a.1.2.{TIME}"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(DumpError, match="the file ends"):
+        walk_pair(pair)
+
+
+def test_a_compressed_array_is_loaded(tmp_path: Path) -> None:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.savez_compressed(tmp_path / "a.0.1.npz", values)
+    pair = pairing(tmp_path, values, "ND", values)
+    pair = paired(pair.target, read(tmp_path / "a.0.1.npz"))
+    assert cast("object", walk_pair(pair).golden.stored.mapping) is None
+    np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 99), np.arange(12))
