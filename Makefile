@@ -12,7 +12,7 @@ WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
 # Cases with expected results, and the program `check` that runs them.
 CONFORMANCE ?= ../shared/conformance
 
-.PHONY: demo test conformance lint bench fuzz sanitize cross clean
+.PHONY: demo test conformance lint bench faults fuzz sanitize cross clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -38,6 +38,9 @@ bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
 	$(BIN)/python -m bench.compare
 	$(BIN)/python bench/torchair.py
+
+faults: $(STAMPS)/base
+	$(BIN)/python bench/faults.py
 
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

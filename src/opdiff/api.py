@@ -13,12 +13,11 @@ from opdiff.pipeline import CompareOptions
 from opdiff.report.as_csv import write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
-from opdiff.report.rows import SavedComparison, saved
 
 __all__ = ["CompareOptions", "Comparison", "compare"]
 
 if TYPE_CHECKING:
-    from opdiff.report.rows import ReportRow
+    from opdiff.report.rows import ReportRow, SavedComparison
 
     Path = str | os.PathLike[str]
 
@@ -108,7 +107,7 @@ def compare(
     (result,) = pipeline.compare(wanted, lambda _done, _all: None)
     if isinstance(result, pipeline.NotCompared):
         raise InputError(result.path, result.reason)
-    return Comparison(saved(result.comparison), result.defects)
+    return Comparison(pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits)), result.defects)
 
 
 def _record(row: ReportRow) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The values of a comparison: what is to be compared with what, and what came of it.
 
     Dump, Dump, rules ──pair──► Pairing | Unpaired ──measure──► Measured | Unpaired ──► Comparison
+                      └──pair──► GraphNode, …       Comparison without tensors ──judge──► Judgement
 
 Small, frozen, picklable, like everything in `model`.
 """
@@ -205,10 +206,132 @@ class Measured(NamedTuple):
 Row = Measured | Unpaired
 
 
+class GraphNode(NamedTuple):
+    """An operator of the target's network and what feeds it.
+
+    Attributes:
+        name: its name, as the rows have it.
+        op_type: its type.
+        inputs: `producer:output` for each input; an empty text for one of which nothing is known.
+        originals: the operators of the original model that it stands for.
+        passes: the fusion passes of the graph that made it.
+        buffer_passes: the passes that fused operators through the unified buffer into it.
+        is_guess: what feeds it was found out by device addresses or by the order of execution, not told by a rule file.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...] = ()
+    originals: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
+    buffer_passes: tuple[str, ...] = ()
+    is_guess: bool = False
+
+
+class Level(StrEnum):
+    """How good a tensor is, best first; beside them what cannot be said."""
+
+    EXACT = "exact"
+    ROUNDING = "rounding"
+    NOISE = "noise"
+    SUSPICIOUS = "suspicious"
+    WRONG = "wrong"
+    NOT_COMPARABLE = "not comparable"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it has to be looked at."""
+        return self is Level.SUSPICIOUS or self is Level.WRONG
+
+
+class Birth(StrEnum):
+    """Where the error of a bad tensor came into being: in its own operator, in an earlier one, or little by little."""
+
+    NONE = ""
+    BORN = "born"
+    INHERITED = "inherited"
+    ACCUMULATED = "accumulated"
+
+
+class Verdict(NamedTuple):
+    """What is thought of a row.
+
+    Attributes:
+        level: how good it is.
+        rule: what decided, in words and numbers.
+        origin: where its error comes from; nothing when it is good.
+        excess: its error beside the largest that its operator may have with these inputs; above 1 is too much.
+    """
+
+    level: Level
+    rule: str
+    origin: Birth = Birth.NONE
+    excess: float | None = None
+
+
+class Finding(NamedTuple):
+    """An operator at fault, or another reason for bad tensors, with everything that speaks for it.
+
+    Attributes:
+        operator: where the error was born.
+        op_type: its type.
+        tensor: its worst tensor, as `conv1:output:0`.
+        level: how bad that is.
+        kind: what kind of error it is: a code that stays the same, see docs/locating.md.
+        evidence: sentences with the numbers that prove it.
+        remedies: what to do, in sentences.
+        share: how much of the error of the network's outputs comes from here; `None` when they have none.
+        path: operators from here to the output that it spoils most.
+        excess: as in `Verdict`.
+        before: operators right before it that could not be compared; the error may be born in one of them.
+        passes: fusion passes of the graph that made it.
+        buffer_passes: passes that fused operators through the unified buffer into it.
+    """
+
+    operator: str
+    op_type: str
+    tensor: str
+    level: Level
+    kind: str
+    evidence: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    share: float | None = None
+    path: tuple[str, ...] = ()
+    excess: float | None = None
+    before: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
+    buffer_passes: tuple[str, ...] = ()
+
+
+class Judgement(NamedTuple):
+    """What is thought of a whole comparison.
+
+    Attributes:
+        limits: the file with the limits; empty for the defaults.
+        verdicts: one for each row, in the order of the rows.
+        findings: what is at fault, the worst first.
+        first_bad: the first operator, in the order of execution, in which an error was born; empty for none.
+        worst: the operator of the first finding; empty for none.
+        advice: the result in at most three sentences.
+        advice_zh: the same in Chinese.
+        noise: how much noisier the operators of this run are than expected of their types; 1 for not at all.
+    """
+
+    limits: str
+    verdicts: tuple[Verdict, ...]
+    findings: tuple[Finding, ...] = ()
+    first_bad: str = ""
+    worst: str = ""
+    advice: tuple[str, ...] = ()
+    advice_zh: tuple[str, ...] = ()
+    noise: float = 1.0
+
+
 class Comparison(NamedTuple):
     """Everything that came out of comparing two dumps; rows in the order of the report.
 
     `metrics`, `sequence` and `overflow` are how the user wanted the table: which metrics, and which further columns.
+    `graph` is the target's network in the order of execution, as far as it is known.
     """
 
     target: Dump
@@ -218,3 +341,4 @@ class Comparison(NamedTuple):
     metrics: str = "all"
     sequence: bool = False
     overflow: bool = False
+    graph: tuple[GraphNode, ...] = ()

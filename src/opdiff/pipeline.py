@@ -1,4 +1,4 @@
-"""The whole way of a comparison, on one page: read → pair → align → measure → report."""
+"""The whole way of a comparison, on one page: read → pair → align → measure → judge → report."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from opdiff import __version__
 from opdiff.batching import is_possible, measure_batch
 from opdiff.comparison import Comparison, Pairing
 from opdiff.errors import InputError, UsageError
+from opdiff.judge import judge
+from opdiff.judge.limits import DEFAULT_FILE, Limits, read_limits
 from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
 from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.ge_json import read_rule_directory, read_rules
+from opdiff.pair.nodes import graph_of
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.registry import may_have_plugins
@@ -20,6 +23,7 @@ from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, with_draft, write_new
+from opdiff.report.rows import saved
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
 
@@ -64,6 +68,7 @@ class CompareOptions(NamedTuple):
     workers: int = 0
     memory: int = 0
     in_process: bool = False
+    limits: str = ""
 
     @property
     def is_selected(self) -> bool:
@@ -122,8 +127,50 @@ def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -
     custom = _custom_metrics(options)
     rows, defects = _measured(_paired(sides, options), custom, options, progress)
     view = (options.metrics, options.is_selected, options.overflow)
-    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view)
+    graph = graph_of(sides.target, sides.rules.fusion or sides.rules.quant)
+    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view, graph)
     return Compared(sides.name, comparison, sides.notes, defects, tuple(metric.name for metric in custom))
+
+
+def judged(comparison: Comparison | SavedComparison, limits: Limits) -> SavedComparison:
+    """What is kept of a comparison, and what is thought of it."""
+    kept = saved(comparison)
+    return kept._replace(judgement=judge(kept.rows, kept.graph, limits))
+
+
+def find_step(options: CompareOptions, third: str, third_rules: str) -> str:
+    """Which step broke the model: compare a run with fusion off with the golden one, and that with fusion on with it.
+
+    Raises:
+        UsageError: these runs and rules do not go together.
+        InputError: a side or a rule file cannot be used.
+    """
+    from opdiff.judge.steps import step_of
+
+    if not third_rules or not options.fusion_rules:
+        raise UsageError("--third needs the rules of both runs: -fr with fusion on, -cfr with fusion off")
+    limits = find_limits(options.limits)
+    plain = options._replace(number_range="", selected="", pairs="")
+    conversion = plain._replace(target=third, fusion_rules=third_rules, close_rules="")
+    fusion = plain._replace(golden=third, close_rules=third_rules, quant_rules="")
+    (first,), (second,) = (tuple(compare(each, lambda _done, _all: None)) for each in (conversion, fusion))
+    if isinstance(first, NotCompared) or isinstance(second, NotCompared):
+        raise UsageError("--third is for a single comparison, not for a training run")
+    is_quantized = first.comparison.target.quantized and not first.comparison.golden.quantized
+    judgements = (judged(each.comparison, limits).judgement for each in (first, second))
+    made = [judgement for judgement in judgements if judgement is not None]
+    return step_of(made[0], made[1], is_quantized=is_quantized)[1]
+
+
+def find_limits(path: str) -> Limits:
+    """The limits of this file; without one those of the current folder, or else the defaults.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    if not path and not os.path.isfile(DEFAULT_FILE):
+        return Limits()
+    return read_limits(path or DEFAULT_FILE)
 
 
 def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterator[Pairs | NotCompared]:

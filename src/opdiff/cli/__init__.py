@@ -29,6 +29,8 @@ _COMMANDS = {
     "op": "look at one operator of a comparison, element by element",
     "overflow": "find the operators that overflowed, and the first of them",
     "selftest": "plant known faults in copies of your dumps, and see which are found",
+    "judge": "judge a saved comparison again: which operator is at fault, and why",
+    "limits": "print the limits by which tensors are judged",
     "inspect": "show what a dump file or directory holds, and what is wrong with it",
     "convert": "turn dump files into .npy, .npz, .bin or .pt files",
     "reduce": "turn finished dump files into figures, and remove the data",

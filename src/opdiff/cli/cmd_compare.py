@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli import compare_torchair
-from opdiff.cli.arguments import jobs_argument
+from opdiff.cli.arguments import add_judging, jobs_argument
 from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_choices(parser)
     compare_torchair.add_arguments(parser)
     _add_single(parser)
+    _add_judging(parser)
     _add_work(parser)
 
 
@@ -95,6 +96,13 @@ def _add_single(parser: argparse.ArgumentParser) -> None:
     add_wishes(parser)
 
 
+def _add_judging(parser: argparse.ArgumentParser) -> None:
+    add_judging(parser)
+    parser.add_argument(
+        "--third", metavar="DIR", default="", help="a run of the target with fusion off: tells which step broke it"
+    )
+
+
 def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers to use; default: all cores")
     parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
@@ -112,7 +120,10 @@ def run(args: argparse.Namespace) -> int:
     if args.op_name is not None:
         return _run_single(args, options)
     make_folder(options.output)
-    return _run_mapping(options) if args.mapping else compare_and_report(options, quiet=args.quiet > 0)
+    if args.mapping:
+        return _run_mapping(options)
+    code = compare_and_report(options, quiet=args.quiet > 0, lang=args.lang, remedies=args.remedies)
+    return _run_third(args, options) if args.third and not code else code
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -161,22 +172,27 @@ def _run_mapping(options: CompareOptions) -> int:
     return 0
 
 
-def compare_and_report(options: CompareOptions, *, quiet: bool) -> int:
-    """Compare, write and summarise every result, and return the exit code."""
+def compare_and_report(options: CompareOptions, *, quiet: bool, lang: str = "en", remedies: str = "") -> int:
+    """Compare, judge, write and summarise every result, and return the exit code."""
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.pipeline import NotCompared, compare, write_compared
-    from opdiff.report.rows import saved
+    from opdiff.pipeline import NotCompared, compare, find_limits, judged, write_compared
 
     compared = defects = 0
+    limits = find_limits(options.limits)
     with Progress("comparing", quiet=quiet, in_bytes=True) as progress:
         for result in compare(options, progress.reach):
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"))
                 continue
-            kept = saved(result.comparison)
+            kept = judged(result.comparison, limits)
             path = write_compared(result, kept, options)
-            for line in _summary(result, kept, path):
+            for line in _summary(result, kept, path, lang):
                 progress.say(printable(line))
+            if remedies:
+                from opdiff.cli.cmd_judge import write_remedies
+
+                for line in write_remedies(kept, remedies):
+                    progress.say(printable(line))
             compared += sum(row.metrics is not None for row in kept.rows)
             defects += len(result.defects)
             for defect in result.defects:
@@ -184,7 +200,16 @@ def compare_and_report(options: CompareOptions, *, quiet: bool) -> int:
     return 70 if defects else 0 if compared else 3
 
 
-def _summary(result: Compared, kept: SavedComparison, path: str) -> tuple[str, ...]:
+def _run_third(args: argparse.Namespace, options: CompareOptions) -> int:
+    """Say which step broke the model, by a run with fusion off."""
+    from opdiff.cli.terminal import printable
+    from opdiff.pipeline import find_step
+
+    print(printable(find_step(options, args.third, args.close_fusion_rule_file)))
+    return 0
+
+
+def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> tuple[str, ...]:
     from opdiff.measure.documented import number_text
     from opdiff.report.as_text import summary_lines
 
@@ -194,7 +219,7 @@ def _summary(result: Compared, kept: SavedComparison, path: str) -> tuple[str, .
         for side, dump in sides
         if dump.left_out
     ]
-    return (*result.notes, *left_out, *summary_lines(kept, path, number_text))
+    return (*result.notes, *left_out, *summary_lines(kept, path, number_text, lang))
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
@@ -204,7 +229,8 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         target=target,
         golden=golden,
         fusion_rules=args.fusion_rule_file,
-        close_rules=args.close_fusion_rule_file,
+        # With a third run these are its rules, not those of the golden side.
+        close_rules="" if args.third else args.close_fusion_rule_file,
         quant_rules=args.quant_fusion_rule_file,
         output=args.output_path,
         metrics=" ".join(args.algorithm),
@@ -215,6 +241,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         overflow=args.overflow,
         workers=args.jobs or 0,
         memory=args.memory or 0,
+        limits=args.limits,
     )
 
 

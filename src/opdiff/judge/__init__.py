@@ -1,1 +1,76 @@
-"""What numbers mean: limits and colours. Nothing is measured here, so that saved numbers can be judged again."""
+"""Numbers to opinions: a level for each tensor, and which operators are at fault, for what cause.
+
+    rows, graph, limits ──network──► operators with their rows
+                        ──locate───► a Verdict for each row, and where errors are born
+                        ──ranking──► which of them spoil the results
+                        ──causes───► what they are ──► Finding, … ──advice──► three sentences
+
+Nothing is loaded and nothing is measured: a comparison that was saved can be judged again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.comparison import Finding, Judgement
+from opdiff.judge.advice import advice_of, remedies_of
+from opdiff.judge.causes import cause_of, scene_of
+from opdiff.judge.limits import Limits
+from opdiff.judge.locate import locate
+from opdiff.judge.network import build
+from opdiff.judge.ranking import first_in_order, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.comparison import GraphNode
+    from opdiff.judge.causes import Scene
+    from opdiff.judge.facts import Row
+    from opdiff.judge.locate import Located
+    from opdiff.judge.ranking import Ranked
+
+__all__ = ["judge"]
+
+
+def judge(rows: Sequence[Row], nodes: Sequence[GraphNode] = (), limits: Limits | None = None) -> Judgement:
+    """What is thought of a comparison: of each row, and of the network."""
+    limits = limits or Limits()
+    network = build(rows, nodes)
+    located = locate(rows, network, limits)
+    ranked = rank(network, located)
+    scene = scene_of(rows, network, located.verdicts) if ranked else None
+    findings = tuple(_finding(found, scene, located) for found in ranked) if scene else ()
+    first_bad = first_in_order(ranked, network)
+    advice, advice_zh = advice_of(findings, located.verdicts, first_bad)
+    return Judgement(
+        limits.path,
+        located.verdicts,
+        findings,
+        first_bad,
+        findings[0].operator if findings else "",
+        advice,
+        advice_zh,
+        located.noise,
+    )
+
+
+def _finding(found: Ranked, scene: Scene, located: Located) -> Finding:
+    born = found.born
+    node, row, verdict = born.operator.node, scene.rows[born.row], located.verdicts[born.row]
+    cause = cause_of(born, scene)
+    before = tuple(dict.fromkeys(name for state in born.states for name in state.through))
+    return Finding(
+        operator=node.name,
+        op_type=node.op_type,
+        tensor=str(row.key),
+        level=verdict.level,
+        kind=cause.kind,
+        evidence=cause.evidence,
+        remedies=remedies_of(cause.kind, node.passes, node.buffer_passes),
+        share=found.share,
+        path=found.path,
+        excess=verdict.excess,
+        before=before,
+        passes=node.passes,
+        buffer_passes=node.buffer_passes,
+    )

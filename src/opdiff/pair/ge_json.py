@@ -37,6 +37,7 @@ _READ = frozenset(
         "_datadump_is_multiop",
         "_L1_fusion_sub_graph_no",
         "pass_name",
+        "pass_name_ub",
         "_datadump_origin_name",
         "_datadump_origin_output_index",
         "_datadump_origin_format",
@@ -173,7 +174,8 @@ def _operator(value: object, graph_name: str, place: Place) -> RuleOp:
         _attribute(attributes, "_datadump_is_multiop", "b", bool, place) or False,
         _attribute(attributes, "_L1_fusion_sub_graph_no", "s", str, place) or "",
         graph_name,
-        _passes(attributes),
+        _passes(attributes, "pass_name"),
+        _passes(attributes, "pass_name_ub"),
     )
 
 
@@ -254,9 +256,9 @@ def _shape(attributes: dict[str, dict[str, Any]], place: Place) -> tuple[int, ..
     return _list(attributes, "origin_shape", "i", int, place) or ()
 
 
-def _passes(attributes: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+def _passes(attributes: dict[str, dict[str, Any]], key: str) -> tuple[str, ...]:
     """The fusion passes, in either of the forms in which compilers write them; they are told and not relied on."""
-    value = attributes.get("pass_name")
+    value = attributes.get(key)
     if value is None:
         return ()
     listed = value.get("list")

@@ -44,7 +44,8 @@ class RuleOp(NamedTuple):
         is_multiop: whether it is one of several operators that one original became.
         l1_number: the number of the L1-fusion sub-graph it belongs to; empty for none.
         graph_name: the graph it stands in; the place of that graph in the file when it has no name.
-        passes: the fusion passes that made it.
+        passes: the fusion passes of the graph that made it.
+        buffer_passes: the passes that fused operators through the unified buffer into it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RuleOp(NamedTuple):
     l1_number: str = ""
     graph_name: str = ""
     passes: tuple[str, ...] = ()
+    buffer_passes: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:

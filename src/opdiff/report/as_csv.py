@@ -10,7 +10,7 @@ from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Comparison
+    from opdiff.comparison import Comparison, Verdict
     from opdiff.report.columns import MetricColumn, NumberText
     from opdiff.report.rows import ReportRow, SavedComparison
 
@@ -39,7 +39,9 @@ def write_csv(comparison: Comparison | SavedComparison, path: str, columns: Repo
     """Write the whole table, or nothing when it cannot be written."""
     kept = saved(comparison)
     table = _Table(kept, columns)
-    write_table(path, table.header(), (table.cells(row) for row in kept.rows))
+    verdicts = kept.judgement.verdicts if kept.judgement else (None,) * len(kept.rows)
+    pairs = zip(kept.rows, verdicts, strict=True)
+    write_table(path, table.header(), (table.cells(row, verdict) for row, verdict in pairs))
 
 
 class _Table:
@@ -69,7 +71,7 @@ class _Table:
             *EXTRA_COLUMNS,
         ]
 
-    def cells(self, row: ReportRow) -> list[str]:
+    def cells(self, row: ReportRow, verdict: Verdict | None) -> list[str]:
         label = row.label
         return [
             str(label.index),
@@ -82,7 +84,7 @@ class _Table:
             *_when(_OVERFLOW[row.overflow], self._overflow),
             *self._metrics(row),
             harmless(reason_text(row)),
-            *extra_cells(row, self._columns.number_text),
+            *extra_cells(row, verdict, self._columns.number_text),
         ]
 
     def _metrics(self, row: ReportRow) -> list[str]:

@@ -1,6 +1,7 @@
 """A comparison, saved: everything that reports need, no tensors. It can be loaded and reported again.
 
-The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario` and `rows`, a line a row.
+The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario`, `graph`, `judgement`
+and `rows`, a line a row.
 Fields are those of `SavedComparison`. JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
 """
 
@@ -10,7 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from opdiff.comparison import DumpKind, Metrics, OpLabel
+from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Verdict
 from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.model import Slot, TensorKey
@@ -35,7 +36,11 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
     sides = {"target": plain(kept.target), "golden": plain(kept.golden), "scenario": kept.scenario}
     sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
-    start = json.dumps(head | sides)[:-1]
+    if kept.graph:
+        sides["graph"] = plain(kept.graph)
+    if kept.judgement is not None:
+        sides["judgement"] = plain(kept.judgement)
+    start = json.dumps(head | sides, allow_nan=False)[:-1]
     encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
     rows = ",\n".join([_row_text(row, encode) for row in kept.rows])
     with whole_file(path) as file:
@@ -206,4 +211,10 @@ DECODERS: dict[str, Decoder] = {
     "TensorKey | None": optional(_value(TensorKey)),
     "Metrics | None": optional(_value(Metrics)),
     "tuple[ReportRow, ...]": _items(_value(ReportRow)),
+    "Level": lambda value: Level(str(value)),
+    "Birth": lambda value: Birth(str(value)),
+    "tuple[GraphNode, ...]": _items(_value(GraphNode)),
+    "tuple[Verdict, ...]": _items(_value(Verdict)),
+    "tuple[Finding, ...]": _items(_value(Finding)),
+    "Judgement | None": optional(_value(Judgement)),
 }

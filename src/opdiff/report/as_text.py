@@ -13,7 +13,7 @@ from opdiff.report.rows import saved
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.comparison import Comparison
+    from opdiff.comparison import Comparison, Judgement
     from opdiff.report.columns import NumberText
     from opdiff.report.rows import ReportRow, SavedComparison
 
@@ -26,20 +26,37 @@ GOOD_RATIO = 0.01
 _MOST = 3
 _WORST = 10
 _LONGEST = 160
+_COLUMNS = 80
 
 
 def summary_lines(
-    comparison: Comparison | SavedComparison, csv_path: str = "", number_text: NumberText = str
+    comparison: Comparison | SavedComparison, csv_path: str = "", number_text: NumberText = str, lang: str = "en"
 ) -> tuple[str, ...]:
-    """How much was compared, why the rest was not, where the accuracy is low, and where to read on."""
-    rows = saved(comparison).rows
+    """What is to be thought of it, how much was compared, why the rest was not, and where the accuracy is low."""
+    kept = saved(comparison)
+    rows = kept.rows
     compared = [row for row in rows if row.metrics is not None]
     return (
+        *(_advice(kept.judgement, lang) if kept.judgement else ()),
         *_counts(rows, compared),
         *_reasons([row for row in rows if row.metrics is None]),
         *_accuracy(compared, number_text),
         *([f"result: {csv_path}"] if csv_path else []),
     )
+
+
+def _advice(judgement: Judgement, lang: str) -> Iterator[str]:
+    """The advice in lines of a terminal; other letters than ASCII take up to two columns."""
+    for sentence in judgement.advice_zh if lang == "zh" else judgement.advice:
+        line, used = "", 0
+        for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
+            columns = sum(1 if letter.isascii() else 2 for letter in word.rstrip())
+            if line and used + columns > _COLUMNS:
+                yield line.rstrip()
+                line, used = "  ", 2
+            line += word
+            used += columns + (word[-1] == " ")
+        yield line.rstrip()
 
 
 def _counts(rows: Sequence[ReportRow], compared: Sequence[ReportRow]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from opdiff.report.cells import harmless, shape_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.comparison import Metrics
+    from opdiff.comparison import Metrics, Verdict
     from opdiff.model import Shape
     from opdiff.report.rows import ReportRow
 
@@ -44,7 +44,8 @@ _MEASURED = {
     "SpecialMismatch": "special_mismatches",
     "FirstSpecialMismatch": "first_special_mismatch",
 }
-EXTRA_COLUMNS: tuple[str, ...] = (*_ABOUT_THE_PAIR, *_MEASURED)
+_JUDGED = ("Level", "LevelRule", "Origin", "ErrorExcess")
+EXTRA_COLUMNS: tuple[str, ...] = (*_ABOUT_THE_PAIR, *_MEASURED, *_JUDGED)
 
 _values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*_MEASURED.values())
 _EQUAL, _WORST, _SPECIAL = map(list(_MEASURED).index, ("Equal", "WorstIndex", "FirstSpecialMismatch"))
@@ -57,7 +58,7 @@ class MetricColumn(NamedTuple):
     text: Callable[[Metrics], str]
 
 
-def extra_cells(row: ReportRow, number_text: NumberText) -> list[str]:
+def extra_cells(row: ReportRow, verdict: Verdict | None, number_text: NumberText) -> list[str]:
     """The cells of `EXTRA_COLUMNS`; numbers are printed as the caller of the report wants."""
     about = [
         "" if row.golden_key is None else harmless(str(row.golden_key)),
@@ -65,7 +66,15 @@ def extra_cells(row: ReportRow, number_text: NumberText) -> list[str]:
         "" if row.confidence is None else number_text(row.confidence),
         harmless("; ".join(row.steps)),
     ]
-    return about + ([""] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics, number_text))
+    measured = [""] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics, number_text)
+    return about + measured + _judged_cells(verdict, number_text)
+
+
+def _judged_cells(verdict: Verdict | None, number_text: NumberText) -> list[str]:
+    if verdict is None:
+        return [""] * len(_JUDGED)
+    excess = "" if verdict.excess is None else number_text(verdict.excess)
+    return [str(verdict.level), harmless(verdict.rule), str(verdict.origin), excess]
 
 
 def _measured_cells(row: ReportRow, metrics: Metrics, number_text: NumberText) -> list[str]:

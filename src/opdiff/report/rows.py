@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.comparison import Comparison, Measured, Unpaired
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Dump, DumpKind, Metrics, OpLabel, Pairing, Row
+    from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Row
     from opdiff.model import Shape, Tensor, TensorKey
 
 
@@ -67,7 +67,10 @@ class ReportRow(NamedTuple):
 
 
 class SavedComparison(NamedTuple):
-    """A comparison without its tensors; rows in the order of the report, and how the user wanted the table."""
+    """A comparison without its tensors; rows in the order of the report, and how the user wanted the table.
+
+    `graph` is the target's network as far as it is known, `judgement` what is thought of the rows.
+    """
 
     target: Side
     golden: Side
@@ -76,6 +79,8 @@ class SavedComparison(NamedTuple):
     metrics: str = "all"
     sequence: bool = False
     overflow: bool = False
+    graph: tuple[GraphNode, ...] = ()
+    judgement: Judgement | None = None
 
 
 def saved(comparison: Comparison | SavedComparison) -> SavedComparison:
@@ -90,6 +95,7 @@ def saved(comparison: Comparison | SavedComparison) -> SavedComparison:
         comparison.metrics,
         comparison.sequence,
         comparison.overflow,
+        comparison.graph,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff import dtypes, elements
 from opdiff.sample import memory
 from opdiff.sample.container import (
     EncodedDump,
@@ -22,6 +22,7 @@ from opdiff.sample.graph import Port
 from opdiff.sample.names import DumpName, overflow_name
 
 if TYPE_CHECKING:
+    from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
     from opdiff.sample.graph import DeviceOp, Network
 
@@ -44,8 +45,9 @@ class DeviceRun:
 
 def run_device(network: Network) -> DeviceRun:
     """Every operator in turn; its results are rounded to the element types of its outputs."""
-    values: dict[Port, AnyArray] = {Port(network.image_name): network.image}
-    features = {Port(network.image_name): encode_tensor(network.image, dtypes.FLOAT32, "NCHW")}
+    image = network.image if network.given is None else network.given
+    values: dict[Port, AnyArray] = {Port(network.image_name): image}
+    features = {Port(network.image_name): encode_tensor(image, dtypes.FLOAT32, "NCHW")}
     overflowed = []
     for op in network.device:
         results = _results(op, values)
@@ -84,13 +86,17 @@ def dump_name(op: DeviceOp, step: int) -> DumpName:
 
 def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]:
     inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
-    results = op.kernel(*(array.astype(np.float64) for array in inputs))
-    arrays = results if isinstance(results, tuple) else (results,)
-    with np.errstate(over="ignore"):  # a number beyond the range becomes infinite, as on the device
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the range become infinite, as on the device
+        results = op.kernel(*(array.astype(np.float64) for array in inputs))
+        arrays = results if isinstance(results, tuple) else (results,)
         return {
-            port: array.astype(output.dtype.storage)
-            for port, output, array in zip(op.ports, op.outputs, arrays, strict=True)
+            port: rounded(array, output.dtype) for port, output, array in zip(op.ports, op.outputs, arrays, strict=True)
         }
+
+
+def rounded(array: AnyArray, dtype: DType) -> AnyArray:
+    """The numbers that a type stores in the place of these."""
+    return array.astype(dtype.storage) if dtype.is_native else elements.decode(elements.encode(array, dtype), dtype)
 
 
 def _placed(network: Network, run: DeviceRun) -> DeviceRun:

@@ -87,10 +87,11 @@ class DeviceOp:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """Both forms, the model's input and the device's results."""
+    """Both forms, the model's input and the device's results; `given` is the device's input, where it got another."""
 
     image: AnyArray
     image_name: str
     golden: tuple[GoldenOp, ...]
     device: tuple[DeviceOp, ...]
     results: tuple[Port, ...]
+    given: AnyArray | None = None

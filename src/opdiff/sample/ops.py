@@ -48,6 +48,62 @@ def hard_swish(x: AnyArray) -> AnyArray:
     return x * hard_sigmoid(x)
 
 
+def gelu(x: AnyArray) -> AnyArray:
+    """The input, weakened by a smooth step (the form with tanh)."""
+    step: AnyArray = 1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * step
+
+
+def layer_norm(x: AnyArray, factor: AnyArray, offset: AnyArray) -> AnyArray:
+    """Every row with mean 0 and deviation 1, then scaled and moved."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    normal: AnyArray = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    return normal * factor + offset
+
+
+def attend(x: AnyArray) -> AnyArray:
+    """The last axis as probabilities."""
+    powers: AnyArray = np.exp(x - x.max(axis=-1, keepdims=True))
+    total: AnyArray = powers.sum(axis=-1, keepdims=True)
+    return powers / total
+
+
+def scores(x: AnyArray, y: AnyArray) -> AnyArray:
+    """Products of all rows with all rows, as attention scales them."""
+    products: AnyArray = x @ np.swapaxes(y, -1, -2) / np.sqrt(x.shape[-1])
+    return products
+
+
+def product(x: AnyArray, y: AnyArray) -> AnyArray:
+    """The product of matrices."""
+    result: AnyArray = x @ y
+    return result
+
+
+def heads(x: AnyArray, number: int) -> AnyArray:
+    """The last axis in parts, each a matrix of its own."""
+    n, rows, columns = x.shape
+    return x.reshape(n, rows, number, columns // number).swapaxes(1, 2)
+
+
+def joined(x: AnyArray) -> AnyArray:
+    """What `heads` undid."""
+    n, number, rows, columns = x.shape
+    return x.swapaxes(1, 2).reshape(n, rows, number * columns)
+
+
+def look_up(x: AnyArray, table: AnyArray) -> AnyArray:
+    """The rows of a table by their numbers."""
+    rows: AnyArray = table[x.astype(np.int64)]
+    return rows
+
+
+def quantize(x: AnyArray, scale: float, zero: int = 0) -> AnyArray:
+    """The nearest steps of 8 bits."""
+    steps: AnyArray = np.clip(np.rint(x / scale) + zero, -128, 127)
+    return steps
+
+
 def add(x: AnyArray, y: AnyArray, *, activation: Callable[[AnyArray], AnyArray] = identity) -> AnyArray:
     """The sum, activated."""
     return activation(x + y)

@@ -21,6 +21,8 @@ _TYPE_NAMES: dict[dtypes.DType | int, str] = {
     dtypes.FLOAT32: "DT_FLOAT",
     dtypes.FLOAT16: "DT_FLOAT16",
     dtypes.INT32: "DT_INT32",
+    dtypes.BFLOAT16: "DT_BF16",
+    dtypes.INT8: "DT_INT8",
 }
 
 

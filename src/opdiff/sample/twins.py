@@ -11,13 +11,20 @@ import numpy as np
 
 from opdiff import dtypes
 from opdiff.sample import ops
+from opdiff.sample.device import rounded
 from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Kernel, Output, Port
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
 
-_ACTIVATIONS: dict[str, Kernel] = {"relu": ops.relu, "clip": ops.relu6, "sigmoid": ops.sigmoid, "": ops.identity}
+_ACTIVATIONS: dict[str, Kernel] = {
+    "relu": ops.relu,
+    "clip": ops.relu6,
+    "sigmoid": ops.sigmoid,
+    "gelu": ops.gelu,
+    "": ops.identity,
+}
 
 # The compiler's names for its fusions, under which they can be switched off.
 _FOLD_NORM = "ConvBatchnormFusionPass"
@@ -68,7 +75,7 @@ class Conv:
         norm: a batch normalization follows.
         activation: "relu", "clip" or "sigmoid", if one follows.
         gain: how much larger its weights are than those that keep numbers at the order of 1.
-        dtype: in which the device stores its output.
+        dtype: in which the device stores its output; `None` for that of the network.
     """
 
     channels: int
@@ -78,13 +85,14 @@ class Conv:
     norm: bool = True
     activation: str = ""
     gain: float = 1.0
-    dtype: DType = dtypes.FLOAT16
+    dtype: DType | None = None
 
 
 class Twins:
     """Both forms of a network while it is being written down."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, dtype: DType = dtypes.FLOAT16) -> None:
+        self.dtype = dtype
         self.golden: list[GoldenOp] = []
         self.device: list[DeviceOp] = []
         self._random = np.random.default_rng(seed)
@@ -107,7 +115,7 @@ class Twins:
             type="DepthwiseConv2D" if spec.groups == x.width else "Conv2D",
             inputs=(x.device,),
             kernel=partial(how, activation=_ACTIVATIONS[spec.activation]),
-            outputs=(Output(spec.dtype, "NC1HWC0", Port(originals[-1])),),
+            outputs=(Output(spec.dtype or self.dtype, "NC1HWC0", Port(originals[-1])),),
             consts=(
                 self._const(weight * factor[:, None, None, None], "FRACTAL_Z", spec.groups),
                 self._const(offset, "ND"),
@@ -209,7 +217,7 @@ class Twins:
 
     def _const(self, array: AnyArray, layout: str, groups: int = 1) -> Const:
         self._consts += 1
-        return Const(f"dynamic_const_{self._consts}", array.astype(np.float16), dtypes.FLOAT16, layout, groups)
+        return Const(f"dynamic_const_{self._consts}", rounded(array, self.dtype), self.dtype, layout, groups)
 
     def _conv_weights(self, width: int, spec: Conv) -> tuple[AnyArray, AnyArray, AnyArray]:
         """Weights, and the factor and offset per channel of what follows."""

@@ -1,0 +1,183 @@
+"""The target's network with its rows: which rows belong to an operator, and what feeds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.comparison import GraphNode
+from opdiff.judge.traits import Flow, trait_of
+from opdiff.model import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.judge.facts import Row
+    from opdiff.model import TensorKey
+
+    Port = tuple[str, int]
+
+
+class Edge(NamedTuple):
+    """An input of an operator.
+
+    Attributes:
+        producer: the operator and output that feed it; `None` when not known.
+        row: the number of the row of the input's own dump; `None` when there is none.
+        is_order: nothing is known but that the producer ran right before.
+    """
+
+    producer: Port | None
+    row: int | None
+    is_order: bool = False
+
+
+class Operator(NamedTuple):
+    """An operator of the target.
+
+    Attributes:
+        node: what is known about it.
+        edges: its inputs.
+        outputs: the numbers of the rows of its outputs, by output.
+        rows: the numbers of all its rows.
+    """
+
+    node: GraphNode
+    edges: tuple[Edge, ...]
+    outputs: dict[int, int]
+    rows: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.node.name
+
+
+class Network(NamedTuple):
+    """Operators in an order in which producers come before their readers.
+
+    Attributes:
+        operators: by name, in that order.
+        readers: names of the operators that read one, by its name.
+        ends: names of the operators whose outputs are those of the network.
+        is_told: whether a rule file told what feeds what.
+    """
+
+    operators: dict[str, Operator]
+    readers: dict[str, list[str]]
+    ends: tuple[str, ...]
+    is_told: bool
+
+
+def build(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
+    """The network of a comparison. Operators that only rows know come last, in the order of the rows."""
+    by_op = _rows_by_operator(rows)
+    known = {node.name: node for node in nodes}
+    for name, numbers in by_op.items():
+        if name not in known:
+            known[name] = GraphNode(name, rows[numbers[0]].label.op_type, is_guess=True)
+    operators: dict[str, Operator] = {}
+    previous = ""
+    is_told = any(not node.is_guess for node in nodes)
+    holders: dict[TensorKey, Port] = {}
+    for name, node in known.items():
+        operator = _operator(node, by_op.get(name, ()), rows, known, previous)
+        operators[name] = operator if is_told else _linked(operator, rows, holders)
+        if operator.outputs:
+            previous = name
+    ordered = _in_order(operators)
+    readers: dict[str, list[str]] = {}
+    for operator in ordered.values():
+        for edge in operator.edges:
+            if edge.producer is not None:
+                readers.setdefault(edge.producer[0], []).append(operator.name)
+    return Network(ordered, readers, _ends(ordered, readers), is_told)
+
+
+def _linked(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:
+    """The operator with producers that nobody told: what an input must equal, an earlier output must equal too.
+
+    `holders` has the last output that was compared with each golden tensor.
+    """
+    edges = []
+    for edge in operator.edges:
+        golden = rows[edge.row].golden_key if edge.producer is None and edge.row is not None else None
+        found = holders.get(golden) if golden is not None else None
+        edges.append(edge if found is None else edge._replace(producer=found))
+    for index, number in operator.outputs.items():
+        golden = rows[number].golden_key
+        if golden is not None:
+            holders[golden] = operator.name, index
+    return operator._replace(edges=tuple(edges))
+
+
+def _rows_by_operator(rows: Sequence[Row]) -> dict[str, list[int]]:
+    by_op: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.key is not None:
+            by_op.setdefault(row.key.op, []).append(number)
+    return by_op
+
+
+def _operator(
+    node: GraphNode, numbers: Sequence[int], rows: Sequence[Row], known: dict[str, GraphNode], previous: str
+) -> Operator:
+    inputs: dict[int, int] = {}
+    outputs: dict[int, int] = {}
+    for number in numbers:
+        key = rows[number].key
+        if key is not None:
+            (inputs if key.slot is Slot.INPUT else outputs)[key.index] = number
+    producers = [_port(text, known) for text in node.inputs]
+    edges = [Edge(producer, inputs.get(index)) for index, producer in enumerate(producers)]
+    edges += [Edge(None, number) for index, number in inputs.items() if index >= len(producers)]
+    if not edges and previous and outputs and trait_of(node.op_type).flow is not Flow.NONE:
+        # Files of arrays tell neither inputs nor addresses.
+        edges = [Edge((previous, -1), None, is_order=True)]
+    return Operator(node, tuple(edges), outputs, tuple(numbers))
+
+
+def _port(text: str, known: dict[str, GraphNode]) -> Port | None:
+    name, _, index = text.rpartition(":")
+    return (name, int(index)) if name in known and index.isdecimal() and len(index) < 10 else None
+
+
+def _in_order(operators: dict[str, Operator]) -> dict[str, Operator]:
+    """Producers before readers; where the graph runs in a circle, as it was told."""
+    waiting: dict[str, int] = {}
+    readers: dict[str, list[str]] = {}
+    for name, operator in operators.items():
+        producers = {edge.producer[0] for edge in operator.edges if edge.producer is not None}
+        waiting[name] = len(producers)
+        for producer in producers:
+            readers.setdefault(producer, []).append(name)
+    if _is_ordered(operators):
+        return operators
+    ready = [name for name, count in waiting.items() if not count]
+    ordered: dict[str, Operator] = {}
+    for name in ready:
+        ordered[name] = operators[name]
+        for reader in readers.get(name, ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                ready.append(reader)
+    return ordered | operators
+
+
+def _is_ordered(operators: dict[str, Operator]) -> bool:
+    seen: set[str] = set()
+    for name, operator in operators.items():
+        if any(edge.producer is not None and edge.producer[0] not in seen for edge in operator.edges):
+            return False
+        seen.add(name)
+    return True
+
+
+def _ends(operators: dict[str, Operator], readers: dict[str, list[str]]) -> tuple[str, ...]:
+    """What feeds a `NetOutput`, and what nobody reads."""
+    ends: dict[str, None] = {}
+    for operator in operators.values():
+        if operator.node.op_type == "NetOutput":
+            ends |= dict.fromkeys(edge.producer[0] for edge in operator.edges if edge.producer)
+    if not ends:
+        ends |= dict.fromkeys(name for name, operator in operators.items() if operator.outputs and name not in readers)
+    return tuple(ends)

@@ -1,0 +1,146 @@
+"""Networks for planting faults: a convolutional one, a transformer and a quantized one, each of any seed and type."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff import dtypes
+from opdiff.sample import ops
+from opdiff.sample.golden import run_golden
+from opdiff.sample.graph import Const, DeviceOp, Network, Output, Port
+from opdiff.sample.twins import Conv, Layer, Twins, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+INPUT = "images"
+
+_ROWS, _COLUMNS, _WORDS, _HEADS = 12, 32, 50, 2
+
+
+def residual(seed: int, dtype: DType) -> Network:
+    """Convolutions with residual sums, a branch that is concatenated again, and a classifier."""
+    net = Twins(seed, dtype)
+    image = _image(seed)
+    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
+    for number in range(3):
+        inner = net.conv(x, f"block{number}/conv1", Conv(16, activation="relu"))
+        inner = net.conv(inner, f"block{number}/conv2", Conv(16))
+        x = net.add(inner, x, f"block{number}/add", "relu")
+    left = net.conv(x, "left/conv", Conv(16, size=1, activation="relu"))
+    (right,) = net.apply(Layer("right/pool", "MaxPoolV3", ops.max_pool), x)
+    (x,) = net.apply(Layer("concat", "ConcatD", ops.concat, (32,)), left, right)
+    x = net.conv(x, "merge", Conv(32, activation="relu"))
+    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
+    (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
+    x = net.dense(x, "fc1", 64, "relu")
+    x = net.dense(x, "fc2", 20)
+    (x,) = net.apply(Layer("softmax", "SoftmaxV2", ops.softmax), x)
+    return Network(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+
+
+def transformer(seed: int, dtype: DType) -> Network:
+    """An embedding and two layers of attention and feed-forward parts with normalization before them."""
+    net = Twins(seed, dtype)
+    random = np.random.default_rng(seed + 1)
+    ids: AnyArray = random.integers(0, _WORDS, (1, _ROWS)).astype(np.float32)
+    table = random.normal(0, 1, (_WORDS, _COLUMNS))
+    start = Wire(Port(INPUT), Port(INPUT), _COLUMNS, dtypes.FLOAT32, "ND")
+    look_up = Layer("embed", "GatherV2", partial(ops.look_up, table=table), (_COLUMNS,), (dtype,), "ND")
+    (x,) = net.apply(look_up, start)
+    for number in range(2):
+        x = _attention(net, x, f"layer{number}", random)
+        inner = _normed(net, x, f"layer{number}/ln2", random)
+        inner = net.dense(inner, f"layer{number}/up", 4 * _COLUMNS, "gelu")
+        inner = net.dense(inner, f"layer{number}/down", _COLUMNS)
+        x = net.add(inner, x, f"layer{number}/add2")
+    x = net.dense(_normed(net, x, "ln", random), "head", _WORDS)
+    return Network(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+
+
+def _attention(net: Twins, x: Wire, name: str, random: np.random.Generator) -> Wire:
+    inner = _normed(net, x, f"{name}/ln1", random)
+    parts = []
+    for part in ("q", "k", "v"):
+        made = net.dense(inner, f"{name}/{part}", _COLUMNS)
+        cut = Layer(f"{name}/{part}_heads", "TransposeD", partial(ops.heads, number=_HEADS))
+        parts.append(net.apply(cut, made)[0])
+    (weights,) = net.apply(Layer(f"{name}/scores", "BatchMatMul", ops.scores), parts[0], parts[1])
+    (weights,) = net.apply(Layer(f"{name}/softmax", "SoftmaxV2", ops.attend), weights)
+    (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", ops.product), weights, parts[2])
+    (mixed,) = net.apply(Layer(f"{name}/join", "TransposeD", ops.joined), mixed)
+    return net.add(net.dense(mixed, f"{name}/out", _COLUMNS), x, f"{name}/add1")
+
+
+def _normed(net: Twins, x: Wire, name: str, random: np.random.Generator) -> Wire:
+    factor, offset = random.uniform(0.8, 1.2, _COLUMNS), random.normal(0, 0.1, _COLUMNS)
+    return net.apply(Layer(name, "LayerNorm", partial(ops.layer_norm, factor=factor, offset=offset)), x)[0]
+
+
+def quantized(seed: int, dtype: DType) -> Network:
+    """Convolutions of 8 bits between operators that quantize and dequantize, and a residual sum."""
+    net = Twins(seed, dtype)
+    image = _image(seed)
+    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
+    for number in range(3):
+        inner = _quantized_conv(net, image, x, f"block{number}/conv1")
+        inner = _quantized_conv(net, image, inner, f"block{number}/conv2")
+        x = net.add(inner, x, f"block{number}/add", "relu")
+    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
+    (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
+    x = net.dense(x, "fc", 20)
+    return Network(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+
+
+def _quantized_conv(net: Twins, image: AnyArray, x: Wire, name: str) -> Wire:
+    """On the device: to 8 bits, a convolution of integers, and back; the scale is that of the golden data."""
+    random = np.random.default_rng(len(net.golden) + 7)
+    weight = random.normal(0, sqrt(2 / (x.width * 9)), (x.width, x.width, 3, 3))
+    bias = random.normal(0, 0.1, x.width)
+    before = Network(image, INPUT, tuple(net.golden), (), ())
+    scale = float(np.abs(run_golden(before)[x.golden]).max()) / 127
+    steps = np.abs(weight).max(axis=(1, 2, 3)) / 127
+    whole = np.clip(np.rint(weight / steps.reshape(-1, 1, 1, 1)), -127, 127)
+    wire = net.apply(Layer(name, "Conv2D", partial(ops.conv, weight=weight, bias=bias)), x)[0]
+    net.device.pop()
+    quant = DeviceOp(
+        f"{name}_quant", "AscendQuant", (x.device,), partial(ops.quantize, scale=scale),
+        (Output(dtypes.INT8, "NC1HWC0"),),
+    )  # fmt: skip
+    const = Const(f"{name}_weight", whole.astype(np.int8), dtypes.INT8, "FRACTAL_Z")
+    inner = DeviceOp(name, "Conv2D", quant.ports, ops.conv, (Output(dtypes.INT32, "NC1HWC0"),), (const,), (name,))
+    back = partial(_dequantize, scale=scale * steps, bias=bias)
+    outer = DeviceOp(
+        f"{name}_dequant", "AscendDequant", inner.ports, back, (Output(net.dtype, "NC1HWC0", Port(name)),), (),
+        (name,),
+    )  # fmt: skip
+    net.device += [quant, inner, outer]
+    return Wire(wire.golden, outer.ports[0], x.width, net.dtype)
+
+
+def _dequantize(x: AnyArray, scale: AnyArray, bias: AnyArray) -> AnyArray:
+    return x * scale.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
+
+
+def _image(seed: int) -> AnyArray:
+    random = np.random.default_rng(seed + 2)
+    y, x = np.indices((24, 24)) / 24
+    waves = np.stack([np.sin(7 * x + 3 * y), 0.5 + np.cos(5 * y - 9 * x), np.sin(11 * x * y) - 0.4])
+    image: AnyArray = (random.normal(0, 0.2, (1, 3, 24, 24)) + waves).astype(np.float32)
+    return image
+
+
+NETS: dict[str, Callable[[int, DType], Network]] = {
+    "residual": residual,
+    "transformer": transformer,
+    "quantized": quantized,
+}

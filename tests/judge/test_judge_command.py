@@ -1,0 +1,69 @@
+"""`opdiff judge`, `opdiff limits`, and what `opdiff compare` says about a network."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_line import run
+from opdiff.report import load, save
+from opdiff.sample import write_sample
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    made = write_sample(str(tmp_path / "sample"), faults=["wrong-scale"])
+    out, fixes = str(tmp_path / "out"), str(tmp_path / "fixes")
+    done = run(capsys, "compare", made.target, made.golden, "-fr", made.rules, "-o", out, "--remedies", fixes)
+    assert done.out.startswith("local/conv1local/conv1_relu (Conv2D) is at fault, a wrong scale")
+    switch = json.loads((tmp_path / "fixes" / "fusion_switch.cfg").read_text())["Switch"]
+    assert switch["GraphFusion"] == {"ConvBatchnormFusionPass": "off"}
+    (path,) = (tmp_path / "out").glob("*.json")
+    return path
+
+
+def test_judging_again_changes_nothing(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = tmp_path / "again.json"
+    done = run(capsys, "judge", str(saved), "-o", str(again))
+    assert done.code == 0
+    assert "1. local/conv1local/conv1_relu:output:0 (Conv2D): scale" in done.out
+    assert load(str(again)) == load(str(saved))
+
+
+def test_other_limits_give_another_judgement(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lax = tmp_path / "lax.toml"
+    lax.write_text("[dtype.float16]\nnoise = 0.1\n")
+    done = run(capsys, "judge", str(saved), "--limits", str(lax))
+    assert done.out.startswith("No operator is at fault")
+    assert run(capsys, "judge", str(saved), "--lang", "zh").out.startswith("local/conv1local/conv1_relu（Conv2D）")  # noqa: RUF001
+
+
+def test_files_of_older_versions_are_judged(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = tmp_path / "old.json"
+    save(load(str(saved))._replace(graph=(), judgement=None), str(old))
+    assert "graph" not in json.loads(old.read_text())
+    assert "local/conv1local/conv1_relu" in run(capsys, "judge", str(old)).out.splitlines()[0]
+
+
+def test_every_line_of_the_advice_fits_a_terminal(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for lang in ("en", "zh"):
+        lines = run(capsys, "judge", str(saved), "--lang", lang).out.partition("compared:")[0].splitlines()
+        assert max(sum(1 if letter.isascii() else 2 for letter in line) for line in lines) <= 80
+
+
+def test_a_third_run_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = write_sample(str(tmp_path / "bad"), faults=["wrong-scale"])
+    good = write_sample(str(tmp_path / "good"), faults=[])
+    rules = ("-fr", bad.rules, "-cfr", good.rules, "-o", str(tmp_path / "out"))
+    done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", good.target)
+    assert "fusion broke it, at local/conv1local/conv1_relu (scale)" in done.out
+    done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", bad.target)
+    assert "conversion broke it, at local/conv1local/conv1_relu (scale)" in done.out
+    done = run(capsys, "compare", bad.target, good.golden, *rules[:2], "--third", good.target, "-o", str(tmp_path))
+    assert done.code == 2
+    assert "--third needs the rules of both runs" in done.err

@@ -1,0 +1,164 @@
+"""Where errors are born: branches, several culprits, operators that cannot be compared, guessed edges."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from judged import judged, numbers, row
+from opdiff import dtypes
+from opdiff.comparison import GraphNode, OpLabel
+from opdiff.judge import judge
+from opdiff.judge.remedies import files_of
+from opdiff.judge.steps import step_of
+from opdiff.model import Slot, TensorKey
+from opdiff.report.rows import ReportRow
+
+if TYPE_CHECKING:
+    from opdiff.elements import AnyArray
+
+
+def noisy(x: AnyArray, seed: int = 99, part: float = 3e-4) -> AnyArray:
+    made: AnyArray = (x * (1 + part * np.random.default_rng(seed).normal(0, 1, x.shape))).astype(np.float32)
+    return made
+
+
+A, B, C, D = (numbers(seed, 1, 16, 8, 8) for seed in range(4))
+NODES = (
+    GraphNode("a", "Conv2D", ("x:0",)),
+    GraphNode("b", "Relu", ("a:0",)),
+    GraphNode("c", "Conv2D", ("a:0",), ("c", "c_bn"), ("ConvBatchnormFusionPass",), ("TbeFusionPass",)),
+    GraphNode("d", "Add", ("b:0", "c:0")),
+    GraphNode("out", "NetOutput", ("d:0",)),
+)
+
+
+def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[ReportRow]:
+    return [
+        row("a", a, A),
+        row("b", b, B, op_type="Relu"),
+        row("c", c, C),
+        row("d", d, D, op_type="Add"),
+    ]
+
+
+def test_a_sound_network_has_no_fault() -> None:
+    found = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
+    assert found.findings == ()
+    assert found.advice[0] == "No operator is at fault: all 4 tensors are within the noise of the element types."
+    assert found.advice_zh[0].startswith("没有算子有问题")
+
+
+def test_born_in_a_branch_and_inherited_behind_it() -> None:
+    found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    assert [(verdict.level, verdict.origin) for verdict in found.verdicts] == [
+        ("noise", ""), ("noise", ""), ("wrong", "born"), ("wrong", "inherited"),
+    ]  # fmt: skip
+    (finding,) = found.findings
+    assert (finding.operator, finding.kind, finding.path) == ("c", "scale", ("c", "d"))
+    assert finding.share == 1.0
+    assert (found.first_bad, found.worst) == ("c", "c")
+    assert "target = 1.09999" in finding.evidence[1]
+
+
+def test_several_culprits() -> None:
+    found = judged(rows(noisy(A), np.zeros_like(B), C * 1.1, D - B + 0.1 * C), *NODES)
+    assert {finding.operator: finding.kind for finding in found.findings} == {"b": "memory", "c": "scale"}
+    assert (found.worst, found.first_bad) == ("b", "b")
+    assert found.findings[0].share is not None
+    assert found.findings[0].share > 0.8
+
+
+def test_a_second_culprit_behind_the_first() -> None:
+    found = judged(rows(A * 1.03, B * 1.03, noisy(C, part=0.03), D * np.nan), *NODES)
+    assert {finding.operator for finding in found.findings} == {"a", "d"}
+    assert next(finding for finding in found.findings if finding.operator == "d").kind == "overflow"
+
+
+def test_an_operator_between_that_cannot_be_compared() -> None:
+    given = [each for each in rows(noisy(A), noisy(B), C, D * 2) if each.key and each.key.op != "c"]
+    (finding,) = judged(given, *NODES).findings
+    assert (finding.operator, finding.before) == ("d", ("c",))
+
+
+def test_an_input_of_the_model() -> None:
+    bad = row("a", A * 0.5, A, Slot.INPUT, golden_name="x")
+    found = judged([bad, *rows(numbers(7, *A.shape), B, C, D)], GraphNode("x", "Data"), *NODES)
+    assert found.findings[0].kind == "input"
+
+
+def test_an_input_that_changed_since_it_was_written() -> None:
+    changed = row("b", numbers(8, *A.shape), A, Slot.INPUT, op_type="Relu", golden_name="a")
+    found = judged([*rows(noisy(A), numbers(9, *B.shape), C, noisy(D)), changed], *NODES)
+    assert (found.findings[0].operator, found.findings[0].tensor) == ("b", "b:input:0")
+    assert found.findings[0].kind == "memory"
+
+
+def test_a_wrong_pairing() -> None:
+    found = judged(rows(noisy(A), noisy(B), numbers(20, *C.shape), noisy(D)), *NODES)
+    assert [finding.kind for finding in found.findings] == ["pairing"]
+
+
+def test_without_a_graph_the_first_bad_one_is_the_culprit() -> None:
+    found = judged(rows(noisy(A), B * 1.2, C + 0.3, noisy(D)))
+    assert (found.first_bad, found.findings[0].kind) == ("b", "scale")
+
+
+def test_near_ties_of_indices_are_no_fault() -> None:
+    places = np.arange(8, dtype=np.int32)
+    other = places[::-1].copy()
+    values = numbers(3, 8)
+    node = GraphNode("t", "TopKV2")
+    given = [
+        row("t", values, values, op_type="TopKV2"),
+        row("t", other, places, op_type="TopKV2", index=1, dtype=dtypes.INT32),
+    ]
+    assert judged(given, node).verdicts[1].level == "noise"
+    given[0] = row("t", values * 3, values, op_type="TopKV2")
+    assert judged(given, node).verdicts[1].level == "wrong"
+
+
+def test_a_graph_that_runs_in_a_circle() -> None:
+    nodes = GraphNode("a", "Conv2D", ("b:0",)), GraphNode("b", "Relu", ("a:0",))
+    assert judged(rows(A * 2, B, C, D), *nodes).worst == "a"
+
+
+def test_files_that_help() -> None:
+    found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    assert files_of(found.findings) == {
+        "fusion_switch.cfg": '{\n    "Switch": {\n        "GraphFusion": {\n'
+        '            "ConvBatchnormFusionPass": "off"\n        },\n        "UBFusion": {\n'
+        '            "TbeFusionPass": "off"\n        }\n    }\n}\n'
+    }
+    precise = found.findings[0]._replace(kind="overflow", passes=(), buffer_passes=())
+    quantized = precise._replace(kind="quantization", before=("q_quant", "q"), operator="q_dequant")
+    assert files_of([precise, quantized]) == {"keep_fp32.txt": "c\n", "quant_skip_layers.txt": "q\n"}
+
+
+def test_which_step_broke_it() -> None:
+    good = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
+    bad = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    assert step_of(bad, good, is_quantized=False)[0] == "conversion"
+    assert step_of(bad, good, is_quantized=True)[0] == "quantization"
+    assert step_of(good, bad, is_quantized=False)[0] == "fusion"
+    assert step_of(good, good, is_quantized=False)[0] == ""
+
+
+def test_rows_without_numbers() -> None:
+    label = OpLabel(0, 0, "Conv2D", "a", "a")
+    given = [ReportRow(label, reason="no file"), ReportRow(label, TensorKey("a", Slot.OUTPUT, 0), reason="torn")]
+    found = judge(given, ())
+    assert [verdict.level for verdict in found.verdicts] == ["not comparable"] * 2
+    assert found.advice[0].startswith("Nothing could be compared")
+
+
+def test_thousands_of_rows_take_no_time() -> None:
+    one = row("a", A * 1.1, A)
+    nodes = [GraphNode(f"n{number}", "Conv2D", (f"n{number - 1}:0",)) for number in range(3000)]
+    given = [one._replace(key=TensorKey(node.name, Slot.OUTPUT, 0)) for node in nodes]
+    start = time.process_time()
+    judge(given, nodes)
+    # Less than 30 µs a row; machines differ, and the garbage collector is at work here.
+    assert (time.process_time() - start) / len(given) < 100e-6

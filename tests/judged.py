@@ -1,0 +1,51 @@
+"""Tensors measured and judged without files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opdiff import dtypes, elements
+from opdiff.comparison import GraphNode, Judgement, OpLabel
+from opdiff.judge import judge
+from opdiff.measure.blocks import measure
+from opdiff.measure.metrics import metrics_of
+from opdiff.model import Slot, TensorKey
+from opdiff.report.rows import ReportRow
+
+if TYPE_CHECKING:
+    from opdiff.comparison import Metrics
+    from opdiff.dtypes import DType
+    from opdiff.elements import AnyArray
+
+
+def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -> Metrics:
+    """The numbers of a target that is stored in `dtype` beside a golden array of its own type."""
+    theirs = dtypes.find_numpy(golden.dtype.str) or dtypes.FLOAT32
+    return metrics_of(measure(elements.encode(target, dtype), dtype, golden, theirs), None)
+
+
+def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT, **more: Any) -> ReportRow:
+    """A row of an operator; `index`, `dtype`, `op_type` and `golden_name` may be given."""
+    dtype = more.get("dtype", dtypes.FLOAT16)
+    key = TensorKey(name, slot, more.get("index", 0))
+    return ReportRow(
+        OpLabel(0, 0, more.get("op_type", "Conv2D"), name, name),
+        key,
+        TensorKey(more.get("golden_name", name), Slot.OUTPUT, more.get("index", 0)),
+        target_dtype=dtype.name,
+        golden_dtype=str(golden.dtype),
+        shape=target.shape,
+        metrics=metrics(target, golden, dtype),
+        confidence=1.0,
+    )
+
+
+def judged(rows: list[ReportRow], *nodes: GraphNode) -> Judgement:
+    return judge(rows, nodes)
+
+
+def numbers(seed: int, *shape: int) -> AnyArray:
+    made: AnyArray = np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
+    return made
