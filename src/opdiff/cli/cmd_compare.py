@@ -186,7 +186,7 @@ def compare_and_report(options: CompareOptions, *, quiet: bool, lang: str = "en"
                 continue
             kept = judged(result.comparison, limits)
             path = write_compared(result, kept, options)
-            for line in _summary(result, kept, path, lang):
+            for line in (*_summary(result, kept, path, lang), *_next_step(kept, options)):
                 progress.say(printable(line))
             if remedies:
                 from opdiff.cli.cmd_judge import write_remedies
@@ -207,6 +207,16 @@ def _run_third(args: argparse.Namespace, options: CompareOptions) -> int:
 
     print(printable(find_step(options, args.third, args.close_fusion_rule_file)))
     return 0
+
+
+def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:
+    """The command that shows more about the worst finding."""
+    from opdiff.judge.remedies import next_command
+
+    findings = kept.judgement.findings if kept.judgement else ()
+    if not findings:
+        return ()
+    return (f"next: {next_command(options.target, options.golden, findings[0], options.fusion_rules)}",)
 
 
 def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> tuple[str, ...]:

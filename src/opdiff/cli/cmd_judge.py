@@ -64,7 +64,7 @@ def finding_lines(kept: SavedComparison) -> Iterator[str]:
         if len(finding.path) > 1:
             yield f"   way: {' > '.join(finding.path)}"
     if findings:
-        yield f"next: {next_command(kept.target.path, kept.golden.path, findings[0])}"
+        yield f"next: {next_command(kept.target.path, kept.golden.path, findings[0])} (and --rules, if there were some)"
 
 
 def _reach(finding: Finding) -> str:

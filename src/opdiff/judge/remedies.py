@@ -15,9 +15,10 @@ FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "qu
 _KEEP = frozenset({"overflow", "precision"})
 
 
-def next_command(target: str, golden: str, finding: Finding) -> str:
-    """The command that shows more about a finding."""
-    return f"opdiff op {_quoted(target)} {_quoted(golden)} --tensor {_quoted(finding.tensor)}"
+def next_command(target: str, golden: str, finding: Finding, rules: str = "") -> str:
+    """The command that shows more about a finding; `rules` is the rule file of the comparison, where it is known."""
+    command = f"opdiff op {_quoted(finding.tensor)} {_quoted(target)} {_quoted(golden)}"
+    return f"{command} --rules {_quoted(rules)}" if rules else command
 
 
 def _quoted(text: str) -> str:
