@@ -61,6 +61,9 @@ void pad(double *, int) {}
 // The upper and the lower half of a 64-bit integer are doubles; the difference from a float is rounded once.
 double minus(const Side &side, const unsigned char *codes, int i, double other) {
     const __int128 number = integer_at(side, codes, i);
+    // The halves of a small integer are larger than their sum, and so would round off more.
+    if (constexpr __int128 kExact = __int128{1} << 53; -kExact < number && number < kExact)
+        return static_cast<double>(number) - other;
     const double high = static_cast<double>(static_cast<int64_t>(number >> 32)) * 0x1p32;
     return (high - other) + static_cast<double>(static_cast<uint32_t>(number));
 }

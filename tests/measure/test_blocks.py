@@ -113,6 +113,11 @@ def test_integers_neither_wrap_nor_lose_digits(
     assert sums.unequal == sum(a != b for a, b in zip(target, golden, strict=True))
 
 
+def test_small_integers_beside_floats_are_not_rounded_either() -> None:
+    sums = tally(np.array([-1]), dtypes.INT64, np.array([2.0**-47]), dtypes.FLOAT64)
+    assert sums.pairs.errors == -1 - Fraction(2) ** -47
+
+
 def test_large_integers_beside_floats_are_not_rounded() -> None:
     sums = measure(np.array([2**53 + 1, 2**63 - 1]), dtypes.INT64, np.array([2.0**53, 2.0**63]), dtypes.FLOAT64)
     assert sums.unequal == 2

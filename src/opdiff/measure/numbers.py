@@ -23,6 +23,8 @@ _PARTS = {
     dtypes.COMPLEX128: dtypes.FLOAT64,
 }
 _LOW = 0xFFFF_FFFF
+# Below this every integer is a float64, and none is rounded to one.
+_EXACT = float(1 << 53)
 
 
 class Numbers(NamedTuple):
@@ -48,7 +50,12 @@ class Numbers(NamedTuple):
         if self.low is None and other.low is None:
             return self.high - other.high
         high, low = self.halves_minus(other)
-        return high + low
+        halves = high + low
+        if self.are_integers and other.are_integers:
+            return halves
+        # Beside a float, the halves of a small integer are larger than their sum, and so would round off more.
+        integers = self if self.are_integers else other
+        return np.where(np.abs(integers.values) < _EXACT, self.values - other.values, halves)
 
     def halves_minus(self, other: Numbers) -> tuple[Floats, Floats]:
         """The differences as sums of two floats, which are exact between integers."""
