@@ -12,12 +12,15 @@ WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
 # Cases with expected results, and the program `check` that runs them.
 CONFORMANCE ?= ../shared/conformance
 
-.PHONY: demo test conformance lint bench faults fuzz sanitize cross clean
+# What a browser may be called; the tests of reports need one.
+BROWSERS := chromium chromium-browser google-chrome
+
+.PHONY: demo test conformance lint bench faults fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
 
-test: $(STAMPS)/test
+test: $(STAMPS)/test $(STAMPS)/browser
 	$(BIN)/python -m pytest -n auto
 	@$(MAKE) --no-print-directory conformance
 
@@ -38,9 +41,17 @@ bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
 	$(BIN)/python -m bench.compare
 	$(BIN)/python bench/torchair.py
+	$(BIN)/python bench/report.py
 
 faults: $(STAMPS)/base
 	$(BIN)/python bench/faults.py
+
+# The page of the HTML report, built from web/ to the one file that the package has.
+web: $(STAMPS)/web
+	cd web && npm run --silent check && npm run --silent build
+
+screenshots: $(STAMPS)/test $(STAMPS)/browser
+	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py
 
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
@@ -71,4 +82,17 @@ $(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/*)
 
 $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross: $(STAMPS)/%: $(STAMPS)/base
 	$(BIN)/pip install --quiet --group $*
+	touch $@
+
+$(STAMPS)/web: web/package-lock.json $(STAMPS)/base
+	cd web && npm ci --silent --ignore-scripts
+	touch $@
+
+# Debian's browser, where it is missing and can be had; without one its tests are skipped, and say so.
+$(STAMPS)/browser: $(STAMPS)/base
+	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "installing chromium for the tests of reports"; \
+		apt-get update -qq > /dev/null && apt-get install -qq --no-install-recommends chromium > /dev/null 2>&1; \
+	fi || echo "no browser could be installed: the tests of reports in a browser are skipped"
 	touch $@

@@ -13,6 +13,7 @@ from opdiff.pipeline import CompareOptions
 from opdiff.report.as_csv import write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
+from opdiff.reporting import environment, write_page
 
 __all__ = ["CompareOptions", "Comparison", "compare"]
 
@@ -54,6 +55,10 @@ class Comparison:
         if overflow is not None:
             kept = kept._replace(overflow=overflow)
         write_csv(kept, str(path), pipeline.report_columns(kept))
+
+    def write_html(self, path: Path) -> None:
+        """Write the report: one HTML file that needs no network."""
+        write_page(self.saved, str(path))
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, for `load`."""
@@ -107,7 +112,8 @@ def compare(
     (result,) = pipeline.compare(wanted, lambda _done, _all: None)
     if isinstance(result, pipeline.NotCompared):
         raise InputError(result.path, result.reason)
-    return Comparison(pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits)), result.defects)
+    kept = pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits))
+    return Comparison(kept._replace(environment=environment()), result.defects)
 
 
 def _record(row: ReportRow) -> dict[str, object]:

@@ -22,8 +22,9 @@ from opdiff.registry import may_have_plugins
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
 from opdiff.report.columns import MetricColumn
-from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, with_draft, write_new
+from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, with_drafts, write_new
 from opdiff.report.rows import saved
+from opdiff.reporting import Reports, environment, name_reports, write_report
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
     Pairs = tuple[Pairing | Unpaired, ...]
 
-# From here on another core writes the JSON while this one writes the table.
+# From here on another core writes the JSON while this one writes the table and the reports.
 _MANY_ROWS = 500
 
 # Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
@@ -69,6 +70,7 @@ class CompareOptions(NamedTuple):
     memory: int = 0
     in_process: bool = False
     limits: str = ""
+    reports: Reports = Reports()
 
     @property
     def is_selected(self) -> bool:
@@ -192,26 +194,33 @@ def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[D
             yield NotCompared(sides.target.path, error.problem)
 
 
-def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> str:
-    """Write what is kept of a comparison: the result file, and beside it the same as JSON. Returns the first path."""
+def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:
+    """Write what is kept of a comparison: the result file, the same as JSON, and the reports that are wanted.
+
+    Returns the paths of the result file and of the reports.
+    """
     columns = report_columns(kept, compared.custom)
+    kinds = options.reports.kinds
+    kept = kept._replace(environment=environment())
 
-    def write_table(draft: str) -> None:
-        write_csv(kept, draft, columns)
+    def write_all(drafts: tuple[str, ...]) -> tuple[str, ...]:
+        """What is beside the table goes to files that have no names yet: they are called after the table."""
+        early, reports = drafts[0], tuple(zip(kinds, drafts[1:], strict=True))
 
-    def write_json(draft: str) -> None:
-        save(kept, draft, made_by=f"opdiff {__version__}")
+        def write_json() -> None:
+            save(kept, early, made_by=f"opdiff {__version__}")
 
-    def write_both(early: str) -> str:
-        """The JSON goes to a file that has no name yet: it is called after the table."""
-        with Beside(lambda: write_json(early), worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
-            path = write_new(options.output, compared.name, write_table)
+        # The JSON takes longer than the table and the page together.
+        with Beside(write_json, worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
+            path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
+            for kind, draft in reports:
+                write_report(kind, kept, draft)
             beside.wait()
-        json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
-        write_new(options.output, json_name, lambda draft: os.replace(early, draft))
-        return path
+        stem = os.path.splitext(os.path.basename(path))[0]
+        write_new(options.output, f"{stem}.json", lambda draft: os.replace(early, draft))
+        return path, *name_reports(options.output, stem, reports)
 
-    return with_draft(options.output, write_both)
+    return with_drafts(options.output, 1 + len(kinds), write_all)
 
 
 def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportColumns:

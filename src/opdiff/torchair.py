@@ -19,7 +19,7 @@ from opdiff.read.graph_ops import read_token
 from opdiff.read.torchair import read_graph_tree
 from opdiff.report.as_torchair_csv import write_graph_csv
 from opdiff.report.as_torchair_json import SavedGraph, write_graph_json, write_summary_json
-from opdiff.report.names import graph_file_name, with_draft, write_new
+from opdiff.report.names import graph_file_name, with_drafts, write_new
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
 
@@ -297,7 +297,7 @@ def _write_part(part: SavedGraph, options: GraphOptions) -> list[str]:
         write_new(options.output, json_name, lambda draft: os.replace(early, draft))
         return path
 
-    paths = [with_draft(options.output, write_both)]
+    paths = [with_drafts(options.output, 1, lambda drafts: write_both(*drafts))]
     if options.xlsx:
         from opdiff.report.as_xlsx import write_graph_xlsx
 

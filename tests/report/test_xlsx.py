@@ -63,7 +63,7 @@ def test_cells_never_run(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_a_sheet_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(as_xlsx, "_MAX_ROWS", 4)
+    monkeypatch.setattr(as_xlsx, "MAX_ROWS", 4)
     path = tmp_path / "a.xlsx"
     as_xlsx.write_graph_xlsx([made(f"op{number}") for number in range(7)], DataMode.REAL, str(path))
     book = openpyxl.load_workbook(path)

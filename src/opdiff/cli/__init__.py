@@ -26,6 +26,8 @@ EXIT_USAGE, EXIT_INPUT, EXIT_DEFECT, EXIT_INTERRUPTED = 2, 3, 70, 130
 # What each of them is, for the list of commands; the rest is in `cmd_NAME`.
 _COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
+    "report": "make the reports of a comparison that was saved",
+    "diff": "tell what changed from one saved comparison to another",
     "op": "look at one operator of a comparison, element by element",
     "overflow": "find the operators that overflowed, and the first of them",
     "selftest": "plant known faults in copies of your dumps, and see which are found",

@@ -6,20 +6,23 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli import compare_torchair
 from opdiff.cli.arguments import add_judging, jobs_argument
+from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
 from opdiff.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from opdiff.pipeline import Compared, CompareOptions
     from opdiff.report.rows import SavedComparison
 
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
 Every target tensor is paired with the golden tensor it must equal, brought to one layout and measured; the result is
-result_{timestamp}.csv. Rule files tell how operators were fused, renamed and quantized."""
+result_{timestamp}.csv and report_{timestamp}.html. Rule files tell how operators were fused, renamed and quantized."""
 EPILOG = """\
 examples:
   msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
@@ -30,11 +33,12 @@ examples:
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, coloured
 
-exit codes: 0 compared (whatever was found), 2 usage, 3 nothing could be compared, 70 a defect of opdiff (the result is
-still written), 130 interrupted
+exit codes: 0 compared (whatever was found), 1 --fail-on found something, 2 usage, 3 nothing could be compared,
+70 a defect of opdiff (the result is still written), 130 interrupted
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MODES = ("auto", "offline_data", "torchair")
+_OR_WORSE = {"suspicious": " or worse", "wrong": ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compare_torchair.add_arguments(parser)
     _add_single(parser)
     _add_judging(parser)
+    add_gate(parser)
+    add_report_options(parser)
     _add_work(parser)
 
 
@@ -122,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
     make_folder(options.output)
     if args.mapping:
         return _run_mapping(options)
-    code = compare_and_report(options, quiet=args.quiet > 0, lang=args.lang, remedies=args.remedies)
-    return _run_third(args, options) if args.third and not code else code
+    code = compare_and_report(options, _wishes(args))
+    return _run_third(args, options, code) if args.third and code in (0, EXIT_GATE) else code
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -172,41 +178,75 @@ def _run_mapping(options: CompareOptions) -> int:
     return 0
 
 
-def compare_and_report(options: CompareOptions, *, quiet: bool, lang: str = "en", remedies: str = "") -> int:
+class Wishes(NamedTuple):
+    """How a comparison is told about: with progress, in which language, with files that help; and when it fails."""
+
+    quiet: bool = False
+    lang: str = "en"
+    remedies: str = ""
+    gate: str = ""
+
+
+def _wishes(args: argparse.Namespace) -> Wishes:
+    return Wishes(args.quiet > 0, args.lang, args.remedies, args.fail_on)
+
+
+def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
     """Compare, judge, write and summarise every result, and return the exit code."""
     from opdiff.cli.terminal import Progress, printable
     from opdiff.pipeline import NotCompared, compare, find_limits, judged, write_compared
+    from opdiff.report.judged import is_hit, levels_of
 
     compared = defects = 0
+    hit = False
     limits = find_limits(options.limits)
-    with Progress("comparing", quiet=quiet, in_bytes=True) as progress:
+    with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
         for result in compare(options, progress.reach):
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"))
                 continue
             kept = judged(result.comparison, limits)
-            path = write_compared(result, kept, options)
-            for line in (*_summary(result, kept, path, lang), *_next_step(kept, options)):
-                progress.say(printable(line))
-            if remedies:
-                from opdiff.cli.cmd_judge import write_remedies
-
-                for line in write_remedies(kept, remedies):
-                    progress.say(printable(line))
+            written = write_compared(result, kept, options)
+            progress.say("\n".join(_told(result, kept, written, options, wishes)))
+            hit = hit or (bool(wishes.gate) and is_hit(wishes.gate, levels_of(kept)))
             compared += sum(row.metrics is not None for row in kept.rows)
             defects += len(result.defects)
             for defect in result.defects:
                 print(defect, file=sys.stderr)
-    return 70 if defects else 0 if compared else 3
+    if hit:
+        print(
+            f"opdiff: the gate is hit: there are tensors that are {wishes.gate}{_OR_WORSE[wishes.gate]}",
+            file=sys.stderr,
+        )
+    return 70 if defects else 3 if not compared else EXIT_GATE if hit else 0
 
 
-def _run_third(args: argparse.Namespace, options: CompareOptions) -> int:
+def _told(
+    result: Compared, kept: SavedComparison, written: Sequence[str], options: CompareOptions, wishes: Wishes
+) -> Iterator[str]:
+    """What is said about one result, as the terminal gets it."""
+    from opdiff.cli.dress import curve_lines, dressed
+    from opdiff.cli.terminal import printable
+
+    path, *reports = written
+    *found, where = _summary(result, kept, path, wishes.lang)
+    lines = [where, *(f"report: {report}" for report in reports), *_next_step(kept, options)]
+    if wishes.remedies:
+        from opdiff.cli.cmd_judge import write_remedies
+
+        lines += write_remedies(kept, wishes.remedies)
+    yield from (dressed(printable(line)) for line in found)
+    yield from curve_lines(kept)
+    yield from (dressed(printable(line)) for line in lines)
+
+
+def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
     from opdiff.cli.terminal import printable
     from opdiff.pipeline import find_step
 
     print(printable(find_step(options, args.third, args.close_fusion_rule_file)))
-    return 0
+    return code
 
 
 def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:
@@ -252,6 +292,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         workers=args.jobs or 0,
         memory=args.memory or 0,
         limits=args.limits,
+        reports=wanted_reports(args),
     )
 
 

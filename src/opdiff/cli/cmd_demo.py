@@ -81,10 +81,10 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 
 
 def _compare(sample: Sample, output: str) -> int:
-    from opdiff.cli.cmd_compare import compare_and_report
+    from opdiff.cli.cmd_compare import Wishes, compare_and_report
     from opdiff.files import make_folder
     from opdiff.pipeline import CompareOptions
 
     make_folder(output)
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
-    return compare_and_report(options, quiet=True)
+    return compare_and_report(options, Wishes(quiet=True))

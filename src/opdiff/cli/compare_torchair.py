@@ -20,7 +20,9 @@ _OFFLINE = {
     "fusion_rule_file": "-fr", "close_fusion_rule_file": "-cfr", "quant_fusion_rule_file": "-qfr", "custom": "-c",
     "range": "-r", "select": "-s", "pairs": "--pairs", "mapping": "-map", "overflow": "-overflow_detection",
 }  # fmt: skip
-_OWN = {"rank": "--rank", "token": "--token", "graph": "--graph", "xlsx": "--xlsx"}
+_OWN = {"rank": "--rank", "token": "--token", "graph": "--graph"}
+# What graph mode does not have.
+_NOT_HERE = {"parquet": "--parquet", "junit": "--junit", "model_explorer": "--model-explorer", "fail_on": "--fail-on"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data_mode", choices=MODES, default="auto",
         help="by what: the data, its statistics, or its CRC-32; default: the data where it is there, else statistics",
     )  # fmt: skip
-    group.add_argument("--xlsx", action="store_true", help="write a workbook with coloured rows, too")
 
 
 def is_graph_mode(args: argparse.Namespace, target: str) -> bool:
@@ -49,6 +50,8 @@ def is_graph_mode(args: argparse.Namespace, target: str) -> bool:
     offline = [option for name, option in _OFFLINE.items() if getattr(args, name)]
     offline += ["-alg"] if args.algorithm != ["all"] else []
     wanted = args.mode == "torchair" or (args.mode == "auto" and not offline and _has_graph_text(target))
+    if wanted:
+        offline += [option for name, option in _NOT_HERE.items() if getattr(args, name)]
     if wanted and offline:
         raise UsageError(f"{', '.join(offline)} does not go with --mode torchair")
     if own and not wanted:

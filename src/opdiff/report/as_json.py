@@ -15,7 +15,7 @@ from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Le
 from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.model import Slot, TensorKey
-from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
+from opdiff.report.rows import Environment, ReportRow, SavedComparison, Side, saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +36,7 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
     sides = {"target": plain(kept.target), "golden": plain(kept.golden), "scenario": kept.scenario}
     sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
+    sides |= {"environment": plain(kept.environment)}
     if kept.graph:
         sides["graph"] = plain(kept.graph)
     if kept.judgement is not None:
@@ -207,6 +208,7 @@ DECODERS: dict[str, Decoder] = {
     "Slot": lambda value: Slot(str(value)),
     "DumpKind": lambda value: DumpKind(str(value)),
     "Side": _value(Side),
+    "Environment": _value(Environment),
     "OpLabel": _value(OpLabel),
     "TensorKey | None": optional(_value(TensorKey)),
     "Metrics | None": optional(_value(Metrics)),

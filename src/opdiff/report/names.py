@@ -9,10 +9,12 @@ import time
 from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    Done = TypeVar("Done")
 
 # Bytes of a name; most file systems end at 255, and a counter needs room.
 _MAX_BYTES = 240
@@ -64,14 +66,15 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     raise AssertionError("numbers do not end")
 
 
-def with_draft(folder: str, work: Callable[[str], str]) -> str:
-    """What `work` returns, which is given the path of a hidden file of its own; nothing is left of that."""
-    draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.early")
+def with_drafts(folder: str, number: int, work: Callable[[tuple[str, ...]], Done]) -> Done:
+    """What `work` returns, which is given the paths of hidden files of its own; nothing is left of those."""
+    drafts = tuple(os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{which}.early") for which in range(number))
     try:
-        return work(draft)
+        return work(drafts)
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
+        for draft in drafts:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
 
 
 def _take_name(draft: str, path: str) -> bool:

@@ -24,6 +24,16 @@ class Side(NamedTuple):
     quantized: bool
 
 
+class Environment(NamedTuple):
+    """Who compared: versions and machine, and when; empty in comparisons that older versions saved."""
+
+    opdiff: str = ""
+    python: str = ""
+    system: str = ""
+    kernel: str = ""
+    time: str = ""
+
+
 class ReportRow(NamedTuple):
     """One row of every report.
 
@@ -81,6 +91,7 @@ class SavedComparison(NamedTuple):
     overflow: bool = False
     graph: tuple[GraphNode, ...] = ()
     judgement: Judgement | None = None
+    environment: Environment = Environment()
 
 
 def saved(comparison: Comparison | SavedComparison) -> SavedComparison:

@@ -1,0 +1,124 @@
+"""Measure reports: `make bench`. Time to write, bytes for each row, and how soon a browser has it on the screen.
+
+write   the HTML report of a comparison with so many rows, without anything else
+size    of the file, and of each row in it
+ready   from opening the file to the first view, in a browser of this machine; nothing where there is none
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from opdiff.comparison import DumpKind, Metrics, OpLabel
+from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
+from opdiff.model import Slot, TensorKey
+from opdiff.report.rows import ReportRow, SavedComparison, Side
+from opdiff.reporting import write_page
+
+_FLOATS = [name for name in Metrics._fields if name not in ("is_equal", "notes")]
+_WHOLE = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 3000, 10_000, 100_000])
+    options = parser.parse_args()
+    gc.disable()  # as the command line does
+    print(f"{'rows':>8} {'write':>10} {'size':>10} {'each row':>10} {'ready':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        for count in options.rows:
+            path = os.path.join(folder, f"{count}.html")
+            comparison = made(count)
+            times = [timed(comparison, path) for _ in range(options.rounds)]
+            size = os.path.getsize(path)
+            each = (size - empty_size(folder)) / count
+            opened = ready_s(path, options.rounds)
+            shown = "-" if opened is None else f"{opened * 1000:.0f} ms"
+            times_ms = statistics.median(times) * 1000
+            print(f"{count:8} {times_ms:7.0f} ms {size / 1000:7.0f} kB {each:8.0f} B {shown:>10}")
+    return 0
+
+
+def timed(comparison: SavedComparison, path: str) -> float:
+    start = time.perf_counter()
+    write_page(comparison, path)
+    return time.perf_counter() - start
+
+
+def empty_size(folder: str) -> int:
+    path = os.path.join(folder, "empty.html")
+    write_page(made(0), path)
+    return os.path.getsize(path)
+
+
+def made(count: int) -> SavedComparison:
+    """Rows with names as networks have them, and figures that no two rows share."""
+    dice = random.Random(1)  # noqa: S311  figures, not secrets
+    rows = tuple(row(number, dice) for number in range(count))
+    sides = Side("/dump/20240115", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
+    return SavedComparison(*sides, "NPU dump against the original model", rows)
+
+
+def row(number: int, dice: random.Random) -> ReportRow:
+    name = f"model/layer{number // 40}/block{number // 2}/conv_{number // 2}"
+    error = 10 ** dice.uniform(-6, -0.5)
+    figures: dict[str, Any] = {field: error * dice.random() for field in _FLOATS}
+    figures |= dict.fromkeys(_WHOLE, 0)
+    figures |= {"cosine": 1 - error * error, "norm_ratio": 1 + error / 20, "count": 200_704, "worst_index": number}
+    figures |= {"is_equal": False, "worst_relative_index": number, "first_special_mismatch": None}
+    figures["relative_histogram"] = (0,) * 8 + tuple(dice.randrange(100_000) for _ in RELATIVE_EDGES[6:])
+    figures["ulp_histogram"] = (0,) + tuple(dice.randrange(10_000) for _ in ULP_EDGES[:12]) + (0,) * 11
+    key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
+    return ReportRow(
+        OpLabel(number // 2, number, ("Conv2D", "Relu", "MatMulV2", "Add")[number % 4], name, name),
+        key,
+        key,
+        f"/dump/20240115/Conv2D.conv_{number // 2}.{number}.4.17000001000{number:05}",
+        f"/golden/conv_{number // 2}.0.17000001000{number:05}.npy",
+        "float16",
+        "float32",
+        20_618_000_384_000 + 512 * number,
+        0,
+        (1, 64, 56, 56),
+        ("NC1HWC0 [1,4,56,56,16] -> NCHW [1,64,56,56]",),
+        Metrics(**figures),
+        rule="named in the rule file",
+        confidence=1.0,
+    )
+
+
+def ready_s(path: str, rounds: int) -> float | None:
+    """How long a browser takes from opening a report to its first view; `None` without one."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    if browser is None:
+        return None
+    times = []
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for _ in range(rounds):
+            page = running.new_page()
+            start = time.perf_counter()
+            page.goto(Path(path).as_uri(), wait_until="commit")
+            page.wait_for_selector("html[data-ready]", state="attached")
+            times.append(time.perf_counter() - start)
+            page.close()
+        running.close()
+    return statistics.median(times)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""`opdiff diff`: what changed from one comparison to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.cli.report_options import EXIT_GATE
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from opdiff.report.changes import Change, Changes
+
+DESCRIPTION = """\
+Compare two comparisons: which tensors got worse, better, appeared or vanished. Both are JSON files as they stand beside
+every result file, of the same model: before and after a new version, a new setting or a repair."""
+EPILOG = """\
+examples:
+  opdiff diff old/result_20240115103052.json new/result_20240116090000.json
+  opdiff diff OLD.json NEW.json --fail-on worse
+  opdiff diff OLD.json NEW.json --html report.html
+
+exit codes: 0 compared, 1 --fail-on found something, 2 usage, 3 a file cannot be used
+"""
+_MOST = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON)")
+    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON)")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW, with the changes in it")
+    parser.add_argument(
+        "--fail-on", choices=("worse",), default="", metavar="worse", help="exit with 1 when a tensor got worse"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what changed, and return the exit code."""
+    from opdiff.cli.dress import dressed
+    from opdiff.cli.terminal import json_text, printable
+    from opdiff.report.as_json import load
+    from opdiff.report.changes import ChangeKind, find_changes
+    from opdiff.reporting import write_page
+
+    new = load(args.new)
+    changes = find_changes(load(args.old), new)
+    if args.json:
+        print(json_text(changes))
+    else:
+        for line in _lines(changes):
+            print(dressed(printable(line)))
+    if args.html:
+        write_page(new, args.html, changes)
+        if not args.json:
+            print(printable(f"report: {args.html}"))
+    return EXIT_GATE if args.fail_on and changes.of(ChangeKind.WORSE) else 0
+
+
+def _lines(changes: Changes) -> Iterator[str]:
+    from opdiff.report.changes import ChangeKind
+
+    for which, made in (("old", changes.old), ("new", changes.new)):
+        if any(made):
+            yield f"{which}: opdiff {made.opdiff}, {made.kernel} kernel, {made.time}"
+    for kind in ChangeKind:
+        found = changes.of(kind)
+        yield f"{kind}: {len(found)}"
+        yield from (f"  {_line(change)}" for change in found[:_MOST])
+        if len(found) > _MOST:
+            yield f"  and {len(found) - _MOST} more"
+    yield f"as before: {changes.same}, {changes.other_numbers} of them with other numbers"
+
+
+def _line(change: Change) -> str:
+    from opdiff.measure.documented import number_text
+
+    levels = " -> ".join(level or "-" for level in (change.before, change.after))
+    cosines = (change.cosine_before, change.cosine_after)
+    shown = " -> ".join("-" if cosine is None else number_text(cosine) for cosine in cosines)
+    return f"{change.tensor}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"

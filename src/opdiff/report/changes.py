@@ -1,0 +1,176 @@
+"""Two comparisons of the same model: what got worse, better, appeared or vanished from the one to the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.report.rows import Environment, ReportRow, SavedComparison
+
+# The three good levels are one here: a good tensor that is a little less so is no news.
+_RANK = dict.fromkeys(LEVELS, 0) | {SUSPICIOUS: 1, WRONG: 2}
+# A bad tensor whose distance changes by less is as bad as before.
+_FACTOR = 1.1
+
+
+class ChangeKind(StrEnum):
+    """What became of a tensor; in the order of the report."""
+
+    WORSE = "worse"
+    VANISHED = "vanished"
+    APPEARED = "appeared"
+    BETTER = "better"
+
+
+class Change(NamedTuple):
+    """A tensor that is not as it was.
+
+    Attributes:
+        kind: what became of it. What could be compared in one of both only has appeared or vanished.
+        operator: the target's operator.
+        op_type: its type.
+        tensor: the tensor, as `conv1:output:0`.
+        before: its level in the old comparison; `None` when it was not compared there.
+        after: its level in the new one.
+        cosine_before: its cosine similarity in the old comparison.
+        cosine_after: the same in the new one.
+        distance_before: its relative Euclidean distance in the old comparison.
+        distance_after: the same in the new one.
+        row: its row in the new comparison.
+        reason: why it vanished, where the new comparison tells.
+    """
+
+    kind: ChangeKind
+    operator: str
+    op_type: str
+    tensor: str
+    before: str | None = None
+    after: str | None = None
+    cosine_before: float | None = None
+    cosine_after: float | None = None
+    distance_before: float | None = None
+    distance_after: float | None = None
+    row: int | None = None
+    reason: str = ""
+
+
+class Changes(NamedTuple):
+    """What is different between two comparisons.
+
+    Attributes:
+        old: who made the old one.
+        new: who made the new one.
+        rows: the tensors that changed: worse ones first, in the order of the report otherwise.
+        same: how many tensors were compared both times and are as good or as bad as before.
+        other_numbers: how many of those do not have the same numbers.
+    """
+
+    old: Environment
+    new: Environment
+    rows: tuple[Change, ...]
+    same: int = 0
+    other_numbers: int = 0
+
+    def of(self, kind: ChangeKind) -> tuple[Change, ...]:
+        """The changes of one kind."""
+        return tuple(change for change in self.rows if change.kind is kind)
+
+
+class _Seen(NamedTuple):
+    """A tensor that was compared, or could not be."""
+
+    number: int
+    row: ReportRow
+    level: str
+
+    @property
+    def is_compared(self) -> bool:
+        return self.level != NOT_COMPARABLE
+
+
+def find_changes(old: SavedComparison, new: SavedComparison) -> Changes:
+    """What is different in the new comparison. Tensors are known by their operator, side and number."""
+    earlier, later = _by_key(old), _by_key(new)
+    found: list[Change] = []
+    same = other_numbers = 0
+    for key in {**later, **earlier}:
+        before, after = earlier.get(key), later.get(key)
+        change = _change(before, after)
+        if change is not None:
+            found.append(change)
+        elif before and after and after.is_compared:
+            same += 1
+            other_numbers += before.row.metrics != after.row.metrics
+    order = list(ChangeKind)
+    found.sort(key=lambda change: order.index(change.kind))
+    return Changes(old.environment, new.environment, tuple(found), same, other_numbers)
+
+
+def _by_key(kept: SavedComparison) -> dict[tuple[str, str, int], _Seen]:
+    """Rows by tensor; one that has several rows is told apart by their order."""
+    times: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for number, (row, level) in enumerate(zip(kept.rows, levels_of(kept), strict=True)):
+        key = (row.label.target, str(row.key))
+        found[*key, times[key]] = _Seen(number, row, level)
+        times[key] += 1
+    return found
+
+
+def _change(before: _Seen | None, after: _Seen | None) -> Change | None:
+    was, stays = before is not None and before.is_compared, after is not None and after.is_compared
+    if was and before and after and stays:
+        kind = _both(before, after)
+        return None if kind is None else _made(kind, before, after)
+    if was and before:
+        return _made(ChangeKind.VANISHED, before, after)
+    return _made(ChangeKind.APPEARED, before, after) if stays else None
+
+
+def _both(before: _Seen, after: _Seen) -> ChangeKind | None:
+    if _RANK[before.level] != _RANK[after.level]:
+        return ChangeKind.WORSE if _RANK[after.level] > _RANK[before.level] else ChangeKind.BETTER
+    was, now = _distance(before), _distance(after)
+    if not _RANK[after.level] or was is None or now is None:
+        return None
+    if now > was * _FACTOR:
+        return ChangeKind.WORSE
+    return ChangeKind.BETTER if now < was / _FACTOR else None
+
+
+def _made(kind: ChangeKind, before: _Seen | None, after: _Seen | None) -> Change:
+    row = next(_rows(after, before))
+    old = before if before and before.is_compared else None
+    new = after if after and after.is_compared else None
+    return Change(
+        kind,
+        row.label.target,
+        row.label.op_type,
+        str(row.key),
+        old and old.level,
+        new and new.level,
+        _cosine(old),
+        _cosine(new),
+        _distance(old),
+        _distance(new),
+        after and after.number,
+        "" if new or after is None else after.row.reason,
+    )
+
+
+def _rows(*seen: _Seen | None) -> Iterator[ReportRow]:
+    return (one.row for one in seen if one is not None)
+
+
+def _cosine(seen: _Seen | None) -> float | None:
+    return seen.row.metrics.cosine if seen and seen.row.metrics else None
+
+
+def _distance(seen: _Seen | None) -> float | None:
+    return seen.row.metrics.relative_euclidean_distance if seen and seen.row.metrics else None

@@ -1,0 +1,65 @@
+"""The rows as one flat table with a column for every figure, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.comparison import Metrics
+from opdiff.report.as_csv import reason_text
+from opdiff.report.cells import shape_text
+from opdiff.report.judged import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.report.rows import ReportRow, SavedComparison
+
+    Value = str | float | int | bool | None
+
+FIGURES = tuple(name for name in Metrics._fields if name not in ("notes", "relative_histogram", "ulp_histogram"))
+"""The numbers of `Metrics`."""
+
+# Columns that are texts or whole numbers, and how they are got from a row.
+_BEFORE: dict[str, Callable[[ReportRow], Value]] = {
+    "index": lambda row: row.label.index,
+    "op_type": lambda row: row.label.op_type,
+    "target": lambda row: row.label.target,
+    "golden": lambda row: row.label.golden,
+    "tensor": lambda row: "" if row.key is None else str(row.key),
+    "golden_tensor": lambda row: "" if row.golden_key is None else str(row.golden_key),
+    "target_dtype": lambda row: row.target_dtype,
+    "golden_dtype": lambda row: row.golden_dtype,
+    "shape": lambda row: "" if row.shape is None else shape_text(row.shape),
+}
+_AFTER: dict[str, Callable[[ReportRow], Value]] = {
+    "overflow": lambda row: row.overflow,
+    "reason": reason_text,
+    "match_rule": lambda row: row.rule,
+    "confidence": lambda row: row.confidence,
+    "conversion": lambda row: "; ".join(row.steps),
+    "target_path": lambda row: row.target_path,
+    "golden_path": lambda row: row.golden_path,
+}
+
+
+class FlatTable(NamedTuple):
+    """Names of columns, and the columns; all are as long as there are rows."""
+
+    names: tuple[str, ...]
+    columns: tuple[list[Value], ...]
+
+
+def flat_table(kept: SavedComparison) -> FlatTable:
+    """A comparison as columns; what is not there is `None`."""
+    rows, thoughts = kept.rows, judged(kept)
+    columns: dict[str, list[Value]] = {
+        "level": [*thoughts.levels],
+        "origin": [*thoughts.origins],
+        "decided_by": [*thoughts.rules],
+    }
+    columns |= {name: [get(row) for row in rows] for name, get in _BEFORE.items()}
+    columns |= {name: [None if row.metrics is None else getattr(row.metrics, name) for row in rows] for name in FIGURES}
+    columns |= {name: [get(row) for row in rows] for name, get in _AFTER.items()}
+    for name in dict.fromkeys(name for row in rows for name, _, _ in row.custom):
+        columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
+    return FlatTable(tuple(columns), tuple(columns.values()))

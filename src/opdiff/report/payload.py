@@ -1,0 +1,228 @@
+"""What the page of a report shows, as the data that is put into it. See web/src/data.ts for the other end."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opdiff.comparison import Birth, Metrics
+from opdiff.model import Slot
+from opdiff.report.as_csv import reason_text
+from opdiff.report.judged import LEVELS, judged
+from opdiff.report.packing import Packer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opdiff.comparison import Finding, GraphNode
+    from opdiff.report.changes import Changes
+    from opdiff.report.judged import Judged
+    from opdiff.report.rows import ReportRow, SavedComparison, Side
+
+VERSION = 1
+
+# Fields of `Metrics` that the page shows; of those in `_EXACT` every digit counts.
+_FLOATS = (
+    "max_absolute_error", "accumulated_relative_error", "relative_euclidean_distance", "kl_divergence", "target_mean",
+    "target_std", "golden_mean", "golden_std", "mean_absolute_error", "root_mean_square_error", "max_relative_error",
+    "mean_relative_error", "centred_cosine", "snr_db", "error_bias", "over_1_permille", "over_5_permille", "max_ulp",
+    "fit_scale", "fit_offset", "fit_distance", "zero_golden",
+)  # fmt: skip
+_EXACT = (
+    "cosine", "norm_ratio", "finite_cosine", "worst_target", "worst_golden", "target_min", "target_max", "golden_min",
+    "golden_max", "worst_index", "worst_relative_index", "first_special_mismatch",
+)  # fmt: skip
+_COUNTS = (
+    "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
+)  # fmt: skip
+_SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
+_ORIGINS = tuple(map(str, Birth))
+_SURE = 1000
+
+
+class Edges(NamedTuple):
+    """Where the bins of the histograms begin, see `Metrics`."""
+
+    relative: tuple[float, ...] = ()
+    ulp: tuple[float, ...] = ()
+
+
+def pack(
+    kept: SavedComparison, edges: Edges, changes: Changes | None = None, chinese: Mapping[str, str] | None = None
+) -> bytes:
+    """A comparison in the form in which the page takes it; `chinese` translates sentences of its findings."""
+    packer = Packer()
+    thoughts = judged(kept)
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "scenario": kept.scenario,
+        "target": _side(kept.target),
+        "golden": _side(kept.golden),
+        "environment": kept.environment._asdict(),
+        "edges": {"relative": edges.relative, "ulp": edges.ulp},
+        "rows": _rows(kept.rows, packer) | _thoughts(thoughts, packer),
+        "metrics": _metrics(kept.rows, packer),
+        "custom": _custom(kept.rows, packer),
+        "story": _story(thoughts) | {"chinese": dict(chinese or {})},
+        "graph": _graph(kept.graph, packer),
+    }
+    if changes is not None:
+        document["changes"] = _changes(changes, packer)
+    return packer.packed(document)
+
+
+def _side(side: Side) -> dict[str, object]:
+    return {"path": _printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
+
+
+def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
+    labels = [row.label for row in rows]
+    keys = [row.key for row in rows]
+    texts, integers = packer.texts, packer.integers
+    target_folder, target_file = _paths([row.target_path for row in rows])
+    golden_folder, golden_file = _paths([row.golden_path for row in rows])
+    return {
+        "count": len(rows),
+        "index": integers([label.index for label in labels]),
+        "sequence": integers([label.sequence for label in labels]),
+        "type": texts([label.op_type for label in labels]),
+        "target": texts([label.target for label in labels]),
+        "golden": texts([label.golden for label in labels]),
+        "operator": texts(["" if key is None else key.op for key in keys]),
+        "slot": integers([_SLOTS[key and key.slot] for key in keys]),
+        "number": integers([0 if key is None else key.index for key in keys]),
+        "goldenTensor": texts(["" if row.golden_key is None else str(row.golden_key) for row in rows]),
+        "targetFolder": texts(target_folder),
+        "targetFile": texts(target_file),
+        "goldenFolder": texts(golden_folder),
+        "goldenFile": texts(golden_file),
+        "targetType": texts([row.target_dtype for row in rows]),
+        "goldenType": texts([row.golden_dtype for row in rows]),
+        "targetAddress": packer.exact([row.target_address for row in rows]),
+        "goldenAddress": packer.exact([row.golden_address for row in rows]),
+        "shape": texts(["" if row.shape is None else str(list(row.shape)) for row in rows]),
+        "steps": texts(["\n".join(row.steps) for row in rows]),
+        "reason": texts([reason_text(row) for row in rows]),
+        "rule": texts([row.rule for row in rows]),
+        "confidence": integers([-1 if row.confidence is None else _permille(row.confidence) for row in rows]),
+        "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
+    }
+
+
+def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    parts = [path.rpartition("/") for path in paths]
+    return [folder for folder, _, _ in parts], [name for _, _, name in parts]
+
+
+def _permille(share: float) -> int:
+    return round(share * _SURE) if 0 <= share <= 1 else -1
+
+
+def _thoughts(thoughts: Judged, packer: Packer) -> dict[str, Any]:
+    return {
+        "level": packer.integers([LEVELS.index(level) for level in thoughts.levels]),
+        "why": packer.texts(thoughts.rules),
+        "origin": packer.integers([_ORIGINS.index(origin) for origin in thoughts.origins]),
+        "excess": packer.floats(thoughts.excess),
+    }
+
+
+def _metrics(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
+    """The columns of the rows that have numbers, and which those are."""
+    places = [place for place, row in enumerate(rows) if row.metrics is not None]
+    found = [row.metrics for row in rows if row.metrics is not None]
+    # All columns at once: one at a time would take several times as long.
+    by_name = dict(zip(Metrics._fields, zip(*found, strict=True) if found else repeat(()), strict=False))
+    columns = {name: packer.floats(by_name[name]) for name in _FLOATS}
+    columns |= {name: packer.exact(by_name[name]) for name in _EXACT}
+    columns |= {name: packer.integers(by_name[name]) for name in _COUNTS}
+    columns["is_equal"] = packer.integers(list(map(int, by_name["is_equal"])))
+    return {
+        "rows": packer.integers(places),
+        "columns": columns,
+        "relative": _histograms(by_name["relative_histogram"], packer),
+        "ulp": _histograms(by_name["ulp_histogram"], packer),
+    }
+
+
+def _histograms(histograms: Sequence[tuple[int, ...]], packer: Packer) -> list[dict[str, Any]]:
+    """A column for each bin; a tensor without a histogram has nothing in any."""
+    longest = max(map(len, histograms), default=0)
+    filled = [histogram + (0,) * (longest - len(histogram)) for histogram in histograms]
+    return [packer.integers(column) for column in zip(*filled, strict=True)]
+
+
+def _custom(rows: Sequence[ReportRow], packer: Packer) -> list[dict[str, Any]]:
+    """Metrics of the user's own: the name, and a column of values."""
+    names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
+    values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
+    return [
+        {"name": _printable(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
+    ]
+
+
+def _story(thoughts: Judged) -> dict[str, Any]:
+    return {
+        "plain": thoughts.is_plain,
+        "first": _printable(thoughts.first_bad),
+        "advice": {"en": [*map(_printable, thoughts.advice)], "zh": [*map(_printable, thoughts.advice_zh)]},
+        "findings": [_finding(finding) for finding in thoughts.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "operator": _printable(finding.operator),
+        "type": _printable(finding.op_type),
+        "tensor": _printable(finding.tensor),
+        "level": LEVELS.index(str(finding.level)),
+        "kind": _printable(finding.kind),
+        "evidence": [*map(_printable, finding.evidence)],
+        "remedies": [*map(_printable, finding.remedies)],
+        "share": _finite(finding.share),
+        "path": [*map(_printable, finding.path)],
+        "before": [*map(_printable, finding.before)],
+        "passes": [*map(_printable, (*finding.passes, *finding.buffer_passes))],
+    }
+
+
+def _graph(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
+    """The network; inputs are numbers of nodes, and `-1` for what is not one of them."""
+    numbers = {node.name: number for number, node in enumerate(nodes)}
+    inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
+    return {
+        "name": packer.texts([node.name for node in nodes]),
+        "type": packer.texts([node.op_type for node in nodes]),
+        "fanIn": packer.integers([len(sources) for sources in inputs]),
+        "inputs": packer.integers([source for sources in inputs for source in sources]),
+        "originals": packer.texts(["\n".join(node.originals) for node in nodes]),
+        "passes": packer.texts(["\n".join((*node.passes, *node.buffer_passes)) for node in nodes]),
+        "guess": packer.integers([int(node.is_guess) for node in nodes]),
+    }
+
+
+def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
+    rows = changes.rows
+    return {
+        "old": changes.old._asdict(),
+        "new": changes.new._asdict(),
+        "kind": packer.texts([str(change.kind) for change in rows]),
+        "operator": packer.texts([change.operator for change in rows]),
+        "tensor": packer.texts([change.tensor for change in rows]),
+        "before": packer.integers([-1 if change.before is None else LEVELS.index(change.before) for change in rows]),
+        "after": packer.integers([-1 if change.after is None else LEVELS.index(change.after) for change in rows]),
+        "cosineBefore": packer.exact([change.cosine_before for change in rows]),
+        "cosineAfter": packer.exact([change.cosine_after for change in rows]),
+        "distanceBefore": packer.exact([change.distance_before for change in rows]),
+        "distanceAfter": packer.exact([change.distance_after for change in rows]),
+        "row": packer.integers([-1 if change.row is None else change.row for change in rows]),
+    }
+
+
+def _finite(share: float | None) -> float | None:
+    return share if share is not None and abs(share) < float("inf") else None
+
+
+def _printable(text: str) -> str:
+    """Names of files need not be text; what is not becomes an escape."""
+    return text.encode(errors="backslashreplace").decode()

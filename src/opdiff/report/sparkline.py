@@ -1,0 +1,54 @@
+"""The accuracy along the execution in one line of the terminal."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from opdiff.model import Slot
+from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.report.rows import ReportRow, SavedComparison
+
+_BARS = "▁▂▃▄▅▆▇█"
+# Errors of this size and below have the lowest bar, of this size and above the highest.
+_LEAST, _MOST = 1e-7, 1e-1
+_COLOURS = {SUSPICIOUS: "33", WRONG: "31"}
+_GOOD = "32"
+
+
+def sparkline(kept: SavedComparison, columns: int, *, colour: bool = False) -> str:
+    """A bar for each output, or for the worst of several; empty when there are fewer than two.
+
+    Heights are relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale. Colours are those of the levels.
+    """
+    found = [
+        (LEVELS.index(level), _height(row))
+        for row, level in zip(kept.rows, levels_of(kept), strict=True)
+        if level != NOT_COMPARABLE and row.key is not None and row.key.slot is Slot.OUTPUT
+    ]
+    if len(found) < 2 or columns < 2:
+        return ""
+    groups = _groups(found, columns)
+    bars = [(LEVELS[max(level for level, _ in group)], _BARS[max(height for _, height in group)]) for group in groups]
+    return "".join(f"\x1b[{_COLOURS.get(level, _GOOD)}m{bar}\x1b[0m" if colour else bar for level, bar in bars)
+
+
+def _groups(found: Sequence[tuple[int, int]], columns: int) -> list[Sequence[tuple[int, int]]]:
+    count = min(len(found), columns)
+    ends = [len(found) * number // count for number in range(count + 1)]
+    return [found[start:end] for start, end in pairwise(ends)]
+
+
+def _height(row: ReportRow) -> int:
+    distance = row.metrics.relative_euclidean_distance if row.metrics else None
+    if distance is None or not math.isfinite(distance) or distance >= _MOST:
+        return len(_BARS) - 1
+    if distance <= _LEAST:
+        return 0
+    share = math.log(distance / _LEAST) / math.log(_MOST / _LEAST)
+    return min(int(share * len(_BARS)), len(_BARS) - 1)

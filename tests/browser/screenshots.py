@@ -1,0 +1,77 @@
+"""Pictures of a report for the documents: `python screenshots.py [REPORT]`, by default of the sample's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import sync_playwright
+
+from browser_page import find_browser
+from opdiff.cli import main
+from opdiff.sample import write_sample
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
+# The name of a picture, its theme and language, and what is shown.
+PICTURES = {
+    "report": ("light", "en-US", ""),
+    "report-dark": ("dark", "en-US", "table"),
+    "report-chinese": ("light", "zh-CN", ""),
+    "report-graph": ("light", "en-US", "graph"),
+    "report-tensor": ("light", "en-US", "gate/conv:output:0"),
+}
+
+
+def take(browser: Browser, report: Path, name: str) -> None:
+    """Take one picture."""
+    theme, language, view = PICTURES[name]
+    page = browser.new_page(
+        viewport={"width": 1280, "height": 720},
+        locale=language,
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    page.goto(f"{report.as_uri()}#/{view if ':' not in view else 'table'}")
+    page.wait_for_selector("html[data-ready]", state="attached")
+    if ":" in view:
+        open_tensor(page, view)
+    elif view == "table":
+        page.click(".vhead >> text=Level", click_count=2)
+    page.wait_for_timeout(500)
+    page.screenshot(path=IMAGES / f"{name}.png")
+    page.close()
+
+
+def open_tensor(page: Page, tensor: str) -> None:
+    """Look for a tensor and open it."""
+    page.fill(".search", tensor)
+    page.wait_for_timeout(300)
+    page.click(".vrow >> nth=0")
+
+
+def demo_report(folder: Path) -> Path:
+    """The report of the sample; its paths are those of the documents."""
+    os.chdir(folder)
+    sample = write_sample("opdiff-demo")
+    main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(folder), "-q"])
+    return next(folder.glob("report_*.html"))
+
+
+def run() -> None:
+    """Take all pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        report = Path(sys.argv[1]).resolve() if sys.argv[1:] else demo_report(Path(folder))
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        for name in PICTURES:
+            take(browser, report, name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,223 @@
+"""Reports in a real browser: from disk, without a request, and everything on them works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from made_reports import many_rows, strange_names, with_judgement, with_network
+from opdiff.judge.advice import KINDS
+from opdiff.report.changes import find_changes
+from opdiff.reporting import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from browser_page import Opened
+
+Open = Any
+
+
+@pytest.fixture
+def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
+    return opened(demo_report)
+
+
+def test_the_story_is_told(demo: Opened) -> None:
+    assert "tensors are wrong" in demo.page.inner_text("h1") or "is at fault" in demo.page.inner_text("h1")
+    assert demo.page.locator(".legend button").count() >= 4
+    assert demo.page.locator(".look, .finding").count() >= 3
+
+
+def test_a_click_on_the_curve_leads_to_the_tensor_and_on_to_the_graph(demo: Opened) -> None:
+    demo.page.locator(".curve canvas").scroll_into_view_if_needed()
+    box = demo.page.locator(".curve canvas").bounding_box()
+    assert box is not None
+    # Along the highest bars, until there is a point under the pointer.
+    for step in range(400):
+        demo.page.mouse.move(box["x"] + 62 + step * 3, box["y"] + 18)
+        if demo.page.locator(".tip").is_visible():
+            break
+    name = demo.page.inner_text(".tip code")
+    demo.page.mouse.down()
+    demo.page.mouse.up()
+    assert demo.page.inner_text(".row-head h1") == name
+    demo.page.click(".row-head >> text=In the graph")
+    demo.page.wait_for_selector(".graph-view[data-laid]")
+    assert demo.page.inner_text(".panel .name.big") == name.partition(":")[0]
+
+
+def test_the_table_sorts_both_ways_and_back(demo: Opened) -> None:
+    demo.go("table")
+    first = demo.texts(".vrow >> nth=0")
+    demo.page.click(".vhead >> text=Rel. distance")
+    distances = column(demo, 8)
+    assert distances == sorted(distances)
+    demo.page.click(".vhead >> text=Rel. distance")
+    distances = column(demo, 8)
+    assert distances == sorted(distances, reverse=True)
+    demo.page.click(".vhead >> text=Rel. distance")
+    assert demo.texts(".vrow >> nth=0") == first
+
+
+def column(report: Opened, number: int) -> list[float]:
+    cells = report.texts(f".vrow > div:nth-child({number + 1})")
+    return [float(cell.replace(" e", "e").replace("∞", "inf").replace("\u202f", "")) for cell in cells]
+
+
+def test_the_table_is_filtered_by_level_type_and_text(demo: Opened) -> None:
+    demo.go("table")
+    demo.page.click(".level-toggle.level-wrong")
+    assert set(demo.texts(".vrow .chip b")) == {"✕"}
+    demo.page.click(".level-toggle.level-wrong")
+    demo.page.select_option(".toolbar select", "MaxPoolV3")
+    demo.page.wait_for_timeout(50)
+    assert set(demo.texts(".vrow > div:nth-child(4)")) == {"MaxPoolV3"}
+    demo.page.keyboard.press("/")
+    demo.page.keyboard.type("context/pool")
+    demo.page.wait_for_timeout(300)
+    assert set(demo.texts(".vrow > div:nth-child(3)")) == {"context/pool"}
+    demo.page.click("text=Clear")
+    assert demo.page.locator(".vrow").count() > 20
+
+
+def test_the_keyboard_leads_everywhere(demo: Opened) -> None:
+    keys = demo.page.keyboard
+    keys.press("t")
+    demo.page.wait_for_selector(".vrow")
+    for key in "jjk":
+        keys.press(key)
+    keys.press("Enter")
+    title = demo.page.inner_text(".row-head h1")
+    keys.press("j")
+    assert demo.page.inner_text(".row-head h1") != title
+    keys.press("Escape")
+    assert demo.page.locator(".vrow.selected").count() == 1
+    keys.press("?")
+    assert demo.page.locator("dialog kbd").count() >= 6
+    keys.press("Escape")
+    keys.press("o")
+    assert demo.page.locator(".hero").is_visible()
+
+
+def test_the_page_of_a_tensor_has_everything(demo: Opened) -> None:
+    demo.go("table")
+    demo.page.fill(".search", "gate/conv:output:0")
+    demo.page.wait_for_timeout(300)
+    demo.page.click(".vrow >> nth=0")
+    shown = demo.page.inner_text("main")
+    for text in ("gate/conv:output:0", "float16", "float32", "cosine similarity", "NC1HWC0", "100 %", "[0, 3, 4, 4]"):
+        assert text in shown
+    assert demo.page.locator(".hbar").count() > 30
+
+
+def test_graphs_are_searched(demo: Opened) -> None:
+    demo.go("graph")
+    demo.page.wait_for_selector(".graph-view[data-laid]")
+    demo.page.keyboard.press("/")
+    demo.page.keyboard.type("context/pool")
+    assert demo.page.inner_text(".panel .name.big") == "context/pool"
+    demo.page.click("text=Fit")
+    demo.page.click(".panel >> text=Details")
+    assert demo.page.inner_text(".row-head h1").startswith("context/pool")
+
+
+@pytest.mark.parametrize("view", ["", "table", "graph", "missing", "about", "row/0"])
+def test_all_views_are_there_in_chinese(opened: Open, demo_report: Path, view: str) -> None:
+    report = opened(demo_report, language="zh-CN")
+    report.go(view)
+    report.page.wait_for_timeout(100)
+    assert "概览" in report.page.inner_text(".top")
+    assert "undefined" not in report.page.inner_text("body")
+    report.page.click("text=English")
+    assert "Overview" in report.page.inner_text(".top")
+
+
+def test_dark_and_light_follow_the_system_and_the_switch(opened: Open, demo_report: Path) -> None:
+    report = opened(demo_report, theme="dark")
+    colour = "() => getComputedStyle(document.body).backgroundColor"
+    dark = report.page.evaluate(colour)
+    report.page.click(".top >> text=Light")
+    assert report.page.evaluate(colour) != dark
+
+
+def test_what_was_not_compared_has_reasons(demo: Opened) -> None:
+    demo.go("missing")
+    demo.page.wait_for_selector(".vrow")
+    assert all(demo.texts(".vrow > div:nth-child(5)"))
+    demo.page.click(".reason >> nth=0")
+    assert demo.page.locator(".reason[aria-pressed=true]").count() == 1
+
+
+def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
+    names = ["<script>document.title='run'</script>", "=1+1", "<img src=x onerror=alert(1)>", "</script><b>x</b>"]
+    write_page(strange_names(names), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("table")
+    assert report.texts(".vrow > div:nth-child(3)") == names
+    for view in ("", "graph", "row/0", "about", "missing"):
+        report.go(view)
+        report.page.wait_for_timeout(100)
+        assert report.page.locator("#app script, #app img, #app b:text-is('x')").count() == 0
+    assert report.page.title().startswith("opdiff")
+
+
+def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> None:
+    write_page(with_judgement(), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    assert report.page.inner_text("h1") == "b is at fault: wrong scale"
+    report.page.click("text=中文")
+    assert KINDS["scale"].remedy_zh in report.page.inner_text(".remedy")
+    report.page.click("text=English")
+    assert "the target is 2 times" in report.page.inner_text(".finding")
+    report.page.click(".remedy >> text=Copy")
+    assert report.page.inner_text(".remedy button") == "Copied"
+    report.page.click(".finding >> text=In the graph")
+    report.page.wait_for_selector(".graph-view[data-laid='4']")
+    assert "b_bn" in report.page.inner_text(".panel")
+    assert "ConvBatchnormFusionPass" in report.page.inner_text(".panel")
+    assert "The path from here" in report.page.inner_text(".panel")
+
+
+def test_changes_have_a_view_of_their_own(opened: Open, tmp_path: Path) -> None:
+    old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
+    write_page(new, str(tmp_path / "report.html"), find_changes(old, new))
+    report = opened(tmp_path / "report.html")
+    report.page.click(".top >> text=Changes")
+    assert "worse" in report.texts(".vrow > div:nth-child(1)")
+    report.page.click(".vrow >> nth=0")
+    assert report.page.locator(".row-head").is_visible()
+
+
+def test_a_hundred_thousand_rows_open_and_scroll(opened: Open, tmp_path: Path) -> None:
+    write_page(many_rows(100_000), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("table")
+    report.page.wait_for_selector(".vrow")
+    assert report.page.inner_text(".count") == "100\u202f000 of 100\u202f000"
+    report.page.evaluate("() => { const table = document.querySelector('.vtable'); table.scrollTop = 1.7e6 }")
+    report.page.wait_for_timeout(100)
+    assert report.page.locator(".vrow").count() < 60
+    assert report.page.locator(".vrow[data-row='50010']").count() == 1
+    report.page.click(".vhead >> text=Cosine")
+    report.page.fill(".search", "block_777/")
+    report.page.wait_for_timeout(500)
+    assert report.page.locator(".vrow").count() == 2
+
+
+def test_five_thousand_operators_are_drawn(opened: Open, tmp_path: Path) -> None:
+    write_page(with_network(5000), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("graph")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.page.select_option(".graph-tools select", "none")
+    report.page.wait_for_selector(".graph-view[data-laid='5000']", timeout=5000)
+    report.page.click("text=Fit")
+
+
+def test_reports_can_be_printed(demo: Opened) -> None:
+    demo.page.emulate_media(media="print")
+    assert not demo.page.locator(".top").is_visible()
+    assert demo.page.locator(".hero").is_visible()

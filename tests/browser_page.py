@@ -1,0 +1,38 @@
+"""A report that is open in a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def find_browser() -> str | None:
+    """The path of a browser of this machine; `OPDIFF_BROWSER` names another one."""
+    named = os.environ.get("OPDIFF_BROWSER")
+    return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
+
+
+@dataclass
+class Opened:
+    """A page, and everything that it should not have done: errors, and requests beyond its own file."""
+
+    page: Page
+    path: Path
+    problems: list[str] = field(default_factory=list)
+
+    def go(self, where: str) -> None:
+        self.page.evaluate(
+            "async where => { location.hash = where; await new Promise(done => setTimeout(done, 50)) }", f"#/{where}"
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        return [text.strip() for text in self.page.locator(selector).all_inner_texts()]

@@ -1,0 +1,159 @@
+"""Reports on the command line: made beside results, made later, gates, and what changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from command_line import run
+from made_reports import BAD, GOOD, OFF, kept, row
+from opdiff.cli.dress import curve_lines, dressed
+from opdiff.report.as_json import load, save
+from opdiff.sample import write_sample
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.sample import Sample
+
+EVERY = ["--xlsx", "--parquet", "--junit", "--model-explorer"]
+ENDINGS = {".csv", ".json", ".html", ".xlsx", ".parquet", ".xml"}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return write_sample(str(tmp_path_factory.mktemp("reports")))
+
+
+def sides(sample: Sample) -> list[str]:
+    return [sample.target, sample.golden, "--rules", sample.rules]
+
+
+def test_a_report_stands_beside_the_result(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "compare", *sides(sample), "-o", tmp_path)
+    (report,) = tmp_path.glob("report_*.html")
+    assert f"report: {report}" in done.out
+    assert (tmp_path / report.name.replace("report", "result").replace(".html", ".csv")).exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_every_report_can_be_had_and_none(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "compare", *sides(sample), "-o", tmp_path / "all", *EVERY)
+    assert {path.suffix for path in (tmp_path / "all").iterdir()} == ENDINGS
+    run(capsys, "compare", *sides(sample), "-o", tmp_path / "none", "--no-html")
+    assert {path.suffix for path in (tmp_path / "none").iterdir()} == {".csv", ".json"}
+
+
+def test_reports_are_made_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(kept(row("a")), str(tmp_path / "result_1.json"))
+    done = run(capsys, "report", tmp_path / "result_1.json", *EVERY)
+    assert done.code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "result_1.json", "report_1.html", "result_1.xlsx", "result_1.parquet", "result_1.junit.xml",
+        "model-explorer_1.json",
+    }  # fmt: skip
+    run(capsys, "report", tmp_path / "result_1.json", "-o", tmp_path / "here.html")
+    assert (tmp_path / "here.html").exists()
+
+
+def test_a_file_that_is_no_comparison_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    done = run(capsys, "report", tmp_path / "x.json")
+    assert done.code == 3
+    assert "is not a saved comparison" in done.err
+
+
+def test_a_missing_package_is_told_early(
+    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--xlsx")
+    assert done.code == 2
+    assert "pip install 'opdiff[xlsx]'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("figures", "gate", "code"),
+    [(GOOD, "wrong", 0), (OFF, "wrong", 0), (OFF, "suspicious", 1), (BAD, "wrong", 1), (BAD, "suspicious", 1)],
+)
+def test_gates_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], figures: dict[str, Any], gate: str, code: int
+) -> None:
+    save(kept(row("a", **figures)), str(tmp_path / "result.json"))
+    assert run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", gate).code == code
+
+
+def test_a_comparison_fails_at_its_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--fail-on", "wrong")
+    assert done.code == 1
+    assert "the gate is hit" in done.err
+    same = [sample.target, sample.target]
+    assert run(capsys, "compare", *same, "-o", tmp_path, "--fail-on", "suspicious").code == 0
+
+
+def test_changes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
+    save(kept(row("a"), row("b", **BAD), row("c")), old)
+    save(kept(row("a", **BAD), row("b"), row("d")), new)
+    done = run(capsys, "diff", old, new)
+    assert done.code == 0
+    assert "worse: 1\n  a:output:0: noise -> wrong, cosine 0.999999 -> 0.500000" in done.out
+    assert re.findall(r"^(\w+): \d", done.out, re.MULTILINE) == ["worse", "vanished", "appeared", "better"]
+    assert run(capsys, "diff", old, new, "--fail-on", "worse").code == 1
+    assert run(capsys, "diff", old, old, "--fail-on", "worse").code == 0
+    found = run(capsys, "diff", old, new, "--json").json
+    assert [change["kind"] for change in found["rows"]] == ["worse", "vanished", "appeared", "better"]
+    run(capsys, "diff", old, new, "--html", tmp_path / "diff.html")
+    assert (tmp_path / "diff.html").stat().st_size > 10_000
+
+
+def test_long_lists_of_changes_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"op{number}" for number in range(30)]
+    save(kept(*(row(name) for name in names)), str(tmp_path / "old.json"))
+    save(kept(*(row(name, **BAD) for name in names)), str(tmp_path / "new.json"))
+    assert "  and 10 more" in run(capsys, "diff", tmp_path / "old.json", tmp_path / "new.json").out
+
+
+def test_who_compared_is_kept(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "compare", *sides(sample), "-o", tmp_path)
+    (saved,) = tmp_path.glob("*.json")
+    assert json.loads(saved.read_text())["environment"]["python"].startswith("3.")
+    made = load(str(saved)).environment
+    assert (made.opdiff, made.kernel in ("native", "NumPy")) == ("0.1.0", True)
+
+
+class Terminal:
+    """A standard output that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def test_lines_are_coloured_and_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "  [89] " + "long/" * 30 + "name:output:0 0.922603"
+    assert dressed(line) == line
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert re.fullmatch(r"\x1b\[31m  \[89\] long/.*….*0\.922603\x1b\[0m", dressed(line))
+    assert len(dressed(line)) == 80 + len("\x1b[31m\x1b[0m")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert len(dressed(line)) == 80
+    assert dressed("result: " + "x" * 100) == "result: " + "x" * 100
+
+
+def test_the_curve_is_shown_where_letters_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = kept(row("a"), row("b", **BAD))
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert curve_lines(made) == ("curve: ▅█",)
+    monkeypatch.setattr(Terminal, "encoding", "ascii")
+    assert curve_lines(made) == ()

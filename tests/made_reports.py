@@ -1,0 +1,105 @@
+"""Saved comparisons for the tests of reports: with strange names, with a judgement, with many rows."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
+from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.judge.advice import KINDS
+from opdiff.model import Slot, TensorKey
+from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
+
+GOOD: dict[str, Any] = {
+    "cosine": 0.999999, "finite_cosine": 0.999999, "relative_euclidean_distance": 1e-4, "norm_ratio": 1.0,
+    "special_mismatches": 0, "max_ulp": 3,
+}  # fmt: skip
+BAD = GOOD | {"cosine": 0.5, "relative_euclidean_distance": 0.9}
+OFF = GOOD | {"norm_ratio": 1.03}
+
+
+def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> ReportRow:
+    """A measured row of an operator."""
+    of = pairing(label(name, f"golden_{name}"), key=TensorKey(name, slot, 0))
+    return saved(comparison(measured(of, metrics=metrics(**GOOD | figures)))).rows[0]
+
+
+def kept(*rows: ReportRow) -> SavedComparison:
+    sides = Side("/dump/npu", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
+    return SavedComparison(*sides, "NPU dump against the original model", rows)
+
+
+def not_compared(name: str, reason: str = "no dump file") -> ReportRow:
+    return saved(comparison(failed_operator(reason, label(name)))).rows[0]
+
+
+def strange_names(names: list[str]) -> SavedComparison:
+    return kept(*(row(name, **BAD) for name in names))
+
+
+FAULT = Finding(
+    operator="b",
+    op_type="Conv2D",
+    tensor="b:output:0",
+    level=Level.WRONG,
+    kind="scale",
+    evidence=("the target is 2 times the golden tensor",),
+    remedies=(KINDS["scale"].remedy,),
+    share=0.93,
+    path=("b", "c"),
+    passes=("ConvBatchnormFusionPass",),
+)
+
+
+def with_judgement() -> SavedComparison:
+    """A network in which an error is born in b, and reaches c."""
+    nodes = (
+        GraphNode("a", "Conv2D"),
+        GraphNode("b", "Conv2D", ("a:0", ""), ("b_conv", "b_bn"), ("ConvBatchnormFusionPass",)),
+        GraphNode("c", "Conv2D", ("b:0",)),
+        GraphNode("d", "Conv2D", ("c:0", "a:0"), is_guess=True),
+    )
+    verdicts = (
+        Verdict(Level.EXACT, "equal"),
+        Verdict(Level.WRONG, "far too much", Birth.BORN, 7.5),
+        Verdict(Level.WRONG, "too much", Birth.INHERITED),
+        Verdict(Level.NOISE, "little"),
+    )
+    judgement = Judgement("", verdicts, (FAULT,), "b", "b", ("b is at fault.",), ("b 有问题。",))
+    plain = kept(row("a"), row("b", **BAD), row("c", **BAD), row("d"))
+    return plain._replace(graph=nodes, judgement=judgement)
+
+
+def with_network(operators: int) -> SavedComparison:
+    """A long network with branches."""
+    plain = many_rows(2 * operators)
+    names = [row.label.target for row in plain.rows[::2]]
+    inputs = ({number - 1, number - 1 - number % 5} for number in range(operators))
+    nodes = (
+        GraphNode(name, "Conv2D", tuple(f"{names[before]}:0" for before in sorted(fed) if before >= 0))
+        for name, fed in zip(names, inputs, strict=True)
+    )
+    return plain._replace(graph=tuple(nodes))
+
+
+def many_rows(count: int, worst: float = 0.5) -> SavedComparison:
+    """Two rows for each operator of a network of any size; errors grow towards the end."""
+    random_numbers = random.Random(count)
+    template = row("x")
+    assert template.metrics is not None
+    rows = []
+    for number in range(count):
+        name = f"model/layer_{number // 40}/block_{number // 2}/conv"
+        error = worst * (number / count) ** 8 * random_numbers.random()
+        figures = template.metrics._replace(
+            cosine=1 - error,
+            relative_euclidean_distance=error,
+            mean_relative_error=error * random_numbers.random(),
+            worst_target=random_numbers.random(),
+            worst_golden=random_numbers.random(),
+        )
+        key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
+        made = OpLabel(number // 2, number, "Conv2D", name, name)
+        rows.append(template._replace(label=made, key=key, golden_key=key, metrics=figures))
+    return kept(*rows)

@@ -1,0 +1,65 @@
+"""What changed from one comparison to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from made_reports import BAD, GOOD, OFF, kept, not_compared, row
+from opdiff.model import Slot
+from opdiff.report.changes import ChangeKind, find_changes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (GOOD, BAD, ChangeKind.WORSE),
+        (GOOD, OFF, ChangeKind.WORSE),
+        (OFF, BAD, ChangeKind.WORSE),
+        (BAD, GOOD, ChangeKind.BETTER),
+        (BAD, BAD | {"relative_euclidean_distance": 0.5}, ChangeKind.BETTER),
+        (BAD, BAD | {"relative_euclidean_distance": 1.5}, ChangeKind.WORSE),
+        (BAD, BAD | {"relative_euclidean_distance": 0.91}, None),
+        (GOOD, GOOD | {"relative_euclidean_distance": 1e-3}, None),
+        (GOOD, GOOD | {"is_equal": True}, None),
+    ],
+)
+def test_a_tensor_changes(before: dict[str, Any], after: dict[str, Any], kind: ChangeKind | None) -> None:
+    changes = find_changes(kept(row("a", **before)), kept(row("a", **after)))
+    assert [change.kind for change in changes.rows] == ([kind] if kind else [])
+    assert changes.same == (kind is None)
+    assert changes.other_numbers == (kind is None and before != after)
+
+
+def test_tensors_appear_and_vanish() -> None:
+    changes = find_changes(kept(row("a"), row("b")), kept(row("b"), row("c")))
+    assert [(change.kind, change.tensor) for change in changes.rows] == [
+        (ChangeKind.VANISHED, "a:output:0"),
+        (ChangeKind.APPEARED, "c:output:0"),
+    ]
+
+
+def test_what_can_no_longer_be_compared_has_vanished_with_a_reason() -> None:
+    before = row("a")
+    after = before._replace(metrics=None, reason="no golden file")
+    (change,) = find_changes(kept(before), kept(after)).rows
+    assert (change.kind, change.before, change.after, change.reason) == ("vanished", "noise", None, "no golden file")
+    (change,) = find_changes(kept(after), kept(before)).rows
+    assert change.kind is ChangeKind.APPEARED
+
+
+def test_worse_comes_first_and_rows_are_told() -> None:
+    old = kept(row("a", **BAD), row("b"), row("c", Slot.INPUT))
+    new = kept(row("a"), row("b", **BAD), row("c", Slot.INPUT))
+    changes = find_changes(old, new)
+    assert [(change.kind, change.row) for change in changes.rows] == [("worse", 1), ("better", 0)]
+
+
+def test_a_tensor_with_two_rows_is_told_apart_by_their_order() -> None:
+    changes = find_changes(kept(row("a"), row("a", **BAD)), kept(row("a"), row("a", **BAD)))
+    assert changes.rows == ()
+
+
+def test_what_was_never_compared_is_no_change() -> None:
+    assert find_changes(kept(not_compared("a")), kept(not_compared("a"))).rows == ()

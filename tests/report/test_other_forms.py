@@ -1,0 +1,112 @@
+"""Workbooks, Parquet, JUnit and node data, read back by other programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from pyarrow import parquet
+
+from made_comparisons import comparisons
+from made_reports import BAD, OFF, kept, not_compared, row, with_judgement
+from opdiff.report import saved
+from opdiff.report.as_junit import write_junit
+from opdiff.report.as_model_explorer import write_model_explorer
+from opdiff.report.as_parquet import write_parquet
+from opdiff.report.as_workbook import write_workbook
+from opdiff.report.sparkline import sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from opdiff.comparison import Comparison
+    from opdiff.report.rows import SavedComparison
+
+SOME = kept(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))
+
+
+def test_workbooks_are_coloured_frozen_and_filtered(tmp_path: Path) -> None:
+    write_workbook(SOME, str(tmp_path / "out.xlsx"))
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx")
+    summary, sheet = book.worksheets
+    assert {line[0].value: line[1].value for line in summary.rows}["wrong"] == 1
+    assert sheet.freeze_panes == "B2"
+    assert sheet.auto_filter.ref.startswith("A1:")
+    header = [cell.value for cell in sheet[1]]
+    cells = {name: sheet[3][place] for place, name in enumerate(header)}
+    assert (cells["target"].value, cells["target"].data_type) == ("=1+1", "s")
+    assert cells["cosine"].value == 0.5
+    fills = [sheet.cell(line, 1).fill.start_color.rgb for line in range(2, 6)]
+    assert fills == ["FFC6EFCE", "FFFFC7CE", "FFFFEB9C", "00000000"]
+
+
+def test_workbooks_tell_findings(tmp_path: Path) -> None:
+    write_workbook(with_judgement(), str(tmp_path / "out.xlsx"))
+    lines = [[cell.value for cell in line] for line in openpyxl.load_workbook(tmp_path / "out.xlsx")["Summary"].rows]
+    assert ["scale", "b (Conv2D): the target is 2 times the golden tensor"] in lines
+
+
+def test_parquet_has_types_nulls_and_nans(tmp_path: Path) -> None:
+    write_parquet(kept(row("a", cosine=math.nan), not_compared("b")), str(tmp_path / "out.parquet"))
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert str(table.schema.field("cosine").type) == "double"
+    assert str(table.schema.field("count").type) == "int64"
+    cosines = table["cosine"].to_pylist()
+    assert math.isnan(cosines[0])
+    assert cosines[1] is None
+    assert table["level"].to_pylist()[1] == "not comparable"
+    assert table.schema.metadata[b"opdiff.scenario"] == b"NPU dump against the original model"
+
+
+def test_junit_has_a_case_for_each_operator(tmp_path: Path) -> None:
+    write_junit(SOME, str(tmp_path / "out.xml"))
+    (suite,) = ET.parse(tmp_path / "out.xml").getroot()  # noqa: S314  our own file
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "4", "failures": "1", "skipped": "1",
+    }  # fmt: skip
+    cases = {case.get("name"): case for case in suite}
+    failure = cases["=1+1"].find("failure")
+    assert failure is not None
+    assert (failure.get("message") or "").startswith("=1+1:output:0: wrong")
+    assert (cases["<b>"].findtext("system-out") or "").startswith("<b>:output:0: suspicious")
+    skipped = cases["d"].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "no file\\x00 here"
+
+
+def test_node_data_has_the_worst_of_each_operator(tmp_path: Path) -> None:
+    write_model_explorer(kept(row("a"), row("a", **BAD), not_compared("b")), str(tmp_path / "out.json"))
+    results = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert set(results) == {"a", "golden_a"}
+    assert results["golden_a"] == {"value": 0.9, "bgColor": "#c62f45", "textColor": "#ffffff"}
+
+
+@pytest.mark.parametrize("write", [write_workbook, write_parquet, write_junit, write_model_explorer])
+@settings(max_examples=25)
+@given(comparisons)
+def test_every_comparison_can_be_written(
+    tmp_path_factory: pytest.TempPathFactory, write: Callable[[SavedComparison, str], None], made: Comparison
+) -> None:
+    path = tmp_path_factory.mktemp("made") / "out"
+    write(saved(made), str(path))
+    if write is write_junit:
+        ET.parse(path)  # noqa: S314  our own file
+    assert path.stat().st_size > 0
+
+
+def test_the_sparkline_has_the_worst_of_each_place() -> None:
+    rows = [row("a", relative_euclidean_distance=10.0**power) for power in (-9, -5, -3, 0)]
+    assert sparkline(kept(*rows), 80) == "▁▃▆█"
+    assert sparkline(kept(*rows), 2) == "▃█"
+    assert sparkline(kept(rows[0]), 80) == ""
+    assert sparkline(kept(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
+
+
+def test_the_sparkline_shows_what_is_not_finite_at_the_top() -> None:
+    assert sparkline(kept(row("a", relative_euclidean_distance=math.inf), row("b")), 80)[0] == "█"

@@ -1,0 +1,87 @@
+"""Packed columns are unpacked to the same numbers and texts, as the page does it."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from array import array
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opdiff.report.packing import Packer
+
+
+def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
+    data = zlib.decompress(packed)
+    (length,) = struct.unpack_from("<I", data)
+    return json.loads(data[4 : 4 + length]), data[4 + length :]
+
+
+def numbers(column: dict[str, Any], data: bytes) -> list[float | None]:
+    made = array(column["type"])
+    size = column["count"] * made.itemsize
+    planes = data[column["at"] : column["at"] + size]
+    joined = bytearray(size)
+    for plane in range(made.itemsize):
+        joined[plane :: made.itemsize] = planes[plane * column["count"] : (plane + 1) * column["count"]]
+    made.frombytes(bytes(joined))
+    absent = set(column.get("absent", ()))
+    return [None if place in absent else value for place, value in enumerate(made)]
+
+
+def same(found: list[float | None], wanted: list[float | None]) -> bool:
+    return all(
+        a == b or (a is not None and b is not None and math.isnan(a) and math.isnan(b))
+        for a, b in zip(found, wanted, strict=True)
+    )
+
+
+@given(st.lists(st.floats() | st.none()))
+def test_exact_columns_keep_every_digit(values: list[float | None]) -> None:
+    packer = Packer()
+    column = packer.exact(values)
+    assert same(numbers(column, unpacked(packer.packed({}))[1]), values)
+
+
+@given(st.lists(st.floats() | st.none()))
+def test_other_columns_keep_six_digits_and_their_size(values: list[float | None]) -> None:
+    packer = Packer()
+    column = packer.floats(values)
+    found = numbers(column, unpacked(packer.packed({}))[1])
+    for value, kept in zip(values, found, strict=True):
+        if value is None or kept is None or math.isnan(value):
+            assert str(value) == str(kept)
+        elif abs(value) > 1e-37:
+            assert kept == pytest.approx(value, rel=1e-6)
+        else:
+            assert kept == pytest.approx(value, abs=1e-44)
+            assert (kept == 0) == (value == 0)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.lists(st.integers(-200, 200)))
+def test_integers_stay_exact(large: list[int], small: list[int]) -> None:
+    packer = Packer()
+    columns = packer.integers(large), packer.integers(small)
+    data = unpacked(packer.packed({}))[1]
+    assert [numbers(column, data) for column in columns] == [large, small]
+
+
+def test_integers_of_any_size_become_the_nearest_float() -> None:
+    packer = Packer()
+    column = packer.integers([2**40, -(10**400)])
+    assert numbers(column, unpacked(packer.packed({}))[1]) == [2.0**40, -1.7976931348623157e308]
+
+
+@given(st.lists(st.text(st.characters())))
+def test_texts_are_kept_once(texts: list[str]) -> None:
+    packer = Packer()
+    column = packer.texts(texts)
+    document, data = unpacked(packer.packed({}))
+    found = [document["texts"][int(place or 0)] for place in numbers(column, data)]
+    assert found == [text.encode(errors="backslashreplace").decode() for text in texts]
+    assert len(document["texts"]) == len(set(texts))

@@ -1,0 +1,126 @@
+// The data of the report, as report/payload.py packs it: columns, decoded when they are first looked at.
+export const LEVELS = ["exact", "rounding", "noise", "suspicious", "wrong", "unknown"] as const;
+export type LevelName = (typeof LEVELS)[number];
+export const SUSPICIOUS = 3, WRONG = 4, UNKNOWN = 5;
+export const BORN = 1, INHERITED = 2, ACCUMULATED = 3;
+
+type Numbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
+interface Packed { type: "b" | "h" | "i" | "f" | "d"; at: number; count: number; absent?: number[] }
+interface Side { path: string; kind: string; quantized: boolean }
+export type Environment = Record<string, string>;
+export interface Finding {
+  operator: string; type: string; tensor: string; level: number; kind: string;
+  evidence: string[]; remedies: string[]; share: number | null;
+  path: string[]; before: string[]; passes: string[];
+}
+interface Story { plain: boolean; first: string; advice: { en: string[]; zh: string[] }; chinese: Record<string, string>; findings: Finding[] }
+interface Document {
+  version: number; scenario: string; target: Side; golden: Side; environment: Environment;
+  edges: { relative: number[]; ulp: number[] };
+  rows: { count: number } & Record<string, Packed>;
+  metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
+  custom: { name: string; values: Packed }[];
+  story: Story; graph: Record<string, Packed>; texts: string[];
+  changes?: { old: Environment; new: Environment } & Record<string, Packed>;
+}
+
+const KINDS = { b: Int8Array, h: Int16Array, i: Int32Array, f: Float32Array, d: Float64Array };
+
+/** One column; `null` stands for what was not measured. */
+export class Column {
+  readonly length: number;
+  private readonly absent: Set<number>;
+  constructor(readonly numbers: Numbers, absent: number[] = []) {
+    this.length = numbers.length;
+    this.absent = new Set(absent);
+  }
+  at(place: number): number | null {
+    return this.absent.has(place) ? null : this.numbers[place]!;
+  }
+}
+
+export class Report {
+  readonly count: number;
+  readonly levels: Numbers;
+  readonly origins: Numbers;
+  private readonly columns = new Map<string, Column>();
+  private readonly places: Int32Array;
+  private readonly start: number;
+
+  constructor(readonly document: Document, private readonly bytes: Uint8Array, start: number) {
+    this.start = start;
+    this.count = document.rows.count;
+    this.levels = this.row("level").numbers;
+    this.origins = this.row("origin").numbers;
+    this.places = new Int32Array(this.count).fill(-1);
+    const measured = this.decode("measured", document.metrics.rows).numbers;
+    for (let place = 0; place < measured.length; place++) this.places[measured[place]!] = place;
+  }
+
+  get story(): Story { return this.document.story; }
+
+  row(name: string): Column { return this.decode(`row.${name}`, this.document.rows[name]!); }
+
+  text(name: string, row: number): string { return this.document.texts[this.row(name).numbers[row]!]!; }
+
+  /** A figure of a row; `null` when it was not measured. */
+  metric(name: string, row: number): number | null {
+    const place = this.places[row]!;
+    return place < 0 ? null : this.decode(`metric.${name}`, this.document.metrics.columns[name]!).at(place);
+  }
+
+  isMeasured(row: number): boolean { return this.places[row]! >= 0; }
+
+  histogram(which: "relative" | "ulp", row: number): number[] {
+    const place = this.places[row]!;
+    if (place < 0) return [];
+    return this.document.metrics[which].map((bin, n) => this.decode(`${which}.${n}`, bin).at(place) ?? 0);
+  }
+
+  custom(row: number): [string, string][] {
+    return this.document.custom
+      .map(({ name, values }): [string, string] => [name, this.document.texts[this.decode(`custom.${name}`, values).numbers[row]!]!])
+      .filter(([, value]) => value !== "");
+  }
+
+  /** The tensor of a row, as `conv1:output:0`; empty when the row is about a whole operator. */
+  tensor(row: number): string {
+    const slot = this.row("slot").numbers[row]!;
+    return slot < 0 ? "" : `${this.text("operator", row)}:${slot ? "output" : "input"}:${this.row("number").numbers[row]}`;
+  }
+
+  isOutput(row: number): boolean { return this.row("slot").numbers[row] === 1; }
+
+  graphColumn(name: string): Numbers { return this.decode(`graph.${name}`, this.document.graph[name]!).numbers; }
+
+  changesColumn(name: string): Column { return this.decode(`changes.${name}`, this.document.changes![name]!); }
+
+  private decode(key: string, packed: Packed): Column {
+    let column = this.columns.get(key);
+    if (!column) this.columns.set(key, (column = new Column(this.numbers(packed), packed.absent)));
+    return column;
+  }
+
+  /** The bytes of all numbers lie in planes: first all the first bytes, then all the second ones, … */
+  private numbers({ type, at, count }: Packed): Numbers {
+    const kind = KINDS[type];
+    const width = kind.BYTES_PER_ELEMENT;
+    const joined = new Uint8Array(count * width);
+    for (let plane = 0; plane < width; plane++) {
+      const from = this.start + at + plane * count;
+      for (let i = 0, to = plane; i < count; i++, to += width) joined[to] = this.bytes[from + i]!;
+    }
+    return new kind(joined.buffer);
+  }
+}
+
+export async function readReport(base64: string): Promise<Report> {
+  const letters = atob(base64.trim());
+  const deflated = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) deflated[i] = letters.charCodeAt(i);
+  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const end = 4 + new DataView(bytes.buffer).getUint32(0, true);
+  const document = JSON.parse(new TextDecoder().decode(bytes.subarray(4, end))) as Document;
+  return new Report(document, bytes, end);
+}

@@ -1,0 +1,147 @@
+// The network on a canvas: only what is in view, and text only where it can be read.
+import { BORN, INHERITED, LEVELS } from "../data";
+import { colours } from "../dom";
+import { SIGNS } from "../parts";
+import type { Layout } from "./layout";
+import type { Folded, Network } from "./network";
+
+export const STEP_X = 208, STEP_Y = 92, WIDTH = 180, HEIGHT = 46;
+const READABLE = 0.42, CURVED = 0.12;
+
+export interface Camera { scale: number; x: number; y: number }
+export interface Scene {
+  network: Network; folded: Folded; layout: Layout;
+  selected: number; hovered: number; path: Set<number>; matches: Set<number>;
+  foldedText: (count: number) => string;
+}
+
+export function draw(context: CanvasRenderingContext2D, scene: Scene, camera: Camera, width: number, height: number): void {
+  const colour = colours();
+  context.clearRect(0, 0, width, height);
+  context.save();
+  context.translate(camera.x, camera.y);
+  context.scale(camera.scale, camera.scale);
+  const view = { left: -camera.x / camera.scale, top: -camera.y / camera.scale, right: (width - camera.x) / camera.scale, bottom: (height - camera.y) / camera.scale };
+  drawEdges(context, scene, camera, view, colour);
+  drawShapes(context, scene, camera, view, colour);
+  context.restore();
+}
+
+interface Rectangle { left: number; top: number; right: number; bottom: number }
+type Colour = (name: string) => string;
+
+function drawEdges(context: CanvasRenderingContext2D, scene: Scene, camera: Camera, view: Rectangle, colour: Colour): void {
+  const { folded, layout, path } = scene;
+  const strong: number[] = [];
+  for (const guess of [false, true]) {
+    context.beginPath();
+    folded.edges.forEach((edge, n) => {
+      if (edge.guess !== guess || !isSeen(layout, edge.from, edge.to, view)) return;
+      if (path.has(edge.from) && path.has(edge.to)) strong.push(n);
+      else trace(context, layout, n, edge.from, edge.to, camera.scale > CURVED);
+    });
+    context.setLineDash(guess && camera.scale > READABLE ? [5, 5] : []);
+    context.strokeStyle = colour("edge");
+    context.lineWidth = Math.max(1.2, 0.7 / camera.scale);
+    context.stroke();
+  }
+  context.setLineDash([]);
+  context.beginPath();
+  for (const n of strong) trace(context, layout, n, folded.edges[n]!.from, folded.edges[n]!.to, camera.scale > CURVED);
+  context.strokeStyle = colour("wrong");
+  context.lineWidth = Math.max(3, 2 / camera.scale);
+  context.stroke();
+}
+
+function isSeen({ x, y }: Layout, from: number, to: number, view: Rectangle): boolean {
+  const [low, high] = [Math.min(y[from]!, y[to]!) * STEP_Y, Math.max(y[from]!, y[to]!) * STEP_Y + HEIGHT];
+  const [left, right] = [Math.min(x[from]!, x[to]!) * STEP_X - 4 * STEP_X, Math.max(x[from]!, x[to]!) * STEP_X + 5 * STEP_X];
+  return high >= view.top && low <= view.bottom && right >= view.left && left <= view.right;
+}
+
+function trace(context: CanvasRenderingContext2D, { x, y, bends, bendStart }: Layout, edge: number, from: number, to: number, curved: boolean): void {
+  let px = x[from]! * STEP_X + WIDTH / 2, py = y[from]! * STEP_Y + HEIGHT;
+  context.moveTo(px, py);
+  const go = (qx: number, qy: number): void => {
+    const bend = (qy - py) / 2;
+    if (curved) context.bezierCurveTo(px, py + bend, qx, qy - bend, qx, qy);
+    else context.lineTo(qx, qy);
+    [px, py] = [qx, qy];
+  };
+  for (let n = bendStart[edge]!; n < bendStart[edge + 1]!; n++) {
+    const bx = bends[2 * n]! * STEP_X + WIDTH / 2, by = bends[2 * n + 1]! * STEP_Y;
+    go(bx, by);
+    context.lineTo(bx, by + HEIGHT);
+    py = by + HEIGHT;
+  }
+  go(x[to]! * STEP_X + WIDTH / 2, y[to]! * STEP_Y);
+}
+
+function drawShapes(context: CanvasRenderingContext2D, scene: Scene, camera: Camera, view: Rectangle, colour: Colour): void {
+  const { folded, layout } = scene;
+  const dimmed = scene.matches.size > 0;
+  folded.shapes.forEach((_, n) => {
+    const left = layout.x[n]! * STEP_X, top = layout.y[n]! * STEP_Y;
+    if (left > view.right || left + WIDTH < view.left || top > view.bottom || top + HEIGHT < view.top) return;
+    context.globalAlpha = dimmed && !scene.matches.has(n) ? 0.3 : 1;
+    drawShape(context, scene, n, left, top, camera.scale, colour);
+  });
+  context.globalAlpha = 1;
+}
+
+function drawShape(context: CanvasRenderingContext2D, scene: Scene, n: number, left: number, top: number, scale: number, colour: Colour): void {
+  const shape = scene.folded.shapes[n]!;
+  const paint = colour(LEVELS[shape.level]!);
+  const readable = scale >= READABLE;
+  if (shape.members.length > 1 && readable) {
+    // A second sheet behind it: here are several.
+    box(context, left + 5, top + 5, colour("card"), colour("border"), 1);
+  }
+  const outlined = n === scene.selected || n === scene.hovered;
+  box(context, left, top, readable ? colour("card") : paint, outlined ? colour("text") : scene.path.has(n) ? colour("wrong") : colour("border"), outlined ? 2.5 : scene.path.has(n) ? 2 : 1);
+  if (!readable) return;
+  context.save();
+  context.beginPath();
+  context.roundRect(left, top, WIDTH, HEIGHT, 7);
+  context.clip();
+  context.fillStyle = paint;
+  if (shape.origin === INHERITED) {
+    context.globalAlpha *= 0.55;
+    context.fillRect(left, top, 4, HEIGHT);
+  } else context.fillRect(left, top, shape.origin === BORN ? 10 : 7, HEIGHT);
+  context.restore();
+  label(context, scene, n, left + 18, top, colour, paint);
+}
+
+function box(context: CanvasRenderingContext2D, left: number, top: number, fill: string, stroke: string, width: number): void {
+  context.beginPath();
+  context.roundRect(left, top, WIDTH, HEIGHT, 7);
+  context.fillStyle = fill;
+  context.fill();
+  context.strokeStyle = stroke;
+  context.lineWidth = width;
+  context.stroke();
+}
+
+function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left: number, top: number, colour: Colour, paint: string): void {
+  const shape = scene.folded.shapes[n]!;
+  const operator = scene.network.operators[shape.members[0]!]!;
+  const several = shape.members.length > 1;
+  const title = several ? shape.label || scene.foldedText(shape.members.length) : operator.name;
+  const under = several ? (shape.label ? scene.foldedText(shape.members.length) : "") : operator.type + (operator.originals.length > 1 ? `  ⊕ ${operator.originals.length}` : "");
+  context.textBaseline = "alphabetic";
+  context.fillStyle = colour("text");
+  context.font = `600 12px ${colour("font")}`;
+  context.fillText(shortened(title, 23), left, top + (under ? 19 : 28));
+  context.fillStyle = colour("muted");
+  context.font = `11px ${colour("font")}`;
+  context.fillText(shortened(under, 24), left, top + 36);
+  context.fillStyle = paint;
+  context.font = `700 12px ${colour("font")}`;
+  context.textAlign = "right";
+  context.fillText(SIGNS[shape.level]!, left + WIDTH - 28, top + 36);
+  context.textAlign = "left";
+}
+
+/** The end of a name tells more than its beginning. */
+const shortened = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);

@@ -1,0 +1,125 @@
+// The page: opens the data, shows the view that the address names, listens to the keyboard.
+import { readReport } from "./data";
+import { button, h } from "./dom";
+import { App, type View, remember, remembered } from "./state";
+import { type Key, type Language, texts } from "./texts";
+import { about, keyList } from "./views/about";
+import { changes } from "./views/changes";
+import { graph } from "./views/graph";
+import { missing } from "./views/missing";
+import { overview } from "./views/overview";
+import { row } from "./views/row";
+import { table } from "./views/table";
+
+const root = document.getElementById("app")!;
+let view: View | null = null;
+let shownAddress = "";
+
+function preferredLanguage(): Language {
+  const chosen = remembered("language") ?? navigator.language;
+  return chosen.startsWith("zh") ? "zh" : "en";
+}
+
+function preferredTheme(): "light" | "dark" {
+  const chosen = remembered("theme");
+  if (chosen === "light" || chosen === "dark") return chosen;
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+async function start(): Promise<void> {
+  const language = preferredLanguage();
+  document.documentElement.dataset["theme"] = preferredTheme();
+  root.replaceChildren(h("p", { class: "loading" }, texts[language].loading));
+  const source = document.getElementById("data")!;
+  const report = await readReport(source.textContent ?? "");
+  source.remove();
+  const app = new App(report, () => show(app));
+  app.language = language;
+  app.theme = preferredTheme();
+  window.addEventListener("hashchange", () => { if (location.hash !== shownAddress) show(app); });
+  window.addEventListener("keydown", (event) => pressed(app, event));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(app, preferredTheme()));
+  show(app);
+  document.documentElement.dataset["ready"] = "yes";
+}
+
+function makeView(app: App): View {
+  const [where = "", argument = ""] = location.hash.replace(/^#\/?/, "").split("/").map(safeDecode);
+  if (where === "row" && Number(argument) >= 0 && Number(argument) < app.report.count) {
+    app.selected = Number(argument);
+    return row(app, Number(argument));
+  }
+  if (where === "graph") return graph(app, argument);
+  if (where === "table") return table(app);
+  if (where === "missing") return missing(app);
+  if (where === "changes" && app.report.document.changes) return changes(app);
+  return where === "about" ? about(app) : overview(app);
+}
+
+function safeDecode(text: string): string {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+function show(app: App): void {
+  view?.gone?.();
+  shownAddress = location.hash;
+  document.documentElement.lang = app.language;
+  document.title = `opdiff · ${app.report.story.first || app.scenario}`;
+  view = makeView(app);
+  root.replaceChildren(topBar(app), view.element);
+  view.shown?.();
+}
+
+function topBar(app: App): HTMLElement {
+  const here = location.hash.replace(/^#\/?/, "").split("/")[0] || "overview";
+  const tabs: Key[] = ["overview", "graph", "table", "missing", ...(app.report.document.changes ? (["changes"] as const) : []), "about"];
+  const current = here === "row" ? "table" : here;
+  return h("header", { class: "top" },
+    h("a", { class: "brand", attrs: { href: "#/" } }, "op", h("span", {}, "diff")),
+    h("nav", {}, ...tabs.map((key) => h("a", { attrs: { href: `#/${key === "overview" ? "" : key}`, ...(key === current ? { "aria-current": "page" } : {}) } }, app.t(key)))),
+    h("span", { class: "spacer" }),
+    button(app.t("language"), () => {
+      app.language = app.language === "en" ? "zh" : "en";
+      remember("language", app.language);
+      show(app);
+    }, "small quiet", "English / 中文"),
+    button(app.t(app.theme === "dark" ? "light" : "dark"), () => {
+      remember("theme", app.theme === "dark" ? "light" : "dark");
+      setTheme(app, app.theme === "dark" ? "light" : "dark");
+    }, "small quiet"),
+    button("?", () => help(app), "small quiet", app.t("help")));
+}
+
+function setTheme(app: App, theme: "light" | "dark"): void {
+  app.theme = theme;
+  document.documentElement.dataset["theme"] = theme;
+  show(app);
+}
+
+function help(app: App): void {
+  const dialog = h("dialog", { onclose: () => dialog.remove() }, h("h2", {}, app.t("keys")), keyList(app),
+    button(app.t("close"), () => dialog.close(), "small"));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+const GO: Record<string, string> = { o: "", g: "graph", t: "table" };
+
+function pressed(app: App, event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+  if (typing && event.key !== "Escape" && !(event.key === "Enter" && event.target instanceof HTMLInputElement)) return;
+  if (view?.key?.(event.key)) event.preventDefault();
+  else if (event.key === "?") help(app);
+  else if (event.key === "/") {
+    event.preventDefault();
+    app.go("table");
+    view?.key?.("/");
+  } else if (event.key in GO) app.go(GO[event.key]!);
+  else if (event.key === "Escape") app.go("");
+}
+
+start().catch((problem: unknown) => {
+  const text = texts[preferredLanguage()].failed.replace("{problem}", String(problem));
+  root.replaceChildren(h("p", { class: "loading bad" }, text));
+});

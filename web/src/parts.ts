@@ -1,0 +1,63 @@
+// Small pieces that several views share.
+import { LEVELS } from "./data";
+import { button, h } from "./dom";
+import type { App } from "./state";
+import { type Key, hasText } from "./texts";
+
+// A sign beside every colour: colours alone do not tell everyone apart.
+export const SIGNS = ["=", "≈", "~", "!", "✕", "–"] as const;
+
+export function levelText(app: App, level: number): string {
+  return app.t(`level_${LEVELS[level]!}` as Key);
+}
+
+export function chip(app: App, level: number, origin = 0): HTMLElement {
+  return h(
+    "span",
+    { class: `chip level-${LEVELS[level]!}`, title: app.t(`about_${LEVELS[level]!}` as Key) },
+    h("b", {}, SIGNS[level]!),
+    levelText(app, level),
+    origin > 0 && h("i", {}, app.t(`origin_${origin}` as Key)),
+  );
+}
+
+export function dot(level: number): HTMLElement {
+  return h("span", { class: `dot level-${LEVELS[level]!}` }, SIGNS[level]!);
+}
+
+export function kindText(app: App, kind: string): string {
+  const key = `finding_${kind}`;
+  return hasText(key) ? app.t(key) : kind.replaceAll("-", " ");
+}
+
+export function card(title: string, className: string, ...children: (Node | null)[]): HTMLElement {
+  return h("section", { class: `card ${className}` }, title ? h("h2", {}, title) : null, ...children);
+}
+
+export function copyButton(app: App, text: string): HTMLButtonElement {
+  const element = button(app.t("copy"), () => {
+    copy(text);
+    element.textContent = app.t("copied");
+    setTimeout(() => (element.textContent = app.t("copy")), 1500);
+  }, "small quiet");
+  return element;
+}
+
+function copy(text: string): void {
+  const field = h("textarea", { class: "offscreen" });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  // Pages from disk may not use the newer way.
+  document.execCommand("copy");
+  field.remove();
+}
+
+/** A name that may be long: its end tells most, so it is cut at the front. */
+export function name(text: string, className = ""): HTMLElement {
+  return h("code", { class: `name ${className}`, title: text }, text);
+}
+
+export function definition(pairs: [string, Node | string][]): HTMLElement {
+  return h("dl", {}, ...pairs.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+}

@@ -1,0 +1,166 @@
+// The story: what was compared, what is wrong, where it began, and the curve.
+import { BORN, type Finding, LEVELS, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
+import { CURVE_METRICS, Curve } from "../curve";
+import { button, h, select } from "../dom";
+import * as format from "../format";
+import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
+import type { App, View } from "../state";
+import type { Key } from "../texts";
+
+const MOST = 5;
+
+export function overview(app: App): View {
+  const counts = countLevels(app);
+  const curve = new Curve(app);
+  const element = h(
+    "main",
+    { class: "overview" },
+    hero(app, counts),
+    findings(app),
+    curveCard(app, curve),
+  );
+  return { element, shown: () => curve.draw(), gone: () => curve.gone() };
+}
+
+function countLevels(app: App): number[] {
+  const counts = LEVELS.map(() => 0);
+  for (let row = 0; row < app.report.count; row++) counts[app.report.levels[row]!]!++;
+  return counts;
+}
+
+function hero(app: App, counts: number[]): HTMLElement {
+  const { report } = app;
+  const { story } = report;
+  const compared = report.count - counts[UNKNOWN]!;
+  const worst = counts[WRONG] ? WRONG : counts[SUSPICIOUS] ? SUSPICIOUS : compared ? 0 : UNKNOWN;
+  const advice = story.advice[app.language];
+  return h(
+    "header",
+    { class: `hero level-${LEVELS[worst]!}` },
+    h("p", { class: "eyebrow" }, `${app.t("eyebrow")} · ${app.scenario}`),
+    h("h1", {}, ...verdict(app, worst, counts)),
+    ...advice.map((sentence) => h("p", { class: "advice" }, sentence)),
+    !advice.length && worst === 0 ? h("p", { class: "advice" }, app.t("good_text", { count: compared })) : null,
+    worst === UNKNOWN ? h("p", { class: "advice" }, app.t("nothing_text")) : null,
+    levelBar(app, counts),
+    h("div", { class: "sides" }, side(app, "target"), side(app, "golden")),
+  );
+}
+
+function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
+  if (worst === UNKNOWN) return [app.t("verdict_nothing")];
+  if (worst < SUSPICIOUS) return [app.t("verdict_good")];
+  const [finding] = app.report.story.findings;
+  if (finding) return [operatorLink(app, finding.operator), ` ${app.t("verdict_fault", { kind: kindText(app, finding.kind) })}`];
+  const count = counts[worst]!;
+  const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
+  return [`${app.t(key, { count })} `, operatorLink(app, app.report.story.first)];
+}
+
+function operatorLink(app: App, operator: string): HTMLElement {
+  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator); } }, operator);
+}
+
+function openOperator(app: App, operator: string): void {
+  const row = app.rowOf(operator);
+  if (row >= 0) app.open(row);
+}
+
+function levelBar(app: App, counts: number[]): HTMLElement {
+  const order = [WRONG, SUSPICIOUS, 2, 1, 0, UNKNOWN].filter((level) => counts[level]);
+  const show = (level: number) => {
+    app.filter.levels = new Set([level]);
+    app.go(level === UNKNOWN ? "missing" : "table");
+  };
+  const bar = h("div", { class: "bar", attrs: { role: "img", "aria-label": app.t("legend") } });
+  for (const level of order) {
+    const part = h("span", { class: `level-${LEVELS[level]!}`, title: `${levelText(app, level)}: ${counts[level]}`, onclick: () => show(level) });
+    part.style.flexGrow = String(Math.max(counts[level]!, app.report.count / 120));
+    bar.append(part);
+  }
+  const legend = h("div", { class: "legend" });
+  for (const level of order) {
+    legend.append(h("button", { attrs: { type: "button" }, title: app.t(`about_${LEVELS[level]!}` as Key), onclick: () => show(level) },
+      dot(level), h("b", {}, format.number(counts[level]!)), ` ${levelText(app, level)}`));
+  }
+  return h("div", { class: "levels" }, bar, legend);
+}
+
+function side(app: App, which: "target" | "golden"): HTMLElement {
+  const { path, kind, quantized } = app.report.document[which];
+  const what = [kind === "npu" || kind === "npy" ? app.t(`kind_${kind}`) : kind, quantized ? app.t("quantized") : ""];
+  return h("div", {}, h("span", { class: "label" }, app.t(which)), name(path), h("span", { class: "muted" }, what.filter(Boolean).join(" · ")));
+}
+
+function findings(app: App): HTMLElement | null {
+  const found = app.report.story.findings;
+  if (!found.length) return lookFirst(app);
+  const list = h("div", { class: "findings" }, ...found.slice(0, MOST).map((finding, n) => findingCard(app, finding, n + 1)));
+  return h("section", {}, h("h2", { class: "title" }, app.t("culprits")), list);
+}
+
+function findingCard(app: App, finding: Finding, number: number): HTMLElement {
+  return h(
+    "article",
+    { class: `card finding level-${LEVELS[finding.level]!}` },
+    h("header", {}, h("span", { class: "rank" }, number), name(finding.operator, "big"), h("span", { class: "muted" }, finding.type)),
+    h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
+      finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
+    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((text) => h("li", {}, text)))) : null,
+    finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((told) => (app.language === "zh" && app.report.story.chinese[told]) || told).map((text) =>
+      h("div", { class: "remedy" }, h("span", {}, text), copyButton(app, text)))) : null,
+    finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
+    finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
+    h("footer", {},
+      button(app.t("open"), () => openOperator(app, finding.operator), "small"),
+      button(app.t("in_graph"), () => app.go("graph", finding.operator), "small quiet")),
+  );
+}
+
+/** Without findings: where errors were born, or else the first bad outputs. */
+function lookFirst(app: App): HTMLElement | null {
+  const { report } = app;
+  const bad: number[] = [], born: number[] = [];
+  for (let row = 0; row < report.count; row++) {
+    const level = report.levels[row]!;
+    if ((level !== SUSPICIOUS && level !== WRONG) || !report.isOutput(row)) continue;
+    bad.push(row);
+    if (report.origins[row] === BORN) born.push(row);
+  }
+  const rows = born.length ? born : bad;
+  if (!rows.length) return null;
+  const list = rows.slice(0, MOST).map((row) =>
+    h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
+      h("span", { class: "muted" }, report.text("type", row)), h("span", { class: "why" }, report.text("why", row)),
+      h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
+  const more = rows.length > MOST ? button(app.t("more", { count: rows.length - MOST }), () => {
+    app.filter.levels = new Set([SUSPICIOUS, WRONG]);
+    app.go("table");
+  }, "small quiet") : null;
+  const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
+  return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), more);
+}
+
+function curveCard(app: App, curve: Curve): HTMLElement {
+  const { curve: chosen } = app;
+  const toggle = (label: string, value: boolean, change: (value: boolean) => void): HTMLElement => {
+    const box = h("input", { attrs: { type: "checkbox" }, onchange: () => { change(box.checked); curve.load(); } });
+    box.checked = value;
+    return h("label", { class: "toggle" }, box, label);
+  };
+  const direction = h("span", { class: "muted" });
+  const tell = (): void => {
+    const metric = CURVE_METRICS.find(({ key }) => key === chosen.metric);
+    direction.textContent = app.t(metric?.down ? "worst_down" : "worst_up");
+  };
+  tell();
+  const metrics = CURVE_METRICS.map(({ key }) => [key, app.t(`m_${key}` as Key)] as const);
+  const tools = h("div", { class: "tools" },
+    select(metrics, chosen.metric, (value) => { chosen.metric = value; tell(); curve.load(); }, app.t("metric")),
+    toggle(app.t("log"), chosen.log, (value) => (chosen.log = value)),
+    toggle(app.t("outputs_only"), chosen.outputs, (value) => (chosen.outputs = value)),
+    direction);
+  const key = h("div", { class: "key muted" }, h("span", { class: "ring full" }), app.t("born_sign"), h("span", { class: "ring" }), app.t("inherited_sign"),
+    h("span", { class: "spacer" }), app.t("curve_hint"));
+  return card(app.t("curve"), "curve-card", tools, curve.element, key);
+}

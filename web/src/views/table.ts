@@ -1,0 +1,108 @@
+// All tensors: filtered, sorted, of any number.
+import { LEVELS, UNKNOWN } from "../data";
+import { button, h, select } from "../dom";
+import { filtered, sorted } from "../filter";
+import * as format from "../format";
+import { chip, dot, levelText } from "../parts";
+import type { App, View } from "../state";
+import { type Cell, type ColumnSpec, VirtualTable } from "../virtual";
+
+const SEARCH_DELAY_MS = 120;
+
+export function table(app: App): View {
+  const grid = new VirtualTable(columns(app), (row) => app.open(row), (column) => {
+    const { sort } = app;
+    if (sort.column === column && sort.down) sort.column = "";
+    else [sort.column, sort.down] = [column, sort.column === column];
+    update();
+  });
+  const count = h("span", { class: "muted count", attrs: { role: "status" } });
+  const empty = h("p", { class: "empty", attrs: { hidden: "" } }, app.t("no_rows"));
+  const update = (): void => {
+    const rows = sorted(app, filtered(app));
+    app.order = rows;
+    grid.show(rows, { ...app.sort });
+    count.textContent = app.t("shown", { count: format.number(rows.length), all: format.number(app.report.count) });
+    empty.toggleAttribute("hidden", rows.length > 0);
+  };
+  const { bar, search } = toolbar(app, update);
+  bar.append(count);
+  const element = h("main", { class: "full table-view" }, bar, grid.element, empty);
+  const key = (pressed: string): boolean => {
+    if (pressed === "/") search.focus();
+    else if (pressed === "j") grid.select(grid.place + 1);
+    else if (pressed === "k") grid.select(grid.place - 1);
+    else if (pressed === "Enter" && grid.row >= 0) app.open(grid.row);
+    else if (pressed === "Escape" && document.activeElement === search) search.blur();
+    else return false;
+    return true;
+  };
+  return { element, key, shown: () => { update(); if (app.selected >= 0) grid.selectRow(app.selected); } };
+}
+
+function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTMLInputElement } {
+  const { filter, report } = app;
+  let timer = 0;
+  const search = h("input", { class: "search", attrs: { type: "search", placeholder: `${app.t("search")}  /`, "aria-label": app.t("search") }, oninput: () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => { filter.text = search.value; update(); }, SEARCH_DELAY_MS);
+  } });
+  search.value = filter.text;
+  const present = new Set(report.levels);
+  const levels = LEVELS.map((_, level) => level).filter((level) => present.has(level)).reverse();
+  levels.sort((a, b) => Number(a === UNKNOWN) - Number(b === UNKNOWN));
+  const chips = levels.map((level) => {
+    const chosen = (): string => String(filter.levels.has(level));
+    const element = h("button", { class: `level-toggle level-${LEVELS[level]!}`, attrs: { type: "button", "aria-pressed": chosen() }, onclick: () => {
+      if (!filter.levels.delete(level)) filter.levels.add(level);
+      element.setAttribute("aria-pressed", chosen());
+      update();
+    } }, dot(level), levelText(app, level));
+    return element;
+  });
+  const names = [...new Set(Array.from(report.row("type").numbers, (text) => report.document.texts[text]!))].filter(Boolean).sort();
+  const types = select([["", app.t("all_types")], ...names.map((type) => [type, type] as const)], filter.type, (value) => { filter.type = value; update(); }, app.t("c_type"));
+  const outputs = h("input", { attrs: { type: "checkbox" }, onchange: () => { filter.outputs = outputs.checked; update(); } });
+  outputs.checked = filter.outputs;
+  const clear = button(app.t("clear"), () => {
+    Object.assign(filter, { text: "", type: "", outputs: false });
+    filter.levels.clear();
+    app.redraw();
+  }, "small quiet");
+  const bar = h("div", { class: "toolbar" }, search, h("div", { class: "toggles" }, ...chips), types,
+    h("label", { class: "toggle" }, outputs, app.t("outputs_only")), clear);
+  return { bar, search };
+}
+
+function columns(app: App): ColumnSpec[] {
+  const { report } = app;
+  const metric = (name: string, shown: (value: number | null) => string) => (row: number): Cell => {
+    const value = report.metric(name, row);
+    return { text: shown(value), ...(value !== null && Number.isNaN(value) ? { class: "bad" } : {}) };
+  };
+  const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
+  return [
+    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: report.text("why", row) }) },
+    { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
+    { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
+    { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
+    { key: "tensor", title: app.t("c_tensor"), width: "5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
+    { key: "dtype", title: app.t("c_dtype"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: types(app, row) }) },
+    { key: "shape", title: app.t("c_shape"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: format.shape(report.text("shape", row)).join(" × ") }) },
+    { key: "cosine", title: app.t("c_cosine"), width: "7rem", right: true, cell: metric("cosine", format.cosine) },
+    { key: "distance", title: app.t("c_distance"), width: "7rem", right: true, cell: metric("relative_euclidean_distance", (value) => format.number(value, 5)) },
+    { key: "relative", title: app.t("c_relative"), width: "7.5rem", right: true, cell: metric("max_relative_error", (value) => format.number(value, 5)) },
+    { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: text("reason") },
+  ];
+}
+
+export function short(app: App, row: number): string {
+  const slot = app.report.row("slot").numbers[row]!;
+  return slot < 0 ? app.t("whole") : `${app.t(slot ? "output" : "input")} ${app.report.row("number").numbers[row]}`;
+}
+
+export function types(app: App, row: number): string {
+  const [target, golden] = [app.report.text("targetType", row), app.report.text("goldenType", row)];
+  return target === golden || !golden ? target : `${target} / ${golden}`;
+}
