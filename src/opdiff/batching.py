@@ -18,7 +18,7 @@ from opdiff.places import NotPlaces, Places
 from opdiff.source import MAX_RANK, FileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.pairs import AlignedPair
     from opdiff.comparison import Measured, Pairing
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     Axes = tuple[tuple[int, int, int, int], ...]
     Progress = Callable[[int], None]
+
+
+# So many pairings are measured while as many are prepared.
+_AT_ONCE = 512
 
 
 class Batched(NamedTuple):
@@ -68,27 +72,80 @@ class Summed(NamedTuple):
     kl: float | None
 
 
-def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> list[Summed | str]:
-    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may."""
-    found: list[Summed | str] = [""] * len(pairings)
-    ready: list[tuple[int, AlignedPair, native.NativeJob]] = []
+def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> Iterator[Summed | str]:
+    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may.
+
+    While the kernel measures some pairings, the next ones are prepared and the last ones are given out.
+    """
     # Networks repeat themselves: what is alike in every respect is aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}
-    for place, pairing in enumerate(pairings):
-        alike = _alike(pairing)
-        if alike not in known:
-            known[alike] = _align(pairing)
-        aligned = known[alike]
-        if isinstance(aligned, OpdiffError):
-            found[place] = reason_of(aligned)
-        elif aligned is not None:
-            sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
-            ready.append((place, aligned.pair, native.NativeJob(*sides, aligned.shape)))
-    jobs = [row[2] for row in ready]
-    results = native.measure_all(jobs, threads, progress, with_kl=what.with_kl, for_graphs=what.for_graphs)
-    for (place, pair, _), result in zip(ready, results, strict=True):
-        found[place] = result.reason if isinstance(result, native.Failure) else Summed(pair, *result)
-    return found
+    running: _Running | None = None
+    before = 0
+    try:
+        for start in range(0, len(pairings), _AT_ONCE):
+            some = [_prepared(pairing, known) for pairing in pairings[start : start + _AT_ONCE]]
+            if running is not None:
+                running.wait(progress)
+                before += running.call.nbytes
+            jobs = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
+            call = native.Call(jobs, threads, with_kl=what.with_kl, for_graphs=what.for_graphs)
+            done, running = running, _Running(some, call, before)
+            if done is not None:
+                yield from _summed(done)
+        if running is not None:
+            running.wait(progress)
+            yield from _summed(running)
+    finally:
+        if running is not None:
+            running.call.end()
+
+
+class _Prepared(NamedTuple):
+    """Two aligned sides, and what the kernel gets of them."""
+
+    pair: AlignedPair
+    job: native.NativeJob
+
+
+class _Running(NamedTuple):
+    """Pairings that the kernel is at, in order; for some there is only a reason why it is not.
+
+    Attributes:
+        pairings: what was prepared, or why nothing was.
+        call: the kernel at work.
+        before: how many bytes were measured by earlier calls.
+    """
+
+    pairings: list[_Prepared | str]
+    call: native.Call
+    before: int
+
+    def wait(self, progress: Progress) -> None:
+        """Come back when everything is measured."""
+        self.call.wait(lambda done: progress(self.before + done))
+
+
+def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | str:
+    alike = _alike(pairing)
+    if alike not in known:
+        known[alike] = _align(pairing)
+    aligned = known[alike]
+    if aligned is None:
+        return ""
+    if isinstance(aligned, OpdiffError):
+        return reason_of(aligned)
+    sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
+    return _Prepared(aligned.pair, native.NativeJob(*sides, aligned.shape))
+
+
+def _summed(running: _Running) -> Iterator[Summed | str]:
+    results = iter(running.call.results())
+    for prepared in running.pairings:
+        if isinstance(prepared, str):
+            yield prepared
+            continue
+        result = next(results)
+        yield result.reason if isinstance(result, native.Failure) else Summed(prepared.pair, *result)
 
 
 def is_possible(jobs: Sequence[MeasureJob]) -> bool:

@@ -12,6 +12,7 @@ import os
 from array import array
 from functools import lru_cache
 from struct import Struct
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
@@ -57,8 +58,6 @@ _DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY =
 _BLOCK = 1024
 # A mapped tensor has at most this much of itself in memory.
 _RESIDENT = 16 << 20
-# From here on other threads measure while this one looks after progress and interrupts.
-_LONG = 64 << 20
 
 
 class Operand(NamedTuple):
@@ -166,49 +165,60 @@ def measure_all(
         with_kl: also measure the divergence, which takes a second pass.
         for_graphs: also measure what graph mode needs, which does, too.
     """
-    library = find_library()
-    if library is None:
-        raise RuntimeError("the native kernel is not there")
-    packed = _pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
-    results = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
-    batch = _Batch(
-        packed.jobs.buffer_info()[0],
-        ctypes.addressof(results),
-        packed.axes.buffer_info()[0],
-        ctypes.cast(ctypes.c_char_p(packed.texts), ctypes.c_void_p),
-        len(jobs),
-        len(packed.axes) // 4,
-        len(packed.texts),
-        max(threads, 1),
-        _RESIDENT,
-    )
-    nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
-    _call(library, batch, progress if nbytes > _LONG else None)
-    return [_result(job, results, number * _SIZES[3], with_kl=with_kl) for number, job in enumerate(jobs)]
-
-
-def _call(library: ctypes.CDLL, batch: _Batch, progress: Callable[[int], None] | None) -> None:
-    if progress is None:
-        _check(library.od_measure(ctypes.byref(batch)))
-        return
-    from threading import Thread
-
-    codes: list[int] = []
-    thread = Thread(target=lambda: codes.append(library.od_measure(ctypes.byref(batch))))
-    thread.start()
+    call = Call(jobs, threads, with_kl=with_kl, for_graphs=for_graphs)
     try:
-        while thread.is_alive():
-            thread.join(0.1)
-            progress(batch.done)
+        call.wait(progress)
     finally:
-        batch.cancelled = 1
-        thread.join()
-    _check(codes[0])
+        call.end()
+    return call.results()
 
 
-def _check(code: int) -> None:
-    if code:
-        raise MemoryError
+class Call:
+    """Pairs that are measured by other threads while this one does something else."""
+
+    def __init__(self, jobs: Sequence[NativeJob], threads: int, *, with_kl: bool, for_graphs: bool = False) -> None:
+        """The same arguments as those of `measure_all`."""
+        library = find_library()
+        if library is None:
+            raise RuntimeError("the native kernel is not there")
+        self.nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
+        self._jobs, self._with_kl = jobs, with_kl
+        self._packed = _pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
+        self._rows = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
+        self._batch = _Batch(
+            self._packed.jobs.buffer_info()[0],
+            ctypes.addressof(self._rows),
+            self._packed.axes.buffer_info()[0],
+            ctypes.cast(ctypes.c_char_p(self._packed.texts), ctypes.c_void_p),
+            len(jobs),
+            len(self._packed.axes) // 4,
+            len(self._packed.texts),
+            max(threads, 1),
+            _RESIDENT,
+        )
+        codes: list[int] = []
+        self._codes = codes
+        measure, batch = library.od_measure, ctypes.byref(self._batch)
+        self._thread = Thread(target=lambda: codes.append(measure(batch)))
+        self._thread.start()
+
+    def wait(self, progress: Callable[[int], None]) -> None:
+        """Come back when everything is measured; `progress` is told from time to time how many bytes are done."""
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+            progress(self._batch.done)
+        if self._codes != [0]:
+            raise MemoryError
+
+    def results(self) -> list[tuple[Sums, float | None] | Failure]:
+        """What was measured, in order."""
+        rows, size, with_kl = self._rows, _SIZES[3], self._with_kl
+        return [_result(job, rows, number * size, with_kl=with_kl) for number, job in enumerate(self._jobs)]
+
+    def end(self) -> None:
+        """Leave unmeasured what is not measured yet; must be called when nobody waits any more."""
+        self._batch.cancelled = 1
+        self._thread.join()
 
 
 class _Packed(NamedTuple):
