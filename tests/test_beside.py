@@ -17,15 +17,22 @@ if TYPE_CHECKING:
 def test_the_work_is_done_by_another_process(tmp_path: Path) -> None:
     result = tmp_path / "result"
     with Beside(lambda: result.write_text(str(os.getpid()))) as beside:
-        beside.wait()
+        beside.result()
     assert int(result.read_text()) != os.getpid()
+
+
+def test_its_result_comes_back() -> None:
+    with Beside(lambda: (os.getpid(), "x" * 1_000_000)) as beside:
+        worker, text = beside.result()
+    assert worker != os.getpid()
+    assert text == "x" * 1_000_000
 
 
 def test_small_work_is_done_here(tmp_path: Path) -> None:
     result = tmp_path / "result"
     with Beside(lambda: result.write_text(str(os.getpid())), worth_it=False) as beside:
         assert not result.exists()
-        beside.wait()
+        beside.result()
     assert int(result.read_text()) == os.getpid()
 
 
@@ -38,13 +45,13 @@ def test_what_fails_there_is_tried_here(tmp_path: Path) -> None:
         (tmp_path / "done").touch()
 
     with Beside(work) as beside:
-        beside.wait()
+        beside.result()
     assert (tmp_path / "done").exists()
 
 
 def test_an_error_shows_as_it_would_without_another_process() -> None:
     with Beside(lambda: 1 // 0) as beside, pytest.raises(ZeroDivisionError):
-        beside.wait()
+        beside.result()
 
 
 def test_nobody_works_on_after_an_interrupt(tmp_path: Path) -> None:
@@ -55,9 +62,10 @@ def test_nobody_works_on_after_an_interrupt(tmp_path: Path) -> None:
         late.touch()
 
     beside = Beside(work)
-    child = beside._child
+    child, open_files = beside._child, len(os.listdir("/proc/self/fd"))
     with pytest.raises(KeyboardInterrupt), beside:
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
     assert not late.exists()
+    assert len(os.listdir("/proc/self/fd")) == open_files - 1

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from opdiff import __version__, pipeline
 from opdiff.errors import InputError, UsageError
 from opdiff.measure.documented import number_text
-from opdiff.pipeline import CompareOptions
 from opdiff.report.as_csv import write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
 from opdiff.reporting import environment, write_page
+from opdiff.sides import CompareOptions, NotCompared
 
 __all__ = ["CompareOptions", "Comparison", "compare"]
 
@@ -110,7 +110,7 @@ def compare(
         in_process=True,
     )
     (result,) = pipeline.compare(wanted, lambda _done, _all: None)
-    if isinstance(result, pipeline.NotCompared):
+    if isinstance(result, NotCompared):
         raise InputError(result.path, result.reason)
     kept = pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits))
     return Comparison(kept._replace(environment=environment()), result.defects)

@@ -13,32 +13,29 @@ from opdiff.errors import InputError, UsageError
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, read_limits
 from opdiff.measuring import Extras, MeasureJob, died, measure_pairing
-from opdiff.pair import PairOptions, Rules, choose, pair
-from opdiff.pair.ge_json import read_rule_directory, read_rules
+from opdiff.pair import PairOptions, choose, pair
 from opdiff.pair.nodes import graph_of
-from opdiff.read.directory import scan
-from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.registry import may_have_plugins
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import save
 from opdiff.report.columns import MetricColumn
-from opdiff.report.names import batch_file_name, mapping_file_name, result_file_name, with_drafts, write_new
+from opdiff.report.names import mapping_file_name, with_drafts, write_new
 from opdiff.report.rows import saved
-from opdiff.reporting import Reports, environment, name_reports, write_report
+from opdiff.reporting import environment, name_reports, write_report
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
+from opdiff.sides import NotCompared, iter_sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from opdiff.align.custom import Custom
-    from opdiff.comparison import Dump, Row, Unpaired
+    from opdiff.comparison import Row, Unpaired
     from opdiff.measure.custom import Metric
-    from opdiff.pair.batch import BatchJob, ModelFolder
     from opdiff.pair.manual import ManualPair
     from opdiff.pair.selection import Selection
-    from opdiff.read.directory import Folder
     from opdiff.report.rows import SavedComparison
+    from opdiff.sides import CompareOptions, Sides
 
     Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
@@ -49,33 +46,6 @@ _MANY_ROWS = 500
 
 # Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
 _COPIES = 3
-
-
-class CompareOptions(NamedTuple):
-    """What to compare, with which rules, and what to write; texts are as the user wrote them."""
-
-    target: str = ""
-    golden: str = ""
-    fusion_rules: str = ""
-    close_rules: str = ""
-    quant_rules: str = ""
-    output: str = "."
-    metrics: str = "all"
-    custom: str = ""
-    number_range: str = ""
-    selected: str = ""
-    pairs: str = ""
-    overflow: bool = False
-    workers: int = 0
-    memory: int = 0
-    in_process: bool = False
-    limits: str = ""
-    reports: Reports = Reports()
-
-    @property
-    def is_selected(self) -> bool:
-        """Whether only some operators are wanted."""
-        return bool(self.number_range or self.selected)
 
 
 class Compared(NamedTuple):
@@ -96,24 +66,6 @@ class Compared(NamedTuple):
     custom: tuple[str, ...] = ()
 
 
-class NotCompared(NamedTuple):
-    """A folder of a batch that could not be compared, and why."""
-
-    path: str
-    reason: str
-
-
-class _Sides(NamedTuple):
-    """Two dumps, the rules between them, and the name of their result; whether they are one step of many."""
-
-    name: str
-    target: Dump
-    golden: Dump
-    rules: Rules
-    notes: tuple[str, ...] = ()
-    in_batch: bool = False
-
-
 def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | NotCompared]:
     """Compare two dumps, or every step of a training run.
 
@@ -124,7 +76,7 @@ def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | 
     return _each(options, lambda sides: _compare_sides(sides, options, progress))
 
 
-def _compare_sides(sides: _Sides, options: CompareOptions, progress: Progress) -> Compared:
+def _compare_sides(sides: Sides, options: CompareOptions, progress: Progress) -> Compared:
     scenario = choose(sides.target, sides.golden, sides.rules.given)
     custom = _custom_metrics(options)
     rows, defects = _measured(_paired(sides, options), custom, options, progress)
@@ -180,9 +132,9 @@ def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterat
     return _each(options, lambda sides: _paired(sides, options, every_operator=every_operator))
 
 
-def _each(options: CompareOptions, work: Callable[[_Sides], Done]) -> Iterator[Done | NotCompared]:
+def _each(options: CompareOptions, work: Callable[[Sides], Done]) -> Iterator[Done | NotCompared]:
     """What is made of each pair of dumps; in a batch one that cannot be used does not cost the others."""
-    for sides in _iter_sides(options):
+    for sides in iter_sides(options):
         if isinstance(sides, NotCompared):
             yield sides
             continue
@@ -215,7 +167,7 @@ def write_compared(compared: Compared, kept: SavedComparison, options: CompareOp
             path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
             for kind, draft in reports:
                 write_report(kind, kept, draft)
-            beside.wait()
+            beside.result()
         stem = os.path.splitext(os.path.basename(path))[0]
         write_new(options.output, f"{stem}.json", lambda draft: os.replace(early, draft))
         return path, *name_reports(options.output, stem, reports)
@@ -243,72 +195,7 @@ def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
     )
 
 
-def _iter_sides(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
-    _check(options)
-    if os.path.isdir(options.fusion_rules):
-        yield from _iter_steps(options)
-        return
-    rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
-    with_rules = any(_rule_paths(options))
-    target = read_dump(options.target, with_rules=with_rules)
-    golden = read_dump(options.golden, with_rules=with_rules)
-    yield _Sides(result_file_name(_now()), target, golden, rules)
-
-
-def _check(options: CompareOptions) -> None:
-    for path in _rule_paths(options):
-        if path and not os.path.exists(path):
-            raise InputError(path, "no such file or directory")
-    if (options.number_range or options.selected) and not options.fusion_rules:
-        raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
-    if options.custom and not os.path.isdir(options.custom):
-        raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
-
-
-def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
-    return options.fusion_rules, options.close_rules, options.quant_rules
-
-
-def _iter_steps(options: CompareOptions) -> Iterator[_Sides | NotCompared]:
-    """Training: every step of every model on every device, each with the rules of its graph."""
-    from opdiff.pair.batch import match_rules
-
-    if options.close_rules or options.quant_rules:
-        raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
-    folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
-    models = [_model_folder(folder) for folder in folders.values()]
-    rule_files, errors = read_rule_directory(options.fusion_rules)
-    batch = match_rules(rule_files, models)
-    if not batch.jobs:
-        reasons = "; ".join(dict.fromkeys(unmatched.reason for unmatched in batch.unmatched))
-        raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
-    golden = read_dump(options.golden, with_rules=True)
-    yield from (NotCompared(error.path, error.problem) for error in errors)
-    yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in batch.unmatched)
-    yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
-
-
-def _step(job: BatchJob, folder: Folder, golden: Dump) -> _Sides | NotCompared:
-    """One step of a training run; a step that cannot be used does not cost the others."""
-    place, rules = job.folder, Rules(job.rules)
-    try:
-        target = read_folder_dump(folder, with_rules=True)
-    except InputError as error:
-        return NotCompared(place.path, error.problem)
-    name = batch_file_name(str(place.device), place.model, str(place.step), _now())
-    # The name of the result does not tell the model's id.
-    notes = (f"{place.path}:", *([job.note] if job.note else []))
-    return _Sides(name, target, golden, rules, notes, in_batch=True)
-
-
-def _model_folder(folder: Folder) -> ModelFolder:
-    from opdiff.pair.batch import ModelFolder
-
-    place = folder.location
-    return ModelFolder(folder.path, place.device or 0, place.model or "", place.model_id or 0, place.step or 0)
-
-
-def _paired(sides: _Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:
+def _paired(sides: Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:
     wanted = PairOptions(_selection(options), _manual_pairs(options), every_operator)
     return pair(sides.target, sides.golden, sides.rules, wanted)
 

@@ -60,10 +60,13 @@ class Axis(NamedTuple):
 class Places:
     """The places of a tensor's elements, seen as an array."""
 
-    __slots__ = ("axes",)
+    __slots__ = ("axes", "ndim", "shape", "size")
 
     def __init__(self, axes: Iterable[Axis]) -> None:
         self.axes = tuple(axes)
+        self.shape = tuple([axis.extent for axis in self.axes])
+        self.ndim = len(self.axes)
+        self.size = prod(self.shape)
 
     @classmethod
     def of(cls, shape: Shape, *, fortran_order: bool = False) -> Places:
@@ -73,22 +76,7 @@ class Places:
         for axis in order:
             strides[axis] = stride
             stride *= shape[axis]
-        return cls(Axis(extent, (Factor(extent, step),)) for extent, step in zip(shape, strides, strict=True))
-
-    @property
-    def shape(self) -> Shape:
-        """The extents."""
-        return tuple(axis.extent for axis in self.axes)
-
-    @property
-    def ndim(self) -> int:
-        """How many axes."""
-        return len(self.axes)
-
-    @property
-    def size(self) -> int:
-        """How many elements."""
-        return prod(self.shape)
+        return cls([Axis(extent, (Factor(extent, step),)) for extent, step in zip(shape, strides, strict=True)])
 
     def transpose(self, *order: int | Sequence[int]) -> Places:
         """The axes in another order."""
@@ -178,14 +166,18 @@ def _regroup(axes: Sequence[Axis], extents: Shape) -> list[Axis]:
     at = 0
     pending: list[Axis] = []
     wanted: list[int] = []
+    count = wanted_count = 1
     for extent in extents:
         wanted.append(extent)
-        while prod(axis.extent for axis in pending) < prod(wanted) and at < len(axes):
+        wanted_count *= extent
+        while count < wanted_count and at < len(axes):
             pending.append(axes[at])
+            count *= axes[at].extent
             at += 1
-        if prod(axis.extent for axis in pending) == prod(wanted):
+        if count == wanted_count:
             result += _split(_merge(pending), wanted)
             pending, wanted = [], []
+            count = wanted_count = 1
     if at < len(axes) and any(axis.extent != 1 for axis in axes[at:]):
         raise NotPlaces
     return result

@@ -20,8 +20,9 @@ from opdiff.measure.detail import Examination, compare_block, real_shape
 from opdiff.measure.documented import number_text
 from opdiff.measuring import Extras, MeasureJob, measure_pairing
 from opdiff.model import Slot, TensorKey
-from opdiff.pipeline import NotCompared, conversions, map_pairs
+from opdiff.pipeline import conversions, map_pairs
 from opdiff.run import usable_cores
+from opdiff.sides import NotCompared
 from opdiff.write.elements import (
     element_names,
     remove_old,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from opdiff.elements import AnyArray
     from opdiff.measure.detail import Detail, Element, ElementBlock
     from opdiff.model import Shape
-    from opdiff.pipeline import CompareOptions, Pairs
+    from opdiff.pipeline import Pairs
+    from opdiff.sides import CompareOptions
     from opdiff.write.elements import ElementNames, RowForm
 
     Progress = Callable[[int, int], None]

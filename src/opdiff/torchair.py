@@ -292,7 +292,7 @@ def _write_part(part: SavedGraph, options: GraphOptions) -> list[str]:
         """The JSON goes to a file that has no name yet: it is called after the table."""
         with Beside(lambda: write_graph_json(part, _MADE_BY, early), worth_it=len(part.rows) >= _MANY_ROWS) as beside:
             path = write_new(options.output, name, lambda draft: write_graph_csv(part.rows, part.mode, draft))
-            beside.wait()
+            beside.result()
         json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
         write_new(options.output, json_name, lambda draft: os.replace(early, draft))
         return path

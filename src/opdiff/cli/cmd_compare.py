@@ -16,8 +16,9 @@ from opdiff.errors import InputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.pipeline import Compared, CompareOptions
+    from opdiff.pipeline import Compared
     from opdiff.report.rows import SavedComparison
+    from opdiff.sides import CompareOptions
 
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
@@ -166,7 +167,8 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 def _run_mapping(options: CompareOptions) -> int:
     from opdiff.cli.terminal import printable
     from opdiff.comparison import Pairing
-    from opdiff.pipeline import NotCompared, map_pairs, write_pairs
+    from opdiff.pipeline import map_pairs, write_pairs
+    from opdiff.sides import NotCompared
 
     for pairs in map_pairs(options):
         if isinstance(pairs, NotCompared):
@@ -194,8 +196,9 @@ def _wishes(args: argparse.Namespace) -> Wishes:
 def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
     """Compare, judge, write and summarise every result, and return the exit code."""
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.pipeline import NotCompared, compare, find_limits, judged, write_compared
+    from opdiff.pipeline import compare, find_limits, judged, write_compared
     from opdiff.report.judged import is_hit, levels_of
+    from opdiff.sides import NotCompared
 
     compared = defects = 0
     hit = False
@@ -273,7 +276,7 @@ def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> t
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.pipeline import CompareOptions
+    from opdiff.sides import CompareOptions
 
     return CompareOptions(
         target=target,

@@ -83,7 +83,7 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 def _compare(sample: Sample, output: str) -> int:
     from opdiff.cli.cmd_compare import Wishes, compare_and_report
     from opdiff.files import make_folder
-    from opdiff.pipeline import CompareOptions
+    from opdiff.sides import CompareOptions
 
     make_folder(output)
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.measure.detail import AxisErrors, Element, SliceErrors
-    from opdiff.pipeline import CompareOptions
+    from opdiff.sides import CompareOptions
     from opdiff.single import SingleOptions, SingleReport, TensorLine
 
 DESCRIPTION = """\
@@ -63,7 +63,7 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look at the operator and return the exit code."""
-    from opdiff.pipeline import CompareOptions
+    from opdiff.sides import CompareOptions
     from opdiff.single import SingleOptions
 
     for path in (args.target, args.golden):

@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Plant, compare, show, and return the exit code."""
     from opdiff.cli.terminal import Progress, json_text, printable, table
     from opdiff.files import whole_file
-    from opdiff.pipeline import CompareOptions
     from opdiff.selftest import SelftestOptions, choose_faults, run_selftest, summary
+    from opdiff.sides import CompareOptions
 
     for path in (args.target, args.golden):
         if not os.path.exists(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import isinf, isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.errors import UsageError
@@ -42,12 +42,21 @@ def number_text(value: float | None) -> str:
     """
     if value is None or isnan(value):
         return _NOT_A_NUMBER
-    if isinstance(value, int) or isinf(value):
+    if isinstance(value, int):
         return str(value)
-    fixed = f"{value:.6f}"
-    if abs(value) < 1e16 and (abs(value) >= 0.1 or float(fixed) == value):
-        return fixed if value else "0.000000"
-    return f"{value:.5e}"
+    size = abs(value)
+    if size >= 0.1:
+        return f"{value:.6f}" if size < 1e16 else str(value) if size == inf else f"{value:.5e}"
+    if not value:
+        return "0.000000"
+    return f"{value:.6f}" if _has_six_decimals(value) else f"{value:.5e}"
+
+
+def _has_six_decimals(value: float) -> bool:
+    """Whether a small number has no more decimals than six."""
+    # Most have more, which is seen without printing them.
+    near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
+    return near_millionth and float(f"{value:.6f}") == value
 
 
 def deviation_text(metrics: Metrics) -> str:

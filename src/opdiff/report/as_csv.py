@@ -72,28 +72,25 @@ class _Table:
         ]
 
     def cells(self, row: ReportRow, verdict: Verdict | None) -> list[str]:
-        label = row.label
-        return [
-            str(label.index),
-            *_when(str(label.sequence), self._columns.sequence),
-            *(harmless(label.op_type or NOT_GIVEN), harmless(label.target), _dtype(row, row.target_dtype)),
-            *_when(_address(row.target_address), self._target_address),
-            *(harmless(label.golden), _dtype(row, row.golden_dtype)),
-            *_when(_address(row.golden_address), self._golden_address),
-            *(NOT_GIVEN if row.key is None else harmless(str(row.key)), shape_text(row.shape)),
-            *_when(_OVERFLOW[row.overflow], self._overflow),
-            *self._metrics(row),
-            harmless(reason_text(row)),
-            *extra_cells(row, verdict, self._columns.number_text),
-        ]
-
-    def _metrics(self, row: ReportRow) -> list[str]:
-        metrics = row.metrics
-        documented = [NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics]
-        if not self._custom:
-            return documented
-        own = {name: value for name, value, _ in row.custom}
-        return documented + [harmless(own.get(name) or NOT_GIVEN) for name in self._custom]
+        label, metrics = row.label, row.metrics
+        cells = [str(label.index)]
+        if self._columns.sequence:
+            cells.append(str(label.sequence))
+        cells += (harmless(label.op_type or NOT_GIVEN), harmless(label.target), _dtype(row, row.target_dtype))
+        if self._target_address:
+            cells.append(_address(row.target_address))
+        cells += (harmless(label.golden), _dtype(row, row.golden_dtype))
+        if self._golden_address:
+            cells.append(_address(row.golden_address))
+        cells += (NOT_GIVEN if row.key is None else harmless(str(row.key)), shape_text(row.shape))
+        if self._overflow:
+            cells.append(_OVERFLOW[row.overflow])
+        cells += [NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics]
+        if self._custom:
+            own = {name: value for name, value, _ in row.custom}
+            cells += [harmless(own.get(name) or NOT_GIVEN) for name in self._custom]
+        cells.append(harmless(reason_text(row)))
+        return cells + extra_cells(row, verdict, self._columns.number_text)
 
 
 def reason_text(row: ReportRow) -> str:

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from opdiff.run import usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Result = TypeVar("Result")
 
-class Beside:
-    """Work that leaves its result in a file, done by a copy of this process; here, where it cannot be copied.
+
+class Beside(Generic[Result]):
+    """Work that a copy of this process does; or this one, when its result is asked for, where it cannot be copied.
 
     The work must not mind being done twice: when the copy fails, or is killed, it is done here after all, so that an
-    error shows as it would without another process.
+    error shows as it would without another process. The result must be picklable.
     """
 
-    def __init__(self, work: Callable[[], object], *, worth_it: bool = True) -> None:
+    def __init__(self, work: Callable[[], Result], *, worth_it: bool = True) -> None:
         self._work = work
-        self._child = 0
+        self._child = self._pipe = 0
         if not worth_it or usable_cores() < 2:
             return
+        receiving, sending = os.pipe()
         try:
             self._child = os.fork()
         except OSError:
+            os.close(receiving)
+            os.close(sending)
             return
         if not self._child:
-            self._do_and_end()
+            self._do_and_end(sending)
+        os.close(sending)
+        self._pipe = receiving
 
-    def wait(self) -> None:
-        """Come back when the work is done; raises what it raises."""
+    def result(self) -> Result:
+        """What the work yields, when it is done; raises what it raises."""
+        if not self._child:
+            return self._work()
+        with os.fdopen(self._pipe, "rb") as pipe:
+            data = pipe.read()
         child, self._child = self._child, 0
-        if not child or os.waitpid(child, 0)[1]:
-            self._work()
+        if os.waitpid(child, 0)[1]:
+            return self._work()
+        import pickle
+
+        found: Result = pickle.loads(data)  # noqa: S301  a copy of this very process wrote it
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -45,11 +60,16 @@ class Beside:
         if self._child:
             os.kill(self._child, signal.SIGKILL)
             os.waitpid(self._child, 0)
+            os.close(self._pipe)
 
-    def _do_and_end(self) -> None:
+    def _do_and_end(self, sending: int) -> None:
         code = 1
         try:
-            self._work()
+            import pickle
+
+            data = pickle.dumps(self._work(), pickle.HIGHEST_PROTOCOL)
+            with os.fdopen(sending, "wb") as pipe:
+                pipe.write(data)
             code = 0
         finally:
             # Not a word from here: the process that waits does the work again, and tells.

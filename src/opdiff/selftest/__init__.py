@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from opdiff.detective import Suspect
     from opdiff.elements import AnyArray
     from opdiff.model import TensorKey
-    from opdiff.pipeline import CompareOptions
     from opdiff.selftest.faults import Fault
+    from opdiff.sides import CompareOptions
 
     Progress = Callable[[int, int], None]
 
@@ -125,7 +125,8 @@ class _Scene(NamedTuple):
 
 
 def _compared(options: CompareOptions) -> list[Measured]:
-    from opdiff.pipeline import NotCompared, compare
+    from opdiff.pipeline import compare
+    from opdiff.sides import NotCompared
 
     if os.path.isdir(options.fusion_rules):
         raise UsageError("a test takes one rule file; give that of one model instead of a directory")
