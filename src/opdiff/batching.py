@@ -88,7 +88,7 @@ def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: P
                 running.wait(progress)
                 before += running.call.nbytes
             jobs = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
-            call = native.Call(jobs, threads, with_kl=what.with_kl, for_graphs=what.for_graphs)
+            call = native.Call(jobs, threads, **what._asdict(), must_run=len(pairings) > _AT_ONCE)
             done, running = running, _Running(some, call, before)
             if done is not None:
                 yield from _summed(done)

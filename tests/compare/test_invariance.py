@@ -14,6 +14,11 @@ from command_line import run_outside
 from dump_files import TIME, tensor
 from made_dumps import Case, describe, numbers, read_result, rule, spoiled
 from opdiff import dtypes
+from opdiff.batching import Summed, Wanted, sums_of
+from opdiff.comparison import Pairing
+from opdiff.measure import native
+from opdiff.pair import PairOptions, Rules, pair
+from opdiff.read.dump import read_dump
 from opdiff.run import run_serial
 from opdiff.sample import write_sample
 from opdiff.sample.container import EncodedDump, standard_dump
@@ -183,3 +188,37 @@ def test_memory_limits_the_workers_and_changes_nothing_else(
     monkeypatch.setattr("opdiff.pipeline.run", spy)
     assert text(case.compared("-fr", rules, *words)) == plain
     assert asked == [workers]
+
+
+@pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
+def test_how_many_are_measured_at_once_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = sample(case)
+    # A row that has a reason only must not shift the others.
+    broken = min(case.target.glob("Conv2D.*"))
+    broken.write_bytes(broken.read_bytes()[:-8])
+    plain = text(case.compared("-fr", rules))
+    for at_once in (1, 7):
+        monkeypatch.setattr("opdiff.batching._AT_ONCE", at_once)
+        assert text(case.compared("-fr", rules)) == plain
+
+
+@pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
+def test_the_kernel_stops_when_nobody_wants_more(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+    end = native.Call.end
+
+    def spy(call: native.Call) -> None:
+        end(call)
+        ended.append(call)
+
+    monkeypatch.setattr(native.Call, "end", spy)
+    monkeypatch.setattr("opdiff.batching._AT_ONCE", 1)
+    for number in range(5):
+        case.npu(f"op{number}", tensor(numbers(8)))
+    dump = read_dump(str(case.target))
+    pairings = [row for row in pair(dump, dump, Rules(), PairOptions()) if isinstance(row, Pairing)]
+    sums = sums_of(pairings, Wanted(), 1, lambda _: None)
+    assert isinstance(next(sums), Summed)
+    assert not ended
+    del sums
+    assert len(ended) == 1

@@ -12,7 +12,6 @@ import os
 from array import array
 from functools import lru_cache
 from struct import Struct
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import dtypes
@@ -35,6 +34,7 @@ from opdiff.measure.sums import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from threading import Thread
 
     from opdiff.dtypes import DType
     from opdiff.measure.ulp import UlpScale
@@ -58,6 +58,8 @@ _DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY =
 _BLOCK = 1024
 # A mapped tensor has at most this much of itself in memory.
 _RESIDENT = 16 << 20
+# From here on other threads measure while this one looks after progress and interrupts.
+_LONG = 64 << 20
 
 
 class Operand(NamedTuple):
@@ -174,9 +176,20 @@ def measure_all(
 
 
 class Call:
-    """Pairs that are measured by other threads while this one does something else."""
+    """Pairs that are measured: by other threads while this one does something else, or when the result is waited for.
 
-    def __init__(self, jobs: Sequence[NativeJob], threads: int, *, with_kl: bool, for_graphs: bool = False) -> None:
+    The former is done where it is long enough, or when it `must_run` at once.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[NativeJob],
+        threads: int,
+        *,
+        with_kl: bool,
+        for_graphs: bool = False,
+        must_run: bool = False,
+    ) -> None:
         """The same arguments as those of `measure_all`."""
         library = find_library()
         if library is None:
@@ -196,18 +209,26 @@ class Call:
             max(threads, 1),
             _RESIDENT,
         )
-        codes: list[int] = []
-        self._codes = codes
-        measure, batch = library.od_measure, ctypes.byref(self._batch)
-        self._thread = Thread(target=lambda: codes.append(measure(batch)))
-        self._thread.start()
+        self._measure = library.od_measure
+        self._code = 0
+        self._thread: Thread | None = None
+        if must_run or self.nbytes > _LONG:
+            from threading import Thread
+
+            self._thread = Thread(target=self._run)
+            self._thread.start()
+
+    def _run(self) -> None:
+        self._code = self._measure(ctypes.byref(self._batch))
 
     def wait(self, progress: Callable[[int], None]) -> None:
         """Come back when everything is measured; `progress` is told from time to time how many bytes are done."""
-        while self._thread.is_alive():
+        if self._thread is None:
+            self._run()
+        while self._thread is not None and self._thread.is_alive():
             self._thread.join(0.1)
             progress(self._batch.done)
-        if self._codes != [0]:
+        if self._code:
             raise MemoryError
 
     def results(self) -> list[tuple[Sums, float | None] | Failure]:
@@ -218,7 +239,8 @@ class Call:
     def end(self) -> None:
         """Leave unmeasured what is not measured yet; must be called when nobody waits any more."""
         self._batch.cancelled = 1
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class _Packed(NamedTuple):
