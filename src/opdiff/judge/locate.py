@@ -140,12 +140,8 @@ class _Court:
     # Inputs
 
     def _judge(self, operator: Operator) -> None:
-        states = tuple(
-            state._replace(source=edge.producer[0] if edge.producer else "")
-            for edge in operator.edges
-            for state in [self._input(operator, edge)]
-            if state is not None
-        )
+        inputs = [(edge, self._input(operator, edge)) for edge in operator.edges]
+        states = tuple([_from(edge, state) for edge, state in inputs if state is not None])
         compared = False
         for index, number in operator.outputs.items():
             row = self._rows[number]
@@ -250,12 +246,13 @@ class _Court:
         trait = trait_of(operator.node.op_type)
         limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
         noise = self._limit(coarsest(operator, self._rows, row), row).noise
-        floor = floor_of(operator, self._rows, states, noise) * self._noise
+        quantized = is_quantized(operator, self._rows, states)
+        floor = floor_of(operator, self._rows, states, noise, quantized=quantized) * self._noise
         budget = budget_of(trait, states, floor, size, metrics.count)
         if is_counted(row):
             opinion = counted(metrics, limit)
         else:
-            if is_quantized(operator, self._rows, states):
+            if quantized:
                 limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
             opinion = opinion_of(metrics, size, limit, budget.allowed, budget.peak)
             self._learn(size, budget)
@@ -263,8 +260,9 @@ class _Court:
         if origin is Birth.BORN:
             self._born.append(Born(operator, number, size, budget, states))
         self._verdicts[number] = Verdict(*opinion, origin, _over(size.error, budget.allowed))
-        is_bad = opinion.level.is_bad and origin is not Birth.ACCUMULATED
-        state = self._state(row, size, opinion, budget.clean)._replace(is_bad=is_bad)
+        state = self._state(row, size, opinion, budget.clean, operator.name)
+        if origin is Birth.ACCUMULATED:
+            state = state._replace(is_bad=False)
         self._states[operator.name, index] = state
         worst = self._states.get((operator.name, -1))
         if worst is None or worst.error < state.error:
@@ -314,7 +312,7 @@ class _Court:
             if origin is Birth.BORN and opinion.level is Level.WRONG:
                 self._born.append(Born(operator, number, size, _NO_BUDGET, states))
             self._verdicts[number] = Verdict(*opinion, origin)
-            self._states[operator.name, index] = self._state(row, size, opinion, 0.0)
+            self._states[operator.name, index] = self._state(row, size, opinion, 0.0, operator.name)
             self._states.setdefault((operator.name, -1), self._states[operator.name, index])
 
     def _pass_on(self, operator: Operator, states: tuple[State, ...]) -> None:
@@ -328,7 +326,7 @@ class _Court:
         self._states[operator.name, -1] = worst._replace(through=through, quantized=quantized)
         self._flows[operator.name] = _parts(states, None, _NO_BUDGET, is_born=False)
 
-    def _state(self, row: Row, size: Size, opinion: Opinion, clean: float) -> State:
+    def _state(self, row: Row, size: Size, opinion: Opinion, clean: float, source: str = "") -> State:
         metrics = row.metrics
         width = 0.0
         if metrics is not None and metrics.golden_max is not None and metrics.golden_min is not None:
@@ -338,7 +336,14 @@ class _Court:
         noise = clean if is_bad else error
         self._usual = max(self._usual, noise)
         count = metrics.count if metrics is not None else 0
-        return State(error, noise, size.rms, size.std, size.peak, width, count, is_bad, size.special)
+        size_now = size.rms, size.std, size.peak
+        return State(error, noise, *size_now, width, count, is_bad, size.special, source=source)
+
+
+def _from(edge: Edge, state: State) -> State:
+    """The state with the operator that it comes from."""
+    source = edge.producer[0] if edge.producer else ""
+    return state if state.source == source else state._replace(source=source)
 
 
 def _over(error: float, allowed: float) -> float | None:

@@ -133,7 +133,7 @@ def carried(trait: Trait, inputs: Sequence[tuple[State, float]], size: Size, cou
     return sqrt(sum(error * error for _, error in inputs))
 
 
-_ABSOLUTE = frozenset({Flow.MOVE, Flow.ADD, Flow.MAP, Flow.POOL})
+_ABSOLUTE = (Flow.MOVE, Flow.ADD, Flow.MAP, Flow.POOL)
 
 
 def _concentrated(flow: Flow, state: State, count: int) -> float:
@@ -149,7 +149,9 @@ def _carried_peak(trait: Trait, states: Sequence[State], size: Size) -> float:
     return size.rms * sum(min(ratio(state.peak, state.rms), 1e3) for state in states)
 
 
-def floor_of(operator: Operator, rows: Sequence[Row], states: Sequence[State], noise: float) -> float:
+def floor_of(
+    operator: Operator, rows: Sequence[Row], states: Sequence[State], noise: float, *, quantized: bool
+) -> float:
     """What an operator adds by rounding; `noise` is the limit of the coarsest type that it works with."""
     trait = trait_of(operator.node.op_type)
     length = reduction_length(operator, rows)
@@ -159,7 +161,7 @@ def floor_of(operator: Operator, rows: Sequence[Row], states: Sequence[State], n
     elif trait.flow in (Flow.POOL, Flow.SOFT, Flow.NORM):
         # Vector units sum in pairs, each sum rounded.
         floor *= 1 + log2(max(length, 1)) / 16
-    if is_quantized(operator, rows, states):
+    if quantized:
         floor += 2 * sqrt(_quantization(states) ** 2 + _WEIGHTS_OF_8_BITS**2)
     return floor
 
