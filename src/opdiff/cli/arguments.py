@@ -1,8 +1,11 @@
-"""Types of arguments that several commands take."""
+"""Arguments that several commands take."""
 
 from __future__ import annotations
 
 import argparse
+import os
+
+from opdiff.errors import InputError
 
 
 def jobs_argument(text: str) -> int:
@@ -19,3 +22,33 @@ def add_judging(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the advice; default: en")
     parser.add_argument("--remedies", metavar="DIR", default="", help="write files that help: fusion switch, lists")
+
+
+def add_sides(parser: argparse.ArgumentParser) -> None:
+    """The two runs."""
+    parser.add_argument("target", metavar="TARGET", help="directory of the run that is judged")
+    parser.add_argument("golden", metavar="GOLDEN", help="directory of the run that it must equal")
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """The rule files, under their documented names."""
+    parser.add_argument(
+        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
+    )
+    parser.add_argument(
+        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
+    )
+    parser.add_argument(
+        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
+    )
+
+
+def require_paths(*paths: str) -> None:
+    """Say so early when something is not there.
+
+    Raises:
+        InputError: the first path that is not.
+    """
+    for path in paths:
+        if not os.path.exists(path):
+            raise InputError(path, "no such file or directory")

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli import compare_torchair
-from opdiff.cli.arguments import add_judging, jobs_argument
+from opdiff.cli.arguments import add_judging, add_rules, jobs_argument, require_paths
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
-from opdiff.errors import InputError, UsageError
+from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,15 +59,7 @@ def _add_documented(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--mode", choices=_MODES, default="auto", help="kind of data; default: found out")
     parser.add_argument("-tp", "--target_path", metavar="DIR", default="", help="the same as the first PATH")
     parser.add_argument("-gp", "--golden_path", metavar="DIR", default="", help="the same as the second PATH")
-    parser.add_argument(
-        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
-    )
-    parser.add_argument(
-        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
-    )
-    parser.add_argument(
-        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
-    )
+    add_rules(parser)
     parser.add_argument(
         "-o", "--output_path", "--output-dir", metavar="DIR", nargs="?", const=".", default=".",
         help="where the result goes; default: this folder",
@@ -304,9 +296,7 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
     sides = [*args.paths, *given]
     if len(sides) != 2 or (args.paths and given):
         raise UsageError("give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN")
-    for path in sides:
-        if not os.path.exists(path):
-            raise InputError(path, "no such file or directory")
+    require_paths(*sides)
     return sides[0], sides[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import require_paths
 from opdiff.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.cli.terminal import json_text
     from opdiff.inspection import FileReport, inspect_file
 
-    if not os.path.exists(args.path):
-        raise InputError(args.path, "no such file or directory")
+    require_paths(args.path)
     if os.path.isdir(args.path):
         return _run_tree(args)
     report = inspect_file(args.path, statistics=args.stats)

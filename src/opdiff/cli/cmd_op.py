@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import jobs_argument
-from opdiff.errors import InputError
+from opdiff.cli.arguments import add_rules, add_sides, jobs_argument, require_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,16 +32,8 @@ _BAR = 32
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("name", metavar="NAME", help="operator, or one of its tensors as conv1:output:0")
-    parser.add_argument("target", metavar="TARGET", help="directory of the run that is judged")
-    parser.add_argument("golden", metavar="GOLDEN", help="directory of the run that it must equal")
-    rules = (
-        ("-fr", "--fusion_rule_file", "rules of the model with fusion on"),
-        ("-cfr", "--close_fusion_rule_file", "rules of the model with fusion off"),
-        ("-qfr", "--quant_fusion_rule_file", "rules that quantization wrote"),
-    )
-    for short, long, text in rules:
-        names = (short, long, "--rules") if short == "-fr" else (short, long)
-        parser.add_argument(*names, metavar="FILE", default="", help=text)
+    add_sides(parser)
+    add_rules(parser)
     parser.add_argument("--pairs", metavar="FILE", default="", help="pairings that you know better (TOML)")
     parser.add_argument("-o", "--output-dir", metavar="DIR", default=".", help="where files go; default: this folder")
     parser.add_argument("--json", metavar="FILE", default="", help="write everything that is shown, and more, as JSON")
@@ -66,9 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.sides import CompareOptions
     from opdiff.single import SingleOptions
 
-    for path in (args.target, args.golden):
-        if not os.path.exists(path):
-            raise InputError(path, "no such file or directory")
+    require_paths(args.target, args.golden)
     options = CompareOptions(
         target=args.target,
         golden=args.golden,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
-from opdiff.errors import InputError
+from opdiff.cli.arguments import add_rules, add_sides, require_paths
 
 if TYPE_CHECKING:
     from opdiff.selftest import Outcome
@@ -24,17 +23,8 @@ _EXIT_MISSED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("target", metavar="TARGET", help="directory of the run that is judged")
-    parser.add_argument("golden", metavar="GOLDEN", help="directory of the run that it must equal")
-    parser.add_argument(
-        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
-    )
-    parser.add_argument(
-        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
-    )
-    parser.add_argument(
-        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
-    )
+    add_sides(parser)
+    add_rules(parser)
     parser.add_argument("--faults", metavar="LIST", default="", help="faults to plant, with commas; default: all")
     parser.add_argument("--places", type=_places, metavar="N", default=3, help="tensors to spoil; default: 3")
     parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="which tensors are chosen; default: 0")
@@ -48,9 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.selftest import SelftestOptions, choose_faults, run_selftest, summary
     from opdiff.sides import CompareOptions
 
-    for path in (args.target, args.golden):
-        if not os.path.exists(path):
-            raise InputError(path, "no such file or directory")
+    require_paths(args.target, args.golden)
     options = CompareOptions(
         target=args.target,
         golden=args.golden,
