@@ -14,13 +14,17 @@ CONFORMANCE ?= ../shared/conformance
 
 # What a browser may be called; the tests of reports need one.
 BROWSERS := chromium chromium-browser google-chrome
+debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "installing $(1) for the tests"; \
+		apt-get update -qq > /dev/null && apt-get install -qq --no-install-recommends $(1) > /dev/null 2>&1; \
+	fi || echo "$(1): could not be installed; the tests that need it are skipped"
 
 .PHONY: demo test conformance lint bench faults fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
 
-test: $(STAMPS)/test $(STAMPS)/browser
+test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64
 	$(BIN)/python -m pytest -n auto
 	@$(MAKE) --no-print-directory conformance
 
@@ -88,11 +92,11 @@ $(STAMPS)/web: web/package-lock.json $(STAMPS)/base
 	cd web && npm ci --silent --ignore-scripts
 	touch $@
 
-# Debian's browser, where it is missing and can be had; without one its tests are skipped, and say so.
+# What some tests need of Debian, where it is missing and can be had; without it they are skipped, and say so.
 $(STAMPS)/browser: $(STAMPS)/base
-	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "installing chromium for the tests of reports"; \
-		apt-get update -qq > /dev/null && apt-get install -qq --no-install-recommends chromium > /dev/null 2>&1; \
-	fi || echo "no browser could be installed: the tests of reports in a browser are skipped"
+	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; $(call debian,chromium)
+	touch $@
+
+$(STAMPS)/aarch64: $(STAMPS)/base
+	@command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null || { $(call debian,g++-aarch64-linux-gnu qemu-user); }
 	touch $@
