@@ -26,6 +26,8 @@ class Beside(Generic[Result]):
         self._child = self._pipe = 0
         if not worth_it or usable_cores() < 2:
             return
+        import pickle  # noqa: F401  once for both
+
         receiving, sending = os.pipe()
         try:
             self._child = os.fork()
