@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from made_comparisons import failed_operator, failed_tensor, label, measured, pairing, tensor
-from opdiff.report import write_mapping
+from opdiff.report.as_mapping import write_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path

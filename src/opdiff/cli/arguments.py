@@ -52,3 +52,26 @@ def require_paths(*paths: str) -> None:
     for path in paths:
         if not os.path.exists(path):
             raise InputError(path, "no such file or directory")
+
+
+def add_element_wishes(parser: argparse.ArgumentParser) -> None:
+    """What is wanted of a look at single elements, by documented names."""
+    parser.add_argument("-n", "--topn", type=_topn, metavar="N", help="worst elements to list; default: 20")
+    parser.add_argument("-ml", "--max_line", type=_max_line, metavar="N", help="rows of a table; default: 1000000")
+    parser.add_argument(
+        "--ignore_single_op_result", "--no-tables", action="store_true", help="write no tables of all elements"
+    )
+
+
+def _topn(text: str) -> int:
+    return _number(text, 1, 10000)
+
+
+def _max_line(text: str) -> int:
+    return _number(text, 10000, 1000000)
+
+
+def _number(text: str, low: int, high: int) -> int:
+    if not text.isdecimal() or not low <= int(text) <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low} to {high}")
+    return int(text)

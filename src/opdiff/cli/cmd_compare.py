@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli import compare_torchair
-from opdiff.cli.arguments import add_judging, add_rules, jobs_argument, require_paths
+from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
 from opdiff.errors import UsageError
 
@@ -86,13 +86,11 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_single(parser: argparse.ArgumentParser) -> None:
-    from opdiff.cli.cmd_op import add_wishes
-
     parser.add_argument("-op", "--op_name", metavar="NAME", help="look at one operator only, element by element")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-i", "--input_tensor", type=int, metavar="N", help="with -op: this input")
     which.add_argument("--output_tensor", type=int, metavar="N", help="with -op: this output; default: 0")
-    add_wishes(parser)
+    add_element_wishes(parser)
 
 
 def _add_judging(parser: argparse.ArgumentParser) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_rules, add_sides, jobs_argument, require_paths
+from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, require_paths
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from opdiff.measure.detail import AxisErrors, Element, SliceErrors
@@ -37,18 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", metavar="FILE", default="", help="pairings that you know better (TOML)")
     parser.add_argument("-o", "--output-dir", metavar="DIR", default=".", help="where files go; default: this folder")
     parser.add_argument("--json", metavar="FILE", default="", help="write everything that is shown, and more, as JSON")
-    add_wishes(parser)
+    add_element_wishes(parser)
     parser.add_argument("--tables", action="store_true", help="write the tables of all elements, however many")
     parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", default=0, help="workers; default: all cores")
-
-
-def add_wishes(parser: argparse.ArgumentParser) -> None:
-    """The documented options, which `compare -op` has too."""
-    parser.add_argument("-n", "--topn", type=_topn, metavar="N", help="worst elements to list; default: 20")
-    parser.add_argument("-ml", "--max_line", type=_max_line, metavar="N", help="rows of a table; default: 1000000")
-    parser.add_argument(
-        "--ignore_single_op_result", "--no-tables", action="store_true", help="write no tables of all elements"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -227,17 +218,3 @@ def _short(value: float | None) -> str:
     if value is None:
         return "-"
     return str(value) if isinstance(value, int) and abs(value) < 10**11 else f"{float(value):.6g}"
-
-
-def _topn(text: str) -> int:
-    return _number(text, 1, 10000)
-
-
-def _max_line(text: str) -> int:
-    return _number(text, 10000, 1000000)
-
-
-def _number(text: str, low: int, high: int) -> int:
-    if not text.isdecimal() or not low <= int(text) <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low} to {high}")
-    return int(text)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from opdiff.comparison import Finding, Judgement
 from opdiff.judge.advice import advice_of, remedies_of
-from opdiff.judge.causes import cause_of, scene_of
 from opdiff.judge.limits import Limits
 from opdiff.judge.locate import locate
 from opdiff.judge.network import build
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.comparison import GraphNode
-    from opdiff.judge.causes import Scene
+    from opdiff.judge.causes import Cause, Scene
     from opdiff.judge.facts import Row
     from opdiff.judge.locate import Located
+    from opdiff.judge.network import Network
     from opdiff.judge.ranking import Ranked
 
 __all__ = ["judge"]
@@ -38,8 +38,7 @@ def judge(rows: Sequence[Row], nodes: Sequence[GraphNode] = (), limits: Limits |
     network = build(rows, nodes)
     located = locate(rows, network, limits)
     ranked = rank(network, located)
-    scene = scene_of(rows, network, located.verdicts) if ranked else None
-    findings = tuple(_finding(found, scene, located) for found in ranked) if scene else ()
+    findings = _findings(rows, network, located, ranked) if ranked else ()
     first_bad = first_in_order(ranked, network)
     advice, advice_zh = advice_of(findings, located.verdicts, first_bad)
     return Judgement(
@@ -54,10 +53,16 @@ def judge(rows: Sequence[Row], nodes: Sequence[GraphNode] = (), limits: Limits |
     )
 
 
-def _finding(found: Ranked, scene: Scene, located: Located) -> Finding:
+def _findings(rows: Sequence[Row], network: Network, located: Located, ranked: Sequence[Ranked]) -> tuple[Finding, ...]:
+    from opdiff.judge.causes import cause_of, scene_of
+
+    scene = scene_of(rows, network, located.verdicts)
+    return tuple(_finding(found, cause_of(found.born, scene), scene, located) for found in ranked)
+
+
+def _finding(found: Ranked, cause: Cause, scene: Scene, located: Located) -> Finding:
     born = found.born
     node, row, verdict = born.operator.node, scene.rows[born.row], located.verdicts[born.row]
-    cause = cause_of(born, scene)
     before = tuple(dict.fromkeys(name for state in born.states for name in state.through))
     return Finding(
         operator=node.name,

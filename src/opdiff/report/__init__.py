@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from opdiff.report.as_csv import ReportColumns, write_csv
 from opdiff.report.as_json import load, save
-from opdiff.report.as_mapping import write_mapping
 from opdiff.report.as_text import summary_lines
 from opdiff.report.columns import MetricColumn
 from opdiff.report.names import (
@@ -32,6 +31,5 @@ __all__ = [
     "saved",
     "summary_lines",
     "write_csv",
-    "write_mapping",
     "write_new",
 ]

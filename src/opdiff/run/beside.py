@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from opdiff.run import usable_cores
@@ -60,7 +59,9 @@ class Beside(Generic[Result]):
     def __exit__(self, *_: object) -> None:
         """Nobody waits any more: end it."""
         if self._child:
-            os.kill(self._child, signal.SIGKILL)
+            from signal import SIGKILL
+
+            os.kill(self._child, SIGKILL)
             os.waitpid(self._child, 0)
             os.close(self._pipe)
 
