@@ -116,6 +116,25 @@ typedef struct {
     volatile int64_t cancelled;  /* another thread may set it */
 } od_batch;
 
+/* How a tensor is cut along one of its axes: slices of `width` indices each, of `extent`; `behind` elements of the walk
+   lie behind each index. */
+typedef struct {
+    int64_t extent, behind, width;
+} od_cut;
+
+/* The errors in one slice: of how many elements, how many of them are not finite, and of the others the sum of squares
+   and the largest. Equal infinities, and NaNs on both sides, are no error. */
+typedef struct {
+    int64_t count, not_finite;
+    double squares, largest;
+} od_slice;
+
+/* Which elements are looked at: `length` of them, or as many as there are, from each of `count` places on. */
+typedef struct {
+    const int64_t *starts;
+    int64_t count, length;
+} od_sample;
+
 OD_API int64_t od_version(void);
 /* Sizes of od_axis, od_side, od_job, od_result and od_batch, so that a caller can check its own picture of them. */
 OD_API void od_sizes(int64_t sizes[5]);
@@ -123,6 +142,10 @@ OD_API void od_sizes(int64_t sizes[5]);
 OD_API const char *od_instructions(void);
 /* 0, or -1 when the batch itself is unusable. Each job has its own status. */
 OD_API int64_t od_measure(od_batch *batch);
+/* The errors of the first job of a batch in the slices of each cut, which lie one behind the other. An od_status, or -1
+   when the description is unusable. */
+OD_API int64_t od_slices(const od_batch *batch, const od_sample *sample, const od_cut *cuts, int64_t count,
+                         od_slice *slices);
 /* The sum of the 64-bit words, but for a rest of less than 128 bytes: how fast memory can be read, for benchmarks. */
 OD_API uint64_t od_read(const void *data, int64_t nbytes);
 

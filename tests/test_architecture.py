@@ -14,12 +14,12 @@ from opdiff.sample import write_sample
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
 GROUND = {
     "comparison", "dtypes", "elements", "errors", "files", "floats", "graphmode", "layouts", "model", "places",
-    "registry", "scripts", "source",
+    "registry", "scripts", "sentences", "source",
 }  # fmt: skip
 STAGES = {"align", "judge", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.
 WAYS = {
-    "api", "batching", "convert", "detective", "doctor", "graph_api", "graph_matching", "graph_measuring",
+    "api", "batching", "channels", "convert", "detective", "doctor", "graph_api", "graph_matching", "graph_measuring",
     "inspection", "measuring", "overflowing", "pipeline", "reduce", "reporting", "selftest", "sides", "single",
     "torchair",
 }  # fmt: skip

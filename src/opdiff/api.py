@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__, pipeline
+from opdiff.channels import with_profiles
 from opdiff.errors import InputError, UsageError
 from opdiff.measure.documented import number_text
 from opdiff.report.as_csv import write_csv
@@ -113,6 +114,7 @@ def compare(
     if isinstance(result, NotCompared):
         raise InputError(result.path, result.reason)
     kept = pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits))
+    kept = with_profiles(kept, result.comparison, pipeline.conversions(wanted))
     return Comparison(kept._replace(environment=environment()), result.defects)
 
 

@@ -156,6 +156,15 @@ def is_possible(jobs: Sequence[MeasureJob]) -> bool:
     return not extras.metrics and extras.conversions is None
 
 
+def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
+    """A pairing as the kernel takes it; `None` when it cannot, or nobody can."""
+    aligned = _align(pairing)
+    if aligned is None or isinstance(aligned, OpdiffError):
+        return None
+    sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
+    return aligned.pair, native.NativeJob(*sides, aligned.shape)
+
+
 class _Aligned(NamedTuple):
     """Two aligned sides, the axes by which the kernel finds their elements, and the shape in which it sees them."""
 

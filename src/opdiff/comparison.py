@@ -327,6 +327,32 @@ class Judgement(NamedTuple):
     noise: float = 1.0
 
 
+class Profile(NamedTuple):
+    """How large the errors of a bad tensor are along one of its axes: a number for each slice.
+
+    Attributes:
+        row: the number of the tensor's row.
+        axis: which axis.
+        letter: what it is called in the layout, as `C`; empty when nothing is known about it.
+        extent: of the axis.
+        width: how many indices a slice has; the last one may have fewer.
+        seen: the share of the elements that was looked at.
+        errors: the root of the mean square of the errors that are finite.
+        largest: the largest of them.
+        not_finite: how many errors are not finite.
+    """
+
+    row: int
+    axis: int
+    letter: str
+    extent: int
+    width: int
+    seen: float
+    errors: tuple[float, ...]
+    largest: tuple[float, ...]
+    not_finite: tuple[int, ...]
+
+
 class Comparison(NamedTuple):
     """Everything that came out of comparing two dumps; rows in the order of the report.
 

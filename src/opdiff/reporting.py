@@ -103,11 +103,11 @@ def write_page(kept: SavedComparison, path: str, changes: Changes | None = None)
 
 
 def _chinese(kept: SavedComparison) -> dict[str, str]:
-    """The remedies of a comparison, in Chinese."""
-    from opdiff.judge.advice import KINDS
+    """The remedies of a comparison, in Chinese; other sentences are translated by the page."""
+    from opdiff.judge.advice import remedy_in_chinese
 
-    kinds = {finding.kind for finding in (kept.judgement.findings if kept.judgement else ())}
-    return {KINDS[kind].remedy: KINDS[kind].remedy_zh for kind in kinds if kind in KINDS}
+    findings = kept.judgement.findings if kept.judgement else ()
+    return {remedy: remedy_in_chinese(remedy) for finding in findings for remedy in finding.remedies}
 
 
 def name_reports(folder: str, stem: str, drafts: Sequence[tuple[str, str]]) -> Iterator[str]:

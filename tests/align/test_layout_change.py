@@ -139,7 +139,7 @@ AS_ORIGIN: list[tuple[Shape, Shape, str, str]] = [
     ((1, 20, 3, 4), (20, 3, 4), "NCHW", "which is NCHW"),
     ((1, 20, 3, 4), (3, 4, 20), "NHWC", "which is NHWC"),
     ((4, 4, 1, 1), (4, 4, 1, 1), "NCHW", "which is NCHW"),
-    ((4, 4, 4, 4), (4, 4, 4, 4), "NCHW", "could be NCHW or NHWC or HWCN"),
+    ((4, 4, 4, 4), (4, 4, 4, 4), "NCHW", "could be NCHW, NHWC, HWCN"),
     ((2, 20, 3, 4), (4, 3, 20, 2), "NCHW", "is in no known order"),
     ((2, 32, 3, 4), (), "NCHW", "no origin shape is recorded"),
     ((1, 1, 1, 1), (1,), "NCHW", "which is NCHW"),
@@ -223,12 +223,12 @@ def test_the_target_decides_between_several_orders_of_weights(target: str, shape
     array = numbered(shape)
     aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
     np.testing.assert_array_equal(aligned.codes, place(array, target))
-    assert aligned.steps[0] == f"origin shape [2, 6, 3, 4] fits as NCHW and as HWCN, read as {target}"
+    assert aligned.steps[0] == f"origin shape [2, 6, 3, 4] fits as NCHW, HWCN, read as {target}"
 
 
 @pytest.mark.parametrize("target", ["ND", "NHWC", "CHWN"])
 def test_several_orders_of_weights_are_refused_when_the_target_is_none_of_them(target: str) -> None:
-    message = r"\[2, 6, 3, 4\] fits as NCHW and as HWCN: give --shape, or one of these as the target layout"
+    message = r"\[2, 6, 3, 4\] fits as NCHW, HWCN: give --shape, or one of these as the target layout"
     with pytest.raises(LayoutError, match=message):
         change(np.zeros((12, 1, 16, 16), "<i2"), "FRACTAL_Z", target, AMBIGUOUS)
 

@@ -25,6 +25,7 @@ PICTURES = {
     "report-chinese": ("light", "zh-CN", ""),
     "report-graph": ("light", "en-US", "graph"),
     "report-tensor": ("light", "en-US", "gate/conv:output:0"),
+    "report-tensor-chinese": ("dark", "zh-CN", "context/pool:output:0"),
 }
 
 

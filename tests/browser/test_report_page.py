@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from made_reports import many_rows, strange_names, with_judgement, with_network
+from opdiff.comparison import Profile
 from opdiff.judge.advice import KINDS
 from opdiff.report.changes import find_changes
 from opdiff.reporting import write_page
@@ -133,6 +135,69 @@ def test_all_views_are_there_in_chinese(opened: Open, demo_report: Path, view: s
     assert "undefined" not in report.page.inner_text("body")
     report.page.click("text=English")
     assert "Overview" in report.page.inner_text(".top")
+
+
+# Words that stand in every English sentence, and in no name of the sample.
+ENGLISH = re.compile(
+    r"(?<![\w/.-])(the|of|is|are|and|not|with|from|than|by|was|has|to|which|it|that|but|no)(?![\w/.-])"
+)
+
+
+def test_no_sentence_is_left_in_english_on_the_chinese_page(opened: Open, demo_report: Path) -> None:
+    report = opened(demo_report, language="zh-CN")
+    titles = "() => [...document.querySelectorAll('[title]')].map(element => element.title).join('\\n')"
+    count = report.page.evaluate("() => document.querySelectorAll('.bar span').length")
+    assert count >= 4
+    views = ["", "table", "missing", "about", "graph", *(f"row/{number}" for number in range(0, 248, 3))]
+    for view in views:
+        report.go(view)
+        shown = f"{report.page.inner_text('main')}\n{report.page.evaluate(titles)}"
+        found = [line for line in shown.splitlines() if ENGLISH.search(line)]
+        assert found == [], view
+    report.go("missing")
+    assert "规则文件没有给出" in report.page.inner_text(".reasons")
+
+
+def test_what_is_shown_in_chinese_is_found_in_chinese(opened: Open, demo_report: Path) -> None:
+    report = opened(demo_report, language="zh-CN")
+    report.go("table")
+    report.page.fill(".search", "不在设备上运行")
+    report.page.wait_for_timeout(400)
+    assert report.page.locator(".vrow").count() > 10
+
+
+def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) -> None:
+    report = opened(demo_report)
+    report.go("table")
+    report.page.fill(".search", "gate/conv:output:0")
+    report.page.wait_for_timeout(300)
+    report.page.click(".vrow >> nth=0")
+    assert report.page.inner_text(".profile h2") == "Error per channel"
+    assert report.page.locator(".profile .hbar").count() == 16
+    assert report.page.locator(".profile .far").count() == 4
+    assert report.page.inner_text(".profile .told").endswith("12 NaN or infinite")
+    report.page.hover(".profile .hbar >> nth=0")
+    assert report.page.inner_text(".profile .told").startswith("C 0: RMS error 26.45, largest 89.89")
+    assert report.page.get_attribute(".profile .hbar >> nth=5", "title").startswith("C 5: ")
+    report.page.click("text=中文")
+    assert report.page.inner_text(".profile h2") == "逐通道误差"
+    report.page.click("text=深色")
+    assert report.page.locator(".profile .hbar").count() == 16
+
+
+def test_other_axes_samples_and_neighbours_are_told(opened: Open, tmp_path: Path) -> None:
+    errors = (0.5, *(0.001,) * 249)
+    wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
+    made = with_judgement()._replace(profiles=(wide, wide._replace(letter="W", axis=3)))
+    write_page(made, str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("row/1")
+    assert report.texts(".profile h2") == ["Error along axis 1", "Error along W"]
+    where = "axis 1 (counted from 0), 1\u202f000 slices · 4 neighbours to a bar · by a sample of 0.4 % of the elements"
+    assert report.texts(".profile .hint")[0] == where
+    assert report.texts(".profile .told")[0] == "[1] 0\u20133: RMS error 0.5, largest 0.5, 99.9 % of the error"
+    report.go("row/0")
+    assert report.page.locator(".profile").count() == 0
 
 
 def test_dark_and_light_follow_the_system_and_the_switch(opened: Open, demo_report: Path) -> None:

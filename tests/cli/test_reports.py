@@ -94,6 +94,77 @@ def test_a_comparison_fails_at_its_gate(sample: Sample, tmp_path: Path, capsys: 
     assert run(capsys, "compare", *same, "-o", tmp_path, "--fail-on", "suspicious").code == 0
 
 
+LOOSE = """
+[dtype.float16]
+noise = 1.0
+peak = 1e6
+distance = 1e6
+cosine = -1.0
+[dtype.float32]
+noise = 1.0
+peak = 1e6
+distance = 1e6
+cosine = -1.0
+"""
+STRICT = """
+[dtype.float32]
+noise = 1e-9
+peak = 1e-9
+distance = 1e-6
+"""
+
+
+@pytest.mark.parametrize(("limits", "figures", "code"), [(STRICT, GOOD, 1), (LOOSE, BAD, 0)])
+def test_a_gate_may_have_limits_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: str, figures: dict[str, Any], code: int
+) -> None:
+    made = kept(row("a", **figures | {"snr_db": 20.0}))
+    save(made, str(tmp_path / "result.json"))
+    (tmp_path / "gate.toml").write_text(limits)
+    done = run(capsys, "report", tmp_path / "result.json", "--junit", "--fail-on", tmp_path / "gate.toml")
+    assert done.code == code
+    assert (f"tensors that are wrong by {tmp_path / 'gate.toml'}" in done.err) == bool(code)
+    # The reports are judged as always.
+    (junit,) = tmp_path.glob("*.junit.xml")
+    assert ("<failure" in junit.read_text()) == (figures is BAD)
+
+
+def test_a_comparison_is_judged_as_always_beside_a_gate_with_limits(
+    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loose = tmp_path / "loose.toml"
+    loose.write_text(LOOSE)
+    assert run(capsys, "compare", *sides(sample), "-o", tmp_path / "a", "--fail-on", "wrong").code == 1
+    done = run(capsys, "compare", *sides(sample), "-o", tmp_path / "b", "--fail-on", loose)
+    # NaN and infinities are wrong by any limits.
+    assert done.code == 1
+    judgements = [load(str(next((tmp_path / name).glob("*.json")))).judgement for name in "ab"]
+    assert judgements[0] == judgements[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "is none of wrong, suspicious, nor a file of limits that is there"),
+        ("[dtype.float16]\nnoise = 7\n", "dtype.float16.noise: a number from 0 to 1 is expected, and it is 7"),
+        ("=", "is not a file of limits"),
+    ],
+    ids=["no file", "out of range", "not TOML"],
+)
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_gate_that_means_nothing_is_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, content: str | None, said: str
+) -> None:
+    gate = tmp_path / "worse"
+    if content is not None:
+        gate.write_text(content)
+    given = {"compare": ("nothing", "nothing", "-o", tmp_path / "out"), "report": ("nothing.json",)}[command]
+    done = run(capsys, command, *given, "--fail-on", gate)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_changes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
     save(kept(row("a"), row("b", **BAD), row("c")), old)

@@ -200,11 +200,11 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
     library = native.find_library()
     assert library is not None
     array = Stored(np.arange(size, dtype="<f4"), FLOAT32, axes)
-    packed = native._pack([job(array, array)], 1)
+    packed = native.pack([job(array, array)], 1)
     for place, value in changes.items():
         packed.jobs[place] = value
     results = (ctypes.c_int64 * (native._SIZES[3] // 8))()
-    batch = native._Batch(
+    batch = native.Batch(
         packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
         1, len(packed.axes) // 4 if axes_count is None else axes_count, 0, 2, 1 << 20,
     )  # fmt: skip
@@ -213,8 +213,8 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
 
 
 def test_the_job_that_is_changed_below_is_sound() -> None:
-    assert status({}) == status({}, ((3000, 1, 1, 0),)) == native._DONE
-    assert status({}, size=LARGE) == native._DONE
+    assert status({}) == status({}, ((3000, 1, 1, 0),)) == native.DONE
+    assert status({}, size=LARGE) == native.DONE
 
 
 MOST = 2**63 - 1
@@ -271,7 +271,7 @@ FINE_NUMBERS: list[tuple[str, dict[int, int]]] = [
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("changes", [row[1] for row in FINE_NUMBERS], ids=[row[0] for row in FINE_NUMBERS])
 def test_numbers_that_are_unusual_only(changes: dict[int, int], size: int) -> None:
-    assert status(changes, size=size) == native._DONE
+    assert status(changes, size=size) == native.DONE
 
 
 BAD_AXES: list[tuple[str, Axes]] = [
@@ -312,7 +312,7 @@ FINE_AXES: list[tuple[str, Axes]] = [
 
 @pytest.mark.parametrize("axes", [row[1] for row in FINE_AXES], ids=[row[0] for row in FINE_AXES])
 def test_axes_that_are_unusual_only(axes: Axes) -> None:
-    assert status({COUNT: 3000}, axes) == native._DONE
+    assert status({COUNT: 3000}, axes) == native.DONE
 
 
 def test_axes_behind_those_of_the_batch() -> None:
@@ -324,7 +324,7 @@ def test_a_batch_that_is_unusable(count: int, threads: int) -> None:
     library = native.find_library()
     assert library is not None
     assert library.od_measure(None) == -1
-    assert library.od_measure(ctypes.byref(native._Batch(None, None, None, None, count, 0, 0, threads))) == -1
+    assert library.od_measure(ctypes.byref(native.Batch(None, None, None, None, count, 0, 0, threads))) == -1
 
 
 def test_a_batch_without_jobs() -> None:

@@ -145,9 +145,9 @@ def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
     library = native.find_library()
     assert library is not None
     jobs = [job(*pair) for pair in pairs()]
-    packed = native._pack(jobs, 1)
+    packed = native.pack(jobs, 1)
     results = (ctypes.c_int64 * (native._SIZES[3] // 8 * len(jobs)))()
-    batch = native._Batch(
+    batch = native.Batch(
         packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
         len(jobs), len(packed.axes) // 4, 0, threads, 1 << 20, 0, 1,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -101,14 +100,11 @@ def test_what_is_wrong_is_said(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["op {", "}", '"', "x: [", "\\", 'a: "', "<", "op { name: 'a' } "])
-def test_time_grows_with_the_text(piece: str) -> None:
-    def seconds(count: int) -> float:
-        start = time.process_time()
-        parse_graph_text(piece * count)
-        return time.process_time() - start
-
-    seconds(1000)
-    assert seconds(80_000) < 40 * max(seconds(8_000), 0.005)
+def test_long_texts_come_to_an_end(piece: str) -> None:
+    """Work that grew with the square of the text would take minutes here, and problems would fill pages."""
+    graph = parse_graph_text(piece * 80_000)
+    assert len(graph.operators) == ("name" in piece)
+    assert len(graph.problems) <= 2
 
 
 def test_a_listing_beside_it_tells_where_operators_come_from(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def test_nothing_is_left_out_silently() -> None:
     }
     assert reasons == {
         "left": "the golden side has no file of left",
-        "counts:input:1": "the golden side has no input 1 of counts: "
+        "counts:input:1": "the golden side has no input 1 of counts; "
         "the target has 2 inputs and the golden side 1 input",
-        "fewer:output:1": "the target has no output 1 of fewer: the target has 1 output and the golden side 3 outputs",
-        "fewer:output:2": "the target has no output 2 of fewer: the target has 1 output and the golden side 3 outputs",
+        "fewer:output:1": "the target has no output 1 of fewer; the target has 1 output and the golden side 3 outputs",
+        "fewer:output:2": "the target has no output 2 of fewer; the target has 1 output and the golden side 3 outputs",
         "torn": "the target's file of torn cannot be read: cut off",
         "fine": "the golden file of fine cannot be read: no header",
         "empty": "the files of empty hold no tensors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -14,10 +15,14 @@ import pytest
 from opdiff.judge.advice import KINDS
 from opdiff.pair.scenario import Scenario
 from opdiff.report.as_html import PAGE
+from opdiff.sentences import TABLE, in_chinese
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"
 PAGE_TEXT = Path(PAGE).read_text(encoding="utf-8")
+SENTENCES = [
+    text for text in json.loads(Path(TABLE).read_text(encoding="utf-8"))["sentences"] if "{SOURCE}" not in text
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +33,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no npm here: the page of the report cannot be built again")
     folder = tmp_path_factory.mktemp("web") / "web"
     shutil.copytree(WEB, folder, ignore=shutil.ignore_patterns("node_modules"))
+    table = folder.parent / "src" / "opdiff" / "sentences.json"
+    table.parent.mkdir(parents=True)
+    shutil.copy(TABLE, table)
     done = subprocess.run([npm, "ci", "--silent", "--ignore-scripts"], cwd=folder, check=False, capture_output=True)
     if done.returncode:
         pytest.skip("npm cannot get its packages here: the page of the report cannot be built again")
@@ -47,6 +55,34 @@ def test_the_page_is_what_the_source_builds(workshop: Path) -> None:
 def test_the_source_is_sound(workshop: Path) -> None:
     node(workshop, "node_modules/typescript/bin/tsc", "--noEmit")
     node(workshop, "--test")
+
+
+SAID = [
+    "the target is 2 times the golden tensor",
+    "conv1 is fused from a, b; output 0 is c:0, but the golden side has no file of c; the nearest name is d",
+    "input 0 comes from cast, which passes on trans, which passes on images:0",
+    "/a/b.npy: the bytes end inside the section of inputs (byte 12)",
+    "NC1HWC0 [1, 1, 4, 4, 16] -> NCHW [1, 3, 4, 4], 208 padding elements cut",
+    "relative error 0.5, centred cosine not defined",
+    "12.50% of the indices are unequal, 1.00% allowed",
+    "a word of your own: nothing that is known",
+    "",
+]
+
+
+def test_the_page_says_in_chinese_what_python_says(workshop: Path) -> None:
+    (workshop / "said.json").write_text(json.dumps([*SAID, *(sentence.format(*"abcdef") for sentence in SENTENCES)]))
+    (workshop / "say.mjs").write_text("""
+        import { readFileSync, writeFileSync } from "node:fs";
+        import { build } from "esbuild";
+        await build({ entryPoints: ["src/sentences.ts"], bundle: true, format: "esm", outfile: "told.mjs" });
+        const { inChinese } = await import("./told.mjs");
+        writeFileSync("told.json", JSON.stringify(JSON.parse(readFileSync("said.json", "utf8")).map(inChinese)));
+    """)
+    node(workshop, "say.mjs")
+    said = json.loads((workshop / "said.json").read_text())
+    told = json.loads((workshop / "told.json").read_text(encoding="utf-8"))
+    assert told == [in_chinese(text) for text in said]
 
 
 def test_only_its_own_script_and_style_may_run() -> None:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 from struct import unpack_from
-from time import perf_counter
 
 import pytest
 
@@ -34,10 +33,8 @@ def test_a_sample_is_on_disk_what_it_is_in_memory(tmp_path: Path) -> None:
     assert sample.faults == tuple(FAULTS.values())
 
 
-def test_a_sample_is_small_quick_and_always_the_same() -> None:
-    start = perf_counter()
+def test_a_sample_is_small_and_always_the_same() -> None:
     first = make_sample(choose({"overflow", "permuted"}))
-    assert perf_counter() - start < 3
     assert sum(map(len, first.values())) < 3_000_000
     assert make_sample(choose({"permuted", "overflow"})) == first
 

@@ -4,7 +4,7 @@ export type LevelName = (typeof LEVELS)[number];
 export const SUSPICIOUS = 3, WRONG = 4, UNKNOWN = 5;
 export const BORN = 1, INHERITED = 2, ACCUMULATED = 3;
 
-type Numbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
+export type Numbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
 interface Packed { type: "b" | "h" | "i" | "f" | "d"; at: number; count: number; absent?: number[] }
 interface Side { path: string; kind: string; quantized: boolean }
 export type Environment = Record<string, string>;
@@ -14,13 +14,16 @@ export interface Finding {
   path: string[]; before: string[]; passes: string[];
 }
 interface Story { plain: boolean; first: string; advice: { en: string[]; zh: string[] }; chinese: Record<string, string>; findings: Finding[] }
+interface PackedProfile { row: number; axis: number; letter: string; extent: number; width: number; seen: number | null; errors: Packed; largest: Packed; notFinite: Packed }
+/** The errors of a tensor in the slices of one of its axes. */
+export interface Profile { axis: number; letter: string; extent: number; width: number; seen: number; errors: Numbers; largest: Numbers; notFinite: Numbers }
 interface Document {
   version: number; scenario: string; target: Side; golden: Side; environment: Environment;
   edges: { relative: number[]; ulp: number[] };
   rows: { count: number } & Record<string, Packed>;
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
-  story: Story; graph: Record<string, Packed>; texts: string[];
+  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: string[];
   changes?: { old: Environment; new: Environment } & Record<string, Packed>;
 }
 
@@ -75,6 +78,11 @@ export class Report {
     const place = this.places[row]!;
     if (place < 0) return [];
     return this.document.metrics[which].map((bin, n) => this.decode(`${which}.${n}`, bin).at(place) ?? 0);
+  }
+
+  profiles(row: number): Profile[] {
+    return this.document.profiles.filter((profile) => profile.row === row).map(({ errors, largest, notFinite, seen, ...rest }) => (
+      { ...rest, seen: seen ?? 1, errors: this.numbers(errors), largest: this.numbers(largest), notFinite: this.numbers(notFinite) }));
   }
 
   custom(row: number): [string, string][] {

@@ -6,8 +6,9 @@ export function filtered(app: App): Int32Array {
   const { report, filter } = app;
   const { texts } = report.document;
   const wanted = filter.text.trim().toLowerCase();
-  // Texts repeat: each is looked through once.
-  const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted)) : null;
+  // Texts repeat: each is looked through once, as it is and as it is shown.
+  const isShown = app.language === "zh" && /[^ -~]/.test(wanted);
+  const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted) || (isShown && app.told(text).includes(wanted))) : null;
   const columns = ["target", "golden", "operator", "goldenTensor", "type", "reason", "why"].map((name) => report.row(name).numbers);
   const types = report.row("type").numbers, slots = report.row("slot").numbers;
   const found = new Int32Array(report.count);

@@ -1,5 +1,6 @@
 // What the page knows and what is chosen on it.
 import type { Report } from "./data";
+import { inChinese } from "./sentences";
 import { type Key, type Language, scenarios, texts } from "./texts";
 
 export interface Filter { text: string; levels: Set<number>; type: string; outputs: boolean }
@@ -21,6 +22,11 @@ export class App {
   t(key: Key, values: Record<string, string | number> = {}): string {
     const text = texts[this.language][key];
     return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ""));
+  }
+
+  /** A sentence of the comparison, in the language of the page. */
+  told(sentence: string): string {
+    return this.language === "zh" ? (this.report.story.chinese[sentence] ?? inChinese(sentence)) : sentence;
   }
 
   /** What was compared with what, in words. */

@@ -96,7 +96,7 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name.upper(), LAYOUTS.names(), 3)
-    return f"no such layout; did you mean {' or '.join(near)}?" if near else f"no such layout; {cure}"
+    return f"no such layout; did you mean {', '.join(near)}?" if near else f"no such layout; {cure}"
 
 
 def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: Script) -> Aligned:

@@ -69,7 +69,7 @@ def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fit
 
 
 def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shape]) -> Extents:
-    names = " and as ".join(found)
+    names = ", ".join(found)
     if prefer not in found:
         problem = f"origin shape {list(origin)} fits as {names}: give --shape, or one of these as the target layout"
         raise LayoutError(layout, problem)
@@ -85,7 +85,7 @@ def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, str]:
         why = f"origin shape {list(origin)} is in no known order" if origin else "no origin shape is recorded"
         return array, f"axes in the order {axes}: {why}"
     if len({_effect(array.shape, axes, order) for order in same}) > 1:
-        return array, f"axes in the order {axes}: origin shape {list(origin)} could be {' or '.join(same)}"
+        return array, f"axes in the order {axes}: origin shape {list(origin)} could be {', '.join(same)}"
     moved = array.transpose([axes.index(letter) for letter in same[0]])
     return reshaped(moved, origin, "ND"), f"axes in the order of the origin shape {list(origin)}, which is {same[0]}"
 

@@ -26,13 +26,17 @@ _COMMON = {4: "NCHW", 5: "NCDHW"}
 
 
 class AlignedPair(NamedTuple):
-    """Codes of equal count, the shape in which they are compared, what was done to them, and what is doubtful there."""
+    """Codes of equal count, the shape in which they are compared, what was done to them, and what is doubtful there.
+
+    `layout` is the order of the axes of that shape, where it has one.
+    """
 
     target: AnyArray
     golden: AnyArray
     shape: Shape
     steps: tuple[str, ...]
     doubt: str = ""
+    layout: str = ""
 
 
 def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Custom | None = None) -> AlignedPair:
@@ -64,7 +68,8 @@ def _align_to_array(
         if result.codes.shape == golden.shape:
             other = wanted == _TWINS.get(layout)
             note = (f"the golden is declared {layout}, but has the shape of {wanted}",) if other else ()
-            return AlignedPair(result.codes, golden, golden.shape, note + result.steps, _doubt(spec, target, result))
+            doubt = _doubt(spec, target, result)
+            return AlignedPair(result.codes, golden, golden.shape, note + result.steps, doubt, result.layout)
         results.append(result)
     return _by_extents(results, golden, errors)
 
@@ -99,11 +104,11 @@ def _by_extents(results: list[Aligned], golden: AnyArray, errors: list[LayoutErr
     """The first result whose extents are the golden's but for ones, else the first with as many elements."""
     for result in results:
         if _without_ones(result.codes.shape) == _without_ones(golden.shape):
-            return AlignedPair(result.codes, golden, result.codes.shape, result.steps)
+            return AlignedPair(result.codes, golden, result.codes.shape, result.steps, layout=result.layout)
     for result in results:
         if result.codes.size == golden.size:
             step = f"target {list(result.codes.shape)} and golden {list(golden.shape)} compared element by element"
-            return AlignedPair(result.codes, golden, result.codes.shape, (*result.steps, step))
+            return AlignedPair(result.codes, golden, result.codes.shape, (*result.steps, step), layout=result.layout)
     if results:
         raise _mismatch(results[0].layout, results[0].codes.shape, golden.shape)
     raise errors[0]
@@ -127,7 +132,7 @@ def _align_devices(
         raise _mismatch(target_spec.layout, ours.codes.shape, theirs.codes.shape)
     if _without_ones(ours.codes.shape) != _without_ones(theirs.codes.shape):
         steps += (f"target {list(ours.codes.shape)} and golden {list(theirs.codes.shape)} compared element by element",)
-    return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps)
+    return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps, layout=ours.layout)
 
 
 def _has_equal_padding(stored: tuple[AnyArray, AnyArray], ours: Aligned, theirs: Aligned) -> bool:

@@ -140,7 +140,8 @@ def _added(axes: Axes, coordinates: Sequence[Index]) -> Index:
 class WalkedPair(NamedTuple):
     """Two tensors with equally many elements: element k of one belongs to element k of the other.
 
-    `shape` is the shape in which they are compared, `steps` what was done, `doubt` what is doubtful about that.
+    `shape` is the shape in which they are compared, `steps` what was done, `doubt` what is doubtful about that,
+    `layout` the order of the axes, where it has one.
     """
 
     target: Walk
@@ -148,6 +149,7 @@ class WalkedPair(NamedTuple):
     shape: Shape
     steps: tuple[str, ...]
     doubt: str = ""
+    layout: str = ""
 
     def release(self) -> None:
         """See `Stored`."""
@@ -172,10 +174,10 @@ def walk_pair(pairing: Pairing, custom: Custom | None = None) -> WalkedPair:
         else:
             target = Walk(open_stored(sides[0]), sides[0].spec.dtype, pair.target.shape, axes[0])
             golden = Walk(open_stored(sides[1]), sides[1].spec.dtype, pair.golden.shape, axes[1])
-            return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt)
+            return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
     pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), custom)
     target, golden = walk_array(pair.target, sides[0].spec.dtype), walk_array(pair.golden, sides[1].spec.dtype)
-    return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt)
+    return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
 
 
 def walk_stored(tensor: Tensor) -> Walk:

@@ -16,6 +16,7 @@ from opdiff.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from opdiff.cli.report_options import Gate
     from opdiff.pipeline import Compared
     from opdiff.report.rows import SavedComparison
     from opdiff.sides import CompareOptions
@@ -39,7 +40,6 @@ exit codes: 0 compared (whatever was found), 1 --fail-on found something, 2 usag
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MODES = ("auto", "offline_data", "torchair")
-_OR_WORSE = {"suspicious": " or worse", "wrong": ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +176,7 @@ class Wishes(NamedTuple):
     quiet: bool = False
     lang: str = "en"
     remedies: str = ""
-    gate: str = ""
+    gate: Gate | None = None
 
 
 def _wishes(args: argparse.Namespace) -> Wishes:
@@ -185,9 +185,9 @@ def _wishes(args: argparse.Namespace) -> Wishes:
 
 def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
     """Compare, judge, write and summarise every result, and return the exit code."""
+    from opdiff.channels import with_profiles
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.pipeline import compare, find_limits, judged, write_compared
-    from opdiff.report.judged import is_hit, levels_of
+    from opdiff.pipeline import compare, conversions, find_limits, judged, write_compared
     from opdiff.sides import NotCompared
 
     compared = defects = 0
@@ -198,19 +198,16 @@ def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"))
                 continue
-            kept = judged(result.comparison, limits)
+            kept = with_profiles(judged(result.comparison, limits), result.comparison, conversions(options))
             written = write_compared(result, kept, options)
             progress.say("\n".join(_told(result, kept, written, options, wishes)))
-            hit = hit or (bool(wishes.gate) and is_hit(wishes.gate, levels_of(kept)))
+            hit = hit or (wishes.gate is not None and wishes.gate.is_hit(kept))
             compared += sum(row.metrics is not None for row in kept.rows)
             defects += len(result.defects)
             for defect in result.defects:
                 print(defect, file=sys.stderr)
     if hit:
-        print(
-            f"opdiff: the gate is hit: there are tensors that are {wishes.gate}{_OR_WORSE[wishes.gate]}",
-            file=sys.stderr,
-        )
+        print(printable(f"opdiff: {wishes.gate}"), file=sys.stderr)
     return 70 if defects else 3 if not compared else EXIT_GATE if hit else 0
 
 

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.report.as_text import summary_lines
 
     kept = judged(load(args.saved), find_limits(args.limits))
-    lines = [*summary_lines(kept, number_text=number_text, lang=args.lang), *finding_lines(kept)]
+    lines = [*summary_lines(kept, number_text=number_text, lang=args.lang), *finding_lines(kept, args.lang)]
     for line in lines:
         print(printable(line))
     if args.output:
@@ -52,15 +52,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def finding_lines(kept: SavedComparison) -> Iterator[str]:
+def finding_lines(kept: SavedComparison, lang: str = "en") -> Iterator[str]:
     """Every finding with its evidence."""
+    from opdiff.judge.advice import remedy_in_chinese
     from opdiff.judge.remedies import next_command
+    from opdiff.sentences import in_chinese
 
+    told, remedy = (in_chinese, remedy_in_chinese) if lang == "zh" else (str, str)
     findings = kept.judgement.findings if kept.judgement else ()
     for number, finding in enumerate(findings, 1):
         yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}{_reach(finding)}"
-        yield from (f"   {sentence}" for sentence in finding.evidence)
-        yield from (f"   try: {sentence}" for sentence in finding.remedies)
+        yield from (f"   {told(sentence)}" for sentence in finding.evidence)
+        yield from (f"   try: {remedy(sentence)}" for sentence in finding.remedies)
         if len(finding.path) > 1:
             yield f"   way: {' > '.join(finding.path)}"
     if findings:

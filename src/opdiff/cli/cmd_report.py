@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ examples:
   opdiff report result_20240115103052.json
   opdiff report result_20240115103052.json -o report.html
   opdiff report result_20240115103052.json --no-html --junit --fail-on wrong
+  opdiff report result_20240115103052.json --no-html --fail-on release.toml
 """
 
 
@@ -34,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
     from opdiff.cli.terminal import printable
     from opdiff.report.as_json import load
-    from opdiff.report.judged import is_hit, levels_of
     from opdiff.report.names import write_new
     from opdiff.reporting import report_name, write_page, write_report
 
@@ -48,4 +49,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             path = write_new(folder, report_name(stem, kind), partial(write_report, kind, kept))
         print(printable(f"report: {path}"))
-    return EXIT_GATE if args.fail_on and is_hit(args.fail_on, levels_of(kept)) else 0
+    if args.fail_on is None or not args.fail_on.is_hit(kept):
+        return 0
+    print(printable(f"opdiff: {args.fail_on}"), file=sys.stderr)
+    return EXIT_GATE

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
 
+    from opdiff.judge.limits import Limits
+    from opdiff.report.rows import SavedComparison
     from opdiff.reporting import Reports
 
 EXIT_GATE = 1
+# The levels that may be refused, in words.
+_GATES = {"wrong": "wrong", "suspicious": "suspicious or worse"}
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +41,47 @@ def wanted_reports(args: argparse.Namespace) -> Reports:
     return reports
 
 
+class Gate(NamedTuple):
+    """When a comparison fails: a tensor is at this level, or worse, by the judgement or by limits of the gate's own."""
+
+    level: str
+    limits: Limits | None = None
+
+    def is_hit(self, kept: SavedComparison) -> bool:
+        """Whether there is such a tensor."""
+        from opdiff.report.judged import is_hit, levels_of
+
+        if self.limits is not None:
+            from opdiff.pipeline import judged
+
+            kept = judged(kept, self.limits)
+        return is_hit(self.level, levels_of(kept))
+
+    def __str__(self) -> str:
+        """What is said when it is hit."""
+        by = f" by {self.limits.path}" if self.limits else ""
+        return f"the gate is hit: there are tensors that are {_GATES[self.level]}{by}"
+
+
 def add_gate(parser: argparse.ArgumentParser) -> None:
     """Describe the gate of a comparison."""
     parser.add_argument(
-        "--fail-on", choices=("wrong", "suspicious"), default="", metavar="LEVEL",
-        help="exit with 1 when a tensor is wrong, or at least suspicious",
+        "--fail-on", type=_gate, metavar="LEVEL",
+        help="exit with 1 when a tensor is wrong, at least suspicious, or wrong by the limits in this file (TOML)",
     )  # fmt: skip
+
+
+def _gate(text: str) -> Gate:
+    from argparse import ArgumentTypeError
+
+    from opdiff.errors import InputError
+    from opdiff.judge.limits import read_limits
+
+    if text in _GATES:
+        return Gate(text)
+    if not os.path.exists(text):
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
+    try:
+        return Gate("wrong", read_limits(text))
+    except InputError as error:
+        raise ArgumentTypeError(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Birth, Level
+from opdiff.sentences import in_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,6 +124,11 @@ def remedies_of(kind: str, passes: Sequence[str], buffer_passes: Sequence[str]) 
     return (words.remedy, *fused)
 
 
+def remedy_in_chinese(remedy: str) -> str:
+    """One of the sentences of `remedies_of`, in Chinese."""
+    return next((words.remedy_zh for words in KINDS.values() if words.remedy == remedy), "") or in_chinese(remedy)
+
+
 def advice_of(
     findings: Sequence[Finding], verdicts: Sequence[Verdict], first_bad: str = ""
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -143,12 +149,14 @@ def _faulty(findings: Sequence[Finding], earliest: Finding) -> tuple[tuple[str, 
     first = findings[0]
     words = KINDS[first.kind]
     why = f": {first.evidence[0]}" if first.evidence else ""
+    why_zh = f"，{in_chinese(first.evidence[0])}" if first.evidence else ""
     share = f" About {first.share:.0%} of the error of the results comes from here." if first.share else ""
     share_zh = f"最终结果误差的约 {first.share:.0%} 来自这里。" if first.share else ""
     more, more_zh = _others(findings, earliest)
     before = f" (or {first.before[-1]} before it, which cannot be compared)" if first.before else ""
+    before_zh = f"（或其前无法比对的 {first.before[-1]}）" if first.before else ""
     english = [f"{first.operator} ({first.op_type}) is at fault{before}, {words.what}{why}{more}."]
-    chinese = [f"{first.operator}（{first.op_type}）有问题：{words.what_zh}{more_zh}。"]
+    chinese = [f"{first.operator}（{first.op_type}）{before_zh}有问题：{words.what_zh}{why_zh}{more_zh}。"]
     fused = [*first.passes, *first.buffer_passes]
     also = f", or switch off the fusion {fused[0]}" if fused else ""
     also_zh = f"，或关闭融合 {fused[0]}" if fused else ""

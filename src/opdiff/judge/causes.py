@@ -292,8 +292,8 @@ def _changed(case: _Case) -> Cause | None:
     if not case.born.is_input or not case.born.states or case.born.states[0].through:
         return None
     before = case.born.states[0]
-    said = f"{before.source} wrote it with a relative error of {before.error:.3g}, it was read with one of"
-    return Cause("memory", (f"{said} {case.born.size.error:.3g}: it changed in between",))
+    errors = f"a relative error of {before.error:.3g}, it was read with one of {case.born.size.error:.3g}"
+    return Cause("memory", (f"{before.source} wrote it with {errors}", "it changed in between"))
 
 
 def _indices(case: _Case) -> Cause | None:
@@ -309,8 +309,9 @@ def _fusion(case: _Case) -> Cause | None:
     named = (*node.passes, *node.buffer_passes)
     if len(node.originals) < 2 and not named:
         return None
-    made = f"it was fused from {', '.join(node.originals)}" if len(node.originals) > 1 else "a fusion pass made it"
-    by = f" ({', '.join(named)})" if named else ""
+    originals, passes = ", ".join(node.originals), ", ".join(named)
+    made = f"it was fused from {originals}" if len(node.originals) > 1 else "a fusion pass made it"
+    by = f"; {passes} did that" if named else ""
     inputs = "its inputs are good" if not any(state.is_bad for state in case.born.states) else "its inputs are better"
     error = f"relative error {case.born.size.error:.3g}"
     return Cause("fusion", (f"{made}{by}; {inputs}, its output is not ({error}), and nothing simpler explains that",))

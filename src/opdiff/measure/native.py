@@ -52,7 +52,7 @@ _TABLE = 4
 _PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
 _WITH_KL, _FOR_GRAPHS = 1, 2
 
-_DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
+DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 
 # Blocks are cut anew at the end of the shortest stack of last axes that has this many elements.
 _BLOCK = 1024
@@ -96,7 +96,9 @@ class Failure(NamedTuple):
     reason: str = ""
 
 
-class _Batch(ctypes.Structure):
+class Batch(ctypes.Structure):
+    """What the kernel is asked: `od_batch`."""
+
     _fields_ = (
         ("jobs", ctypes.c_void_p),
         ("results", ctypes.c_void_p),
@@ -134,6 +136,7 @@ def _load(path: str) -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(path)
         library.od_measure.restype = ctypes.c_int64
+        library.od_slices.restype = ctypes.c_int64
         library.od_instructions.restype = ctypes.c_char_p
         sizes = (ctypes.c_int64 * len(_SIZES))()
         library.od_sizes(sizes)
@@ -196,9 +199,9 @@ class Call:
             raise RuntimeError("the native kernel is not there")
         self.nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
         self._jobs, self._with_kl = jobs, with_kl
-        self._packed = _pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
+        self._packed = pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
         self._rows = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
-        self._batch = _Batch(
+        self._batch = Batch(
             self._packed.jobs.buffer_info()[0],
             ctypes.addressof(self._rows),
             self._packed.axes.buffer_info()[0],
@@ -243,13 +246,16 @@ class Call:
             self._thread.join()
 
 
-class _Packed(NamedTuple):
+class Packed(NamedTuple):
+    """Jobs as the kernel takes them."""
+
     jobs: array[int]
     axes: array[int]
     texts: bytes
 
 
-def _pack(jobs: Sequence[NativeJob], flags: int) -> _Packed:
+def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
+    """The numbers of the jobs, the axes of all their sides, and the paths of their files."""
     numbers, axes, texts, places = array("q"), array("q"), bytearray(), dict[str, int]()
 
     def add(side: Operand) -> None:
@@ -269,7 +275,7 @@ def _pack(jobs: Sequence[NativeJob], flags: int) -> _Packed:
         add(job.golden)
         count, run = _count_and_run(job.shape)
         numbers.extend((count, run, *_scale(job.target.dtype, job.golden.dtype), flags))
-    return _Packed(numbers, axes, bytes(texts))
+    return Packed(numbers, axes, bytes(texts))
 
 
 def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -318,7 +324,7 @@ def _result(
     letters = ("q" if dtype.decoded in {"int64", "uint64"} else "d" for dtype in sides)
     values = _row(*letters).unpack_from(results, offset)
     status, detail, culprit, unequal = values[:4]
-    if status != _DONE:
+    if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
     x, y = _exact(sides[0]), _exact(sides[1])
     target, golden = _side(values[4:15], x), _side(values[15:26], y)

@@ -64,7 +64,7 @@ def _tensor_rows(label: OpLabel, ours: DumpedOp, theirs: DumpedOp) -> Iterator[R
                 yield Pairing(label, key, key, target, golden, "", (), _RULE)
             else:
                 side = "golden side" if golden is None else "target"
-                yield Unpaired(label, key, target, f"the {side} has no {slot} {index} of {label.target}: {counts}")
+                yield Unpaired(label, key, target, f"the {side} has no {slot} {index} of {label.target}; {counts}")
 
 
 def _count(tensors: Mapping[int, Tensor], slot: Slot) -> str:

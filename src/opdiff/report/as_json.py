@@ -1,7 +1,7 @@
 """A comparison, saved: everything that reports need, no tensors. It can be loaded and reported again.
 
-The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario`, `graph`, `judgement`
-and `rows`, a line a row.
+The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario`, `graph`, `judgement`,
+`profiles` and `rows`, a line a row.
 Fields are those of `SavedComparison`. JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
 """
 
@@ -11,7 +11,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Verdict
+from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Profile, Verdict
 from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.model import Slot, TensorKey
@@ -41,6 +41,8 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
         sides["graph"] = plain(kept.graph)
     if kept.judgement is not None:
         sides["judgement"] = plain(kept.judgement)
+    if kept.profiles:
+        sides["profiles"] = plain(kept.profiles)
     start = json.dumps(head | sides, allow_nan=False)[:-1]
     encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
     rows = ",\n".join([_row_text(row, encode) for row in kept.rows])
@@ -203,6 +205,7 @@ DECODERS: dict[str, Decoder] = {
     "float | int | None": optional(_number),
     "tuple[str, ...]": _items(_of(str)),
     "tuple[int, ...]": _items(_of(int)),
+    "tuple[float, ...]": _items(_number),
     "tuple[tuple[str, str, str], ...]": _items(_triple),
     "Shape | None": optional(_items(_of(int))),
     "Slot": lambda value: Slot(str(value)),
@@ -219,4 +222,5 @@ DECODERS: dict[str, Decoder] = {
     "tuple[Verdict, ...]": _items(_value(Verdict)),
     "tuple[Finding, ...]": _items(_value(Finding)),
     "Judgement | None": optional(_value(Judgement)),
+    "tuple[Profile, ...]": _items(_value(Profile)),
 }

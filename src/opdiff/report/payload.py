@@ -14,12 +14,12 @@ from opdiff.report.packing import Packer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from opdiff.comparison import Finding, GraphNode
+    from opdiff.comparison import Finding, GraphNode, Profile
     from opdiff.report.changes import Changes
     from opdiff.report.judged import Judged
     from opdiff.report.rows import ReportRow, SavedComparison, Side
 
-VERSION = 1
+VERSION = 2
 
 # Fields of `Metrics` that the page shows; of those in `_EXACT` every digit counts.
 _FLOATS = (
@@ -65,6 +65,7 @@ def pack(
         "custom": _custom(kept.rows, packer),
         "story": _story(thoughts) | {"chinese": dict(chinese or {})},
         "graph": _graph(kept.graph, packer),
+        "profiles": [_profile(profile, packer) for profile in kept.profiles],
     }
     if changes is not None:
         document["changes"] = _changes(changes, packer)
@@ -198,6 +199,20 @@ def _graph(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
         "originals": packer.texts(["\n".join(node.originals) for node in nodes]),
         "passes": packer.texts(["\n".join((*node.passes, *node.buffer_passes)) for node in nodes]),
         "guess": packer.integers([int(node.is_guess) for node in nodes]),
+    }
+
+
+def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
+    return {
+        "row": profile.row,
+        "axis": profile.axis,
+        "letter": _printable(profile.letter),
+        "extent": profile.extent,
+        "width": profile.width,
+        "seen": _finite(profile.seen),
+        "errors": packer.floats(profile.errors),
+        "largest": packer.floats(profile.largest),
+        "notFinite": packer.integers(profile.not_finite),
     }
 
 

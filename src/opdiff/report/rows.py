@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.comparison import Comparison, Measured, Unpaired
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Row
+    from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
     from opdiff.model import Shape, Tensor, TensorKey
 
 
@@ -79,7 +79,8 @@ class ReportRow(NamedTuple):
 class SavedComparison(NamedTuple):
     """A comparison without its tensors; rows in the order of the report, and how the user wanted the table.
 
-    `graph` is the target's network as far as it is known, `judgement` what is thought of the rows.
+    `graph` is the target's network as far as it is known, `judgement` what is thought of the rows, `profiles` where the
+    errors of the worst tensors are.
     """
 
     target: Side
@@ -92,6 +93,7 @@ class SavedComparison(NamedTuple):
     graph: tuple[GraphNode, ...] = ()
     judgement: Judgement | None = None
     environment: Environment = Environment()
+    profiles: tuple[Profile, ...] = ()
 
 
 def saved(comparison: Comparison | SavedComparison) -> SavedComparison:

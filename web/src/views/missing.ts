@@ -19,7 +19,7 @@ export function missing(app: App): View {
     { key: "operator", title: app.t("c_operator"), width: "minmax(12rem, 2fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: (row) => ({ text: report.text("type", row) }) },
     { key: "tensor", title: app.t("c_tensor"), width: "8rem", cell: (row) => ({ text: short(app, row) }) },
-    { key: "reason", title: app.t("c_reason"), width: "minmax(16rem, 4fr)", cell: (row) => ({ text: report.text("reason", row) }) },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(16rem, 4fr)", cell: (row) => ({ text: app.told(report.text("reason", row)) }) },
   ], (row) => app.open(row));
   const update = (): void => grid.show(all.filter((row) => !kind || kindOf(app, row) === kind));
   const counts = new Map<string, number>();
@@ -29,7 +29,7 @@ export function missing(app: App): View {
       kind = kind === text ? "" : text;
       for (const other of kinds) other.setAttribute("aria-pressed", String(other === element && kind !== ""));
       update();
-    } }, h("b", {}, count), text);
+    } }, h("b", {}, count), app.told(text));
     return element;
   });
   const element = h("main", { class: "full" }, h("p", { class: "muted hint" }, app.t("missing_hint")), h("div", { class: "reasons" }, ...kinds), grid.element);

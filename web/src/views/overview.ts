@@ -106,8 +106,8 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     h("header", {}, h("span", { class: "rank" }, number), name(finding.operator, "big"), h("span", { class: "muted" }, finding.type)),
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
-    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((text) => h("li", {}, text)))) : null,
-    finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((told) => (app.language === "zh" && app.report.story.chinese[told]) || told).map((text) =>
+    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((text) => h("li", {}, app.told(text))))) : null,
+    finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((told) => app.told(told)).map((text) =>
       h("div", { class: "remedy" }, h("span", {}, text), copyButton(app, text)))) : null,
     finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
@@ -131,7 +131,7 @@ function lookFirst(app: App): HTMLElement | null {
   if (!rows.length) return null;
   const list = rows.slice(0, MOST).map((row) =>
     h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
-      h("span", { class: "muted" }, report.text("type", row)), h("span", { class: "why" }, report.text("why", row)),
+      h("span", { class: "muted" }, report.text("type", row)), h("span", { class: "why" }, app.told(report.text("why", row))),
       h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
   const more = rows.length > MOST ? button(app.t("more", { count: rows.length - MOST }), () => {
     app.filter.levels = new Set([SUSPICIOUS, WRONG]);

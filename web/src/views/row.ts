@@ -4,6 +4,7 @@ import { button, h } from "../dom";
 import * as format from "../format";
 import { histogram } from "../histogram";
 import { card, chip, copyButton, definition, dot, name } from "../parts";
+import { profileCards } from "../profile";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
 import { short } from "./table";
@@ -35,7 +36,7 @@ export function row(app: App, number: number): View {
     heading(app, number, step, back),
     h("div", { class: "columns" },
       h("div", {}, sides(app, number), worst(app, number), pairing(app, number), siblings(app, number)),
-      h("div", {}, distributions(app, number), figures(app, number))),
+      h("div", {}, ...profileCards(app, number), distributions(app, number), figures(app, number))),
   );
   const key = (pressed: string): boolean => {
     if (pressed === "j") step(1);
@@ -59,7 +60,7 @@ function heading(app: App, number: number, step: (by: number) => void, back: () 
       button(`‹ ${app.t("previous")}`, () => step(-1), "small quiet", "k"), button(`${app.t("next")} ›`, () => step(1), "small quiet", "j")),
     h("h1", {}, h("code", {}, title)),
     h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), h("span", { class: "muted" }, report.text("type", number)),
-      h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${report.text("why", number)}`),
+      h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${app.told(report.text("why", number))}`),
       excess !== null && excess > 1 && h("span", { class: "muted why" }, app.t("excess", { times: format.number(excess, 3) })),
       h("span", { class: "spacer" }),
       button(app.t("in_graph"), () => app.go("graph", report.text("operator", number) || report.text("target", number)), "small"), copyButton(app, title)),
@@ -143,10 +144,10 @@ function pairing(app: App, row: number): HTMLElement {
   const confidence = report.row("confidence").at(row) ?? -1;
   const steps = report.text("steps", row).split("\n").filter(Boolean);
   const facts: [string, Node | string][] = [];
-  if (report.text("rule", row)) facts.push([app.t("rule"), report.text("rule", row)]);
+  if (report.text("rule", row)) facts.push([app.t("rule"), app.told(report.text("rule", row))]);
   if (confidence >= 0) facts.push([app.t("confidence"), format.percent(confidence / 1000)]);
-  if (report.levels[row] !== UNKNOWN) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, step))) : app.t("no_steps")]);
-  if (report.text("reason", row)) facts.push([app.t("notes"), report.text("reason", row)]);
+  if (report.levels[row] !== UNKNOWN) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.told(step)))) : app.t("no_steps")]);
+  if (report.text("reason", row)) facts.push([app.t("notes"), app.told(report.text("reason", row))]);
   return card(app.t("evidence_pair"), "", definition(facts));
 }
 
@@ -156,7 +157,7 @@ function siblings(app: App, row: number): HTMLElement | null {
   if (rows.length < 2) return null;
   return card(app.t("siblings"), "", h("div", { class: "looks" }, ...rows.map((other) =>
     h("a", { class: other === row ? "look current" : "look", attrs: { href: `#/row/${other}` } }, dot(report.levels[other]!),
-      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || report.text("reason", other)), h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
+      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || app.told(report.text("reason", other))), h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
 }
 
 function rowsOfOperator(report: Report, row: number): number[] {

@@ -82,7 +82,7 @@ function columns(app: App): ColumnSpec[] {
   };
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
   return [
-    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: report.text("why", row) }) },
+    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.told(report.text("why", row)) }) },
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
@@ -93,7 +93,7 @@ function columns(app: App): ColumnSpec[] {
     { key: "distance", title: app.t("c_distance"), width: "7rem", right: true, cell: metric("relative_euclidean_distance", (value) => format.number(value, 5)) },
     { key: "relative", title: app.t("c_relative"), width: "7.5rem", right: true, cell: metric("max_relative_error", (value) => format.number(value, 5)) },
     { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
-    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: text("reason") },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: (row) => ({ text: app.told(report.text("reason", row)) }) },
   ];
 }
 
