@@ -7,8 +7,13 @@ from typing import Any
 
 from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
 from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.graph_reporting import judged_graphs
+from opdiff.graphmode import Colour, DataMode, GraphRow
+from opdiff.graphmode import Verdict as GraphVerdict
 from opdiff.judge.advice import KINDS
+from opdiff.judge.limits import Limits
 from opdiff.model import Slot, TensorKey
+from opdiff.report.as_torchair_json import SavedGraph
 from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
 
 GOOD: dict[str, Any] = {
@@ -103,3 +108,26 @@ def many_rows(count: int, worst: float = 0.5) -> SavedComparison:
         made = OpLabel(number // 2, number, "Conv2D", name, name)
         rows.append(template._replace(label=made, key=key, golden_key=key, metrics=figures))
     return kept(*rows)
+
+
+def many_tokens(ranks: int, tokens: int, operators: int) -> SavedComparison:
+    """A run in graph mode of any size; the last token of every rank is bad."""
+    template = row("x", **GOOD | {"is_equal": True}).metrics
+    assert template is not None
+    wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
+    parts = []
+    for rank in range(ranks):
+        rows = [
+            (
+                GraphRow(
+                    token, f"layer_{number}", Slot.OUTPUT, 0, number, DataMode.REAL, None, None,
+                    metrics=wrong if token == tokens - 1 else template, rule="the same name", confidence=1.0,
+                ),
+                GraphVerdict("PASS", "Yes", Colour.GREEN),
+            )
+            for token in range(tokens)
+            for number in range(operators)
+        ]  # fmt: skip
+        about = "/dump/ge", "/dump/fx", "GE with fusion on against FX", DataMode.REAL
+        parts.append(SavedGraph(*about, rank, None, tuple(rows)))
+    return judged_graphs(parts, Limits())

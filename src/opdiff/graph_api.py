@@ -46,6 +46,15 @@ class GraphComparison:
             tally.add(part.rank, part.graph, part.rows)
         return "\n".join(tally_lines(tally))
 
+    def write_html(self, path: Path) -> None:
+        """Write the report of all ranks, graphs and tokens; an existing file is replaced."""
+        from opdiff.graph_reporting import judged_graphs
+        from opdiff.pipeline import find_limits
+        from opdiff.reporting import environment, write_page
+
+        kept = judged_graphs(self.parts, find_limits(""))
+        write_page(kept if kept.environment.opdiff else kept._replace(environment=environment()), str(path))
+
     @classmethod
     def load(cls, *paths: Path) -> GraphComparison:
         """What the command line wrote: the `.json` files beside the tables."""

@@ -11,11 +11,13 @@ from enum import StrEnum
 from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.model import Slot
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.comparison import Metrics
-    from opdiff.model import Shape, Slot, Tensor
+    from opdiff.model import Shape, Tensor
 
 
 class DataMode(StrEnum):
@@ -236,6 +238,14 @@ class GraphRow(NamedTuple):
     confidence: float | None = None
     stack: str = ""
     golden_only: bool = False
+
+
+_PLACES = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
+
+
+def row_order(row: GraphRow) -> tuple[int, bool, int, str, int, int]:
+    """By what rows are sorted: token, golden operators that stand alone last, time, operator, inputs before outputs."""
+    return row.token, row.golden_only, row.timestamp, row.op, _PLACES[row.slot], row.index or 0
 
 
 class Difference(NamedTuple):

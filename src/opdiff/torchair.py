@@ -11,23 +11,25 @@ from opdiff import __version__
 from opdiff.errors import InputError
 from opdiff.graph_matching import GraphTexts, GraphUnit, find_units, pair_ranks
 from opdiff.graph_measuring import GraphJob, described, died, measure_graph_job, measure_real_jobs, mode_of
-from opdiff.graphmode import DataMode, GraphKind, GraphPairing, GraphRow, SideFacts
+from opdiff.graphmode import DataMode, GraphKind, GraphPairing, GraphRow, SideFacts, row_order
 from opdiff.judge.torchair import judge_rows
-from opdiff.model import Slot
+from opdiff.pair.graph_nodes import graph_nodes
 from opdiff.pair.torchair import pair_token
 from opdiff.read.graph_ops import read_token
 from opdiff.read.torchair import read_graph_tree
 from opdiff.report.as_torchair_csv import write_graph_csv
 from opdiff.report.as_torchair_json import SavedGraph, write_graph_json, write_summary_json
 from opdiff.report.names import graph_file_name, with_drafts, write_new
+from opdiff.report.rows import Environment
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from opdiff.comparison import GraphNode
     from opdiff.graph_measuring import Measurement
-    from opdiff.graphmode import Figures, GraphTensor, GraphUnpaired, Verdict
+    from opdiff.graphmode import Figures, GraphOp, GraphTensor, GraphUnpaired, Verdict
     from opdiff.report.torchair_text import Tally
 
     Progress = Callable[[int, int], None]
@@ -40,7 +42,6 @@ _COPIES = 3
 _MADE_BY = f"opdiff {__version__}"
 # From here on the JSON is written by another core.
 _MANY_ROWS = 1000
-_SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
 
 class GraphOptions(NamedTuple):
@@ -84,6 +85,7 @@ class GraphResult(NamedTuple):
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class _Pending:
     unit: GraphUnit
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    nodes: tuple[GraphNode, ...] = ()
     measured: dict[int, Measurement] = field(default_factory=dict)
 
 
@@ -143,6 +146,7 @@ def compare_graphs(plan: GraphPlan, options: GraphOptions, progress: Progress) -
 def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _Pending:
     rows: list[Row] = []
     notes: list[str] = []
+    dumped: dict[str, GraphOp] = {}
     theirs = unit.golden.tokens if unit.golden is not None else {}
     for token, folders in unit.target.tokens.items():
         if options.token not in (None, token):
@@ -150,6 +154,7 @@ def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _
         target = read_token(folders, GraphKind.GE)
         golden = read_token(theirs[token], golden_kind) if token in theirs else None
         rows += pair_token(token, target, golden, unit.text)
+        dumped |= {name: op for name, op in target.operators.items() if name not in dumped}
         if golden is None:
             notes.append(f"token {token}: the golden dump does not have it")
         left_out = [*target.left_out, *(golden.left_out if golden else ())]
@@ -160,7 +165,7 @@ def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _
         for token in theirs
         if token not in unit.target.tokens and options.token in (None, token)
     ]
-    return _Pending(unit, tuple(rows), tuple(notes))
+    return _Pending(unit, tuple(rows), tuple(notes), graph_nodes(dumped.values(), unit.text))
 
 
 def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Progress) -> Iterator[GraphResult]:
@@ -202,14 +207,11 @@ def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
         _row(row, pending.measured[place], options) if isinstance(row, GraphPairing) else _lonely(row, options)
         for place, row in enumerate(pending.rows)
     ]
-    rows.sort(key=_order)
+    rows.sort(key=row_order)
     defects = tuple(measurement.defect for measurement in pending.measured.values() if measurement.defect)
     unit = pending.unit
-    return GraphResult(unit.rank, unit.graph, tuple(rows), tuple(judge_rows(rows)), pending.notes, defects)
-
-
-def _order(row: GraphRow) -> tuple[int, bool, int, str, int, int]:
-    return row.token, row.golden_only, row.timestamp, row.op, _SLOTS[row.slot], row.index or 0
+    verdicts = tuple(judge_rows(rows))
+    return GraphResult(unit.rank, unit.graph, tuple(rows), verdicts, pending.notes, defects, pending.nodes)
 
 
 def _row(pairing: GraphPairing, measured: Measurement, options: GraphOptions) -> GraphRow:
@@ -268,21 +270,27 @@ def _lonely_mode(row: GraphUnpaired, wanted: DataMode) -> DataMode:
 # What is written
 
 
-def saved_parts(result: GraphResult, plan: GraphPlan) -> list[SavedGraph]:
+def saved_parts(
+    result: GraphResult,
+    plan: GraphPlan,
+    environment: Environment = Environment(),  # noqa: B008  it is frozen
+) -> list[SavedGraph]:
     """What is kept of one graph, in parts: one for each mode that has rows."""
     about = plan.target, plan.golden, plan.scenario
+    where = "" if result.rank is None else f"rank {result.rank}: "
+    more = result.nodes, (*plan.notes, *(f"{where}{note}" for note in result.notes)), environment
     judged = list(zip(result.rows, result.verdicts, strict=True))
     parts = []
     for mode in (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5):
         rows = tuple(item for item in judged if item[0].mode is mode)
         if rows or (mode is DataMode.REAL and not judged):
-            parts.append(SavedGraph(*about, mode, result.rank, result.graph, rows))
+            parts.append(SavedGraph(*about, mode, result.rank, result.graph, rows, *more))
     return parts
 
 
-def write_graph_result(result: GraphResult, plan: GraphPlan, options: GraphOptions) -> tuple[str, ...]:
+def write_graph_parts(parts: Sequence[SavedGraph], options: GraphOptions) -> tuple[str, ...]:
     """Write the tables of one graph, one for each mode that has rows, and beside each the same as JSON."""
-    return tuple(path for part in saved_parts(result, plan) for path in _write_part(part, options))
+    return tuple(path for part in parts for path in _write_part(part, options))
 
 
 def _write_part(part: SavedGraph, options: GraphOptions) -> list[str]:

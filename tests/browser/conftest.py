@@ -9,6 +9,7 @@ import pytest
 from browser_page import Opened, find_browser
 from opdiff.cli import main
 from opdiff.sample import write_sample
+from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,20 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(folder), "-q"]) == 0
     (report,) = folder.glob("report_*.html")
     return report
+
+
+@pytest.fixture(scope="session")
+def graph_reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The reports of the sample of graph mode, by what was compared."""
+    folder = tmp_path_factory.mktemp("graphs")
+    sample = write_graph_sample(str(folder / "sample"))
+    found = {}
+    for mode in ("real", "statistics", "md5"):
+        out = folder / mode
+        options = ["-m", "torchair", "--data_mode", mode, "-o", str(out), "-q"]
+        assert main(["compare", sample.target, sample.golden, *options]) == 0
+        (found[mode],) = out.glob("report_*.html")
+    return found
 
 
 @pytest.fixture

@@ -12,13 +12,18 @@ from playwright.sync_api import sync_playwright
 
 from browser_page import find_browser
 from opdiff.cli import main
+from opdiff.graph_api import compare_graphs
+from opdiff.graph_reporting import judged_graphs
+from opdiff.judge.limits import Limits
+from opdiff.reporting import write_page
 from opdiff.sample import write_sample
+from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
-# The name of a picture, its theme and language, and what is shown.
+# The name of a picture, its theme and language, and what is shown; those of graph mode have a report of their own.
 PICTURES = {
     "report": ("light", "en-US", ""),
     "report-dark": ("dark", "en-US", "table"),
@@ -26,14 +31,16 @@ PICTURES = {
     "report-graph": ("light", "en-US", "graph"),
     "report-tensor": ("light", "en-US", "gate/conv:output:0"),
     "report-tensor-chinese": ("dark", "zh-CN", "context/pool:output:0"),
+    "report-graph-mode": ("light", "en-US", ""),
 }
+GRAPH_MODE = "report-graph-mode"
 
 
 def take(browser: Browser, report: Path, name: str) -> None:
     """Take one picture."""
     theme, language, view = PICTURES[name]
     page = browser.new_page(
-        viewport={"width": 1280, "height": 720},
+        viewport={"width": 1280, "height": 1180 if name == GRAPH_MODE else 720},
         locale=language,
         color_scheme="dark" if theme == "dark" else "light",
     )
@@ -63,6 +70,18 @@ def demo_report(folder: Path) -> Path:
     return next(folder.glob("report_*.html"))
 
 
+def graph_mode_report(folder: Path) -> Path:
+    """The report of the sample of graph mode, with a few tokens more than the command writes."""
+    os.chdir(folder)
+    sample = write_graph_sample("graphs", ranks=4, tokens=8)
+    found = compare_graphs(sample.target, sample.golden)
+    # Without the folder of the day.
+    parts = [part._replace(target=sample.target, golden=sample.golden) for part in found.parts]
+    path = folder / "graph-mode.html"
+    write_page(judged_graphs(parts, Limits()), str(path))
+    return path
+
+
 def run() -> None:
     """Take all pictures."""
     IMAGES.mkdir(exist_ok=True)
@@ -70,7 +89,9 @@ def run() -> None:
         report = Path(sys.argv[1]).resolve() if sys.argv[1:] else demo_report(Path(folder))
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         for name in PICTURES:
-            take(browser, report, name)
+            if name != GRAPH_MODE:
+                take(browser, report, name)
+        take(browser, graph_mode_report(Path(folder)), GRAPH_MODE)
         browser.close()
 
 

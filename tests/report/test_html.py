@@ -43,6 +43,8 @@ def test_rows_levels_and_figures_are_there() -> None:
     assert texts(found, "rows", "reason")[1] == "no dump file"
     assert found[0]["edges"] == {"relative": [1.0], "ulp": [2.0]}
     assert found[0]["story"]["first"] == "c"
+    # What graph mode alone has costs other reports nothing.
+    assert "graphMode" not in found[0]
 
 
 def test_a_judgement_decides_where_there_is_one() -> None:

@@ -6,6 +6,7 @@ import { levelText } from "./parts";
 import type { App } from "./state";
 import { type Scale, logTicks, scaleOf, ticks } from "./scale";
 import type { Key } from "./texts";
+import { CHECKSUMS, REAL, STATISTICS } from "./tokens";
 
 export interface CurveMetric { key: string; log: boolean; limit?: number; down?: boolean; value: (report: Report, row: number) => number | null }
 
@@ -16,7 +17,7 @@ const away = (name: string) => (report: Report, row: number) => {
   const value = report.metric(name, row);
   return value === null ? null : Math.abs(1 - value);
 };
-export const CURVE_METRICS: CurveMetric[] = [
+const CURVE_METRICS: CurveMetric[] = [
   { key: "distance", log: true, limit: 0.01, value: away("cosine") },
   plain("relative_euclidean_distance", true, { limit: 0.05 }),
   plain("max_relative_error"),
@@ -28,6 +29,16 @@ export const CURVE_METRICS: CurveMetric[] = [
   plain("snr_db", false, { down: true }),
   plain("cosine", false, { down: true, limit: 0.99 }),
 ];
+const statistic = (key: string): CurveMetric => ({ key, log: true, limit: 0.01, value: (report, row) => report.tokens!.figure("statistics", key, row) });
+const BY_STATISTICS = ["norm_relative", "max_relative", "min_relative", "mean_relative"].map(statistic);
+const BY_CHECKSUM: CurveMetric = { key: "checksum", log: false, value: (report, row) => (report.tokens!.column("mode").numbers[row] === CHECKSUMS ? report.tokens!.column("result").numbers[row]! : null) };
+
+/** What there is to draw: what was not measured cannot be chosen. */
+export function curveMetrics({ tokens }: Report): CurveMetric[] {
+  if (!tokens) return CURVE_METRICS;
+  const { modes } = tokens;
+  return [...(modes.has(REAL) ? CURVE_METRICS : []), ...(modes.has(STATISTICS) ? BY_STATISTICS : []), ...(modes.has(CHECKSUMS) ? [BY_CHECKSUM] : [])];
+}
 
 const LEFT = 62, RIGHT = 16, TOP = 14, BOTTOM = 30, HEIGHT = 300, REACH = 14, DENSE = 1500;
 interface Point { row: number; order: number; value: number }
@@ -59,7 +70,7 @@ export class Curve {
   gone(): void { this.watcher.disconnect(); }
 
   private get metric(): CurveMetric {
-    return CURVE_METRICS.find((metric) => metric.key === this.app.curve.metric) ?? CURVE_METRICS[0]!;
+    return curveMetrics(this.app.report).find((metric) => metric.key === this.app.curve.metric) ?? CURVE_METRICS[0]!;
   }
 
   load(): void {
@@ -68,7 +79,7 @@ export class Curve {
     this.points = [];
     this.strange = [];
     for (let row = 0, order = 0; row < report.count; row++) {
-      if (!report.isMeasured(row) || (curve.outputs && !report.isOutput(row))) continue;
+      if (report.unit(row) !== this.app.unit || !report.isCompared(row) || (curve.outputs && !report.isOutput(row))) continue;
       const found = value(report, row);
       if (found !== null) (Number.isFinite(found) ? this.points : this.strange).push({ row, order, value: found });
       order++;

@@ -1,11 +1,13 @@
 // The data of the report, as report/payload.py packs it: columns, decoded when they are first looked at.
+import { type GraphModeData, Tokens } from "./tokens";
+
 export const LEVELS = ["exact", "rounding", "noise", "suspicious", "wrong", "unknown"] as const;
 export type LevelName = (typeof LEVELS)[number];
 export const SUSPICIOUS = 3, WRONG = 4, UNKNOWN = 5;
 export const BORN = 1, INHERITED = 2, ACCUMULATED = 3;
 
 export type Numbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
-interface Packed { type: "b" | "h" | "i" | "f" | "d"; at: number; count: number; absent?: number[] }
+export interface Packed { type: "b" | "h" | "i" | "f" | "d"; at: number; count: number; absent?: number[] }
 interface Side { path: string; kind: string; quantized: boolean }
 export type Environment = Record<string, string>;
 export interface Finding {
@@ -24,6 +26,7 @@ interface Document {
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
   story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: string[];
+  graphMode?: GraphModeData;
   changes?: { old: Environment; new: Environment } & Record<string, Packed>;
 }
 
@@ -46,6 +49,8 @@ export class Report {
   readonly count: number;
   readonly levels: Numbers;
   readonly origins: Numbers;
+  /** What graph mode has besides; `null` in other reports. */
+  readonly tokens: Tokens | null;
   private readonly columns = new Map<string, Column>();
   private readonly places: Int32Array;
   private readonly start: number;
@@ -58,6 +63,7 @@ export class Report {
     this.places = new Int32Array(this.count).fill(-1);
     const measured = this.decode("measured", document.metrics.rows).numbers;
     for (let place = 0; place < measured.length; place++) this.places[measured[place]!] = place;
+    this.tokens = document.graphMode ? new Tokens(this, document.graphMode) : null;
   }
 
   get story(): Story { return this.document.story; }
@@ -73,6 +79,12 @@ export class Report {
   }
 
   isMeasured(row: number): boolean { return this.places[row]! >= 0; }
+
+  /** Whether there is anything to say about a row: in graph mode also by statistics or checksums. */
+  isCompared(row: number): boolean { return this.isMeasured(row) || (this.tokens !== null && this.levels[row] !== UNKNOWN); }
+
+  /** The token of one graph of one rank that a row is of; all rows are of one outside of graph mode. */
+  unit(row: number): number { return this.tokens ? this.tokens.unit[row]! : 0; }
 
   histogram(which: "relative" | "ulp", row: number): number[] {
     const place = this.places[row]!;
@@ -99,11 +111,19 @@ export class Report {
 
   isOutput(row: number): boolean { return this.row("slot").numbers[row] === 1; }
 
-  graphColumn(name: string): Numbers { return this.decode(`graph.${name}`, this.document.graph[name]!).numbers; }
+  /** A column of the network; graph mode may have several of them. */
+  graphColumn(name: string, unit = 0): Numbers {
+    const number = this.tokens?.units[unit]?.network ?? -1;
+    const graph = this.tokens?.data.networks[number] ?? this.document.graph;
+    return this.decode(`graph.${number}.${name}`, graph[name]!).numbers;
+  }
+
+  /** Whether there is a network to be shown, or rows in the order of execution. */
+  get hasGraph(): boolean { return !this.tokens || this.tokens.data.networks.length > 0; }
 
   changesColumn(name: string): Column { return this.decode(`changes.${name}`, this.document.changes![name]!); }
 
-  private decode(key: string, packed: Packed): Column {
+  decode(key: string, packed: Packed): Column {
     let column = this.columns.get(key);
     if (!column) this.columns.set(key, (column = new Column(this.numbers(packed), packed.absent)));
     return column;

@@ -1,6 +1,7 @@
 // Which rows are shown, and in which order.
 import type { App } from "./state";
 import { UNKNOWN } from "./data";
+import { DIMENSIONS, type Dimension } from "./tokens";
 
 export function filtered(app: App): Int32Array {
   const { report, filter } = app;
@@ -11,18 +12,27 @@ export function filtered(app: App): Int32Array {
   const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted) || (isShown && app.told(text).includes(wanted))) : null;
   const columns = ["target", "golden", "operator", "goldenTensor", "type", "reason", "why"].map((name) => report.row(name).numbers);
   const types = report.row("type").numbers, slots = report.row("slot").numbers;
+  const units = wantedUnits(app);
   const found = new Int32Array(report.count);
   let count = 0;
   for (let row = 0; row < report.count; row++) {
     const level = report.levels[row]!;
     // What could not be compared has a view of its own; here it is shown when it is asked for.
     if (filter.levels.size ? !filter.levels.has(level) : level === UNKNOWN && !wanted) continue;
+    if (units && !units[report.unit(row)]) continue;
     if (filter.type && texts[types[row]!] !== filter.type) continue;
     if (filter.outputs && slots[row] !== 1) continue;
     if (fits && !columns.some((column) => fits[column[row]!]) && !report.tensor(row).toLowerCase().includes(wanted)) continue;
     found[count++] = row;
   }
   return found.subarray(0, count);
+}
+
+/** Which tokens are wanted; `null` for all of them. */
+function wantedUnits({ report, filter: { where } }: App): boolean[] | null {
+  const chosen = DIMENSIONS.filter((dimension) => where[dimension] !== null);
+  if (!report.tokens || !chosen.length) return null;
+  return report.tokens.units.map((unit) => chosen.every((dimension) => unit[dimension] === where[dimension]));
 }
 
 /** Rows by a column; what has no number comes last, either way. */
@@ -57,5 +67,9 @@ function numberKeys(app: App, rows: Int32Array, column: string): Float64Array {
   const { report } = app;
   if (column === "level") return Float64Array.from(rows, (row) => (report.levels[row] === UNKNOWN ? -1 : report.levels[row]!));
   if (column === "index") return Float64Array.from(rows);
+  const { tokens } = report;
+  if (tokens && DIMENSIONS.includes(column as Dimension)) return Float64Array.from(rows, (row) => tokens.of(row)[column as Dimension] ?? NaN);
+  if (tokens && column === "result") return Float64Array.from(rows, (row) => tokens.column("result").numbers[row]!);
+  if (tokens && column.endsWith("_relative")) return Float64Array.from(rows, (row) => tokens.figure("statistics", column, row) ?? NaN);
   return Float64Array.from(rows, (row) => report.metric(METRICS[column]!, row) ?? NaN);
 }

@@ -49,7 +49,7 @@ function makeView(app: App): View {
     app.selected = Number(argument);
     return row(app, Number(argument));
   }
-  if (where === "graph") return graph(app, argument);
+  if (where === "graph" && app.report.hasGraph) return graph(app, argument);
   if (where === "table") return table(app);
   if (where === "missing") return missing(app);
   if (where === "changes" && app.report.document.changes) return changes(app);
@@ -72,7 +72,7 @@ function show(app: App): void {
 
 function topBar(app: App): HTMLElement {
   const here = location.hash.replace(/^#\/?/, "").split("/")[0] || "overview";
-  const tabs: Key[] = ["overview", "graph", "table", "missing", ...(app.report.document.changes ? (["changes"] as const) : []), "about"];
+  const tabs: Key[] = ["overview", ...(app.report.hasGraph ? (["graph"] as const) : []), "table", "missing", ...(app.report.document.changes ? (["changes"] as const) : []), "about"];
   const current = here === "row" ? "table" : here;
   return h("header", { class: "top" },
     h("a", { class: "brand", attrs: { href: "#/" } }, "op", h("span", {}, "diff")),
@@ -115,7 +115,7 @@ function pressed(app: App, event: KeyboardEvent): void {
     event.preventDefault();
     app.go("table");
     view?.key?.("/");
-  } else if (event.key in GO) app.go(GO[event.key]!);
+  } else if (event.key in GO && (event.key !== "g" || app.report.hasGraph)) app.go(GO[event.key]!);
   else if (event.key === "Escape") app.go("");
 }
 

@@ -1,15 +1,16 @@
 // What the page knows and what is chosen on it.
-import type { Report } from "./data";
+import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "./data";
 import { inChinese } from "./sentences";
+import { CHECKSUMS, type Dimension, REAL } from "./tokens";
 import { type Key, type Language, scenarios, texts } from "./texts";
 
-export interface Filter { text: string; levels: Set<number>; type: string; outputs: boolean }
+export interface Filter { text: string; levels: Set<number>; type: string; outputs: boolean; where: Record<Dimension, number | null> }
 export interface View { element: HTMLElement; shown?: () => void; key?: (key: string) => boolean; gone?: () => void }
 
 export class App {
   language: Language = "en";
   theme: "light" | "dark" = "light";
-  readonly filter: Filter = { text: "", levels: new Set(), type: "", outputs: false };
+  readonly filter: Filter = { text: "", levels: new Set(), type: "", outputs: false, where: { rank: null, token: null, graph: null } };
   readonly curve = { metric: "distance", log: true, outputs: true };
   readonly sort = { column: "", down: false };
   /** The row that is looked at; -1 for none. */
@@ -17,7 +18,29 @@ export class App {
   /** The rows of the table as they are filtered and sorted; next and previous go by them. */
   order: ArrayLike<number> = [];
 
-  constructor(readonly report: Report, readonly redraw: () => void) {}
+  /** The token of one graph of one rank that the curve and the graph show. */
+  unit = 0;
+
+  constructor(readonly report: Report, readonly redraw: () => void) {
+    const { tokens } = report;
+    if (!tokens) return;
+    this.unit = this.firstBad();
+    // Levels of data go by the relative error, which a wrong scale shows in, too.
+    this.curve.metric = tokens.modes.has(REAL) ? "relative_euclidean_distance" : tokens.modes.has(CHECKSUMS) ? "checksum" : "norm_relative";
+  }
+
+  /** The first unit, in the order of time, that is worst. */
+  private firstBad(): number {
+    const { report } = this;
+    const worst = new Int8Array(report.tokens!.units.length).fill(-1);
+    for (let row = 0; row < report.count; row++) {
+      const level = report.levels[row]!;
+      if (level !== UNKNOWN) worst[report.unit(row)] = Math.max(worst[report.unit(row)]!, level);
+    }
+    const order = report.tokens!.inOrder;
+    const told = report.document.graphMode!.findings[0]?.units[0];
+    return told ?? order.find((unit) => worst[unit] === WRONG) ?? order.find((unit) => worst[unit] === SUSPICIOUS) ?? order[0] ?? 0;
+  }
 
   t(key: Key, values: Record<string, string | number> = {}): string {
     const text = texts[this.language][key];
@@ -50,6 +73,7 @@ export class App {
     const { report } = this;
     let best = -1;
     for (let row = 0; row < report.count; row++) {
+      if (report.tokens && report.unit(row) !== this.unit) continue;
       if (report.text("target", row) !== operator && report.text("operator", row) !== operator) continue;
       if (best < 0 || this.weight(row) > this.weight(best)) best = row;
     }
@@ -58,7 +82,7 @@ export class App {
 
   private weight(row: number): number {
     const level = this.report.levels[row]!;
-    return (level === 5 ? -1 : level) * 2 + (this.report.isOutput(row) ? 1 : 0);
+    return (level === UNKNOWN ? -1 : level) * 2 + (this.report.isOutput(row) ? 1 : 0);
   }
 }
 

@@ -1,4 +1,6 @@
-// Every text of the page, in both languages.
+// Every text of the page, in both languages; those of graph mode alone are in texts_tokens.ts.
+import { tokensEn, tokensScenarios, tokensZh } from "./texts_tokens";
+
 const en = {
   overview: "Overview", graph: "Graph", table: "Tensors", missing: "Not compared", changes: "Changes", about: "About",
   language: "中文", dark: "Dark", light: "Light", help: "Keyboard", close: "Close", print: "Print",
@@ -60,6 +62,7 @@ const en = {
   plain_limits: "This comparison was saved without a judgement: levels come from plain limits (cosine 0.99, relative Euclidean distance 0.05, norm ratio 1 %).",
   legend: "What the colours mean", keys: "Keyboard", k_search: "search", k_move: "next and previous", k_open: "open", k_back: "back", k_help: "this help",
   k_views: "overview, graph, tensors", loading: "Opening …", failed: "This report cannot be opened: {problem}",
+  ...tokensEn,
 } as const;
 
 export type Key = keyof typeof en;
@@ -101,6 +104,7 @@ const zh: Record<Key, string> = {
   environment: "环境", scenario: "场景", e_opdiff: "opdiff", e_python: "Python", e_system: "系统", e_kernel: "计算内核", e_time: "比对时间",
   about_text: "本文件无需网络，也不依赖其他文件，可任意发送、归档和打开。", plain_limits: "该比对未保存判定结果：级别由简单限值得出（余弦相似度 0.99，相对欧氏距离 0.05，范数比 1 %）。",
   legend: "颜色含义", keys: "快捷键", k_search: "搜索", k_move: "下一个、上一个", k_open: "打开", k_back: "返回", k_help: "显示帮助", k_views: "概览、计算图、张量", loading: "正在打开……", failed: "无法打开该报告：{problem}",
+  ...tokensZh,
 };
 
 export const texts: Record<Language, Record<Key, string>> = { en, zh };
@@ -115,6 +119,7 @@ export const scenarios: Record<string, string> = {
   "quantized original model against the original model": "量化原始模型与原始模型比对",
   "NPU dump against NPU dump, by names": "NPU 转储之间按名称比对",
   "NPU dump with fusion against NPU dump without fusion": "开启融合与关闭融合的 NPU 转储比对",
+  ...tokensScenarios,
 };
 
 /** A key that is put together at run time, where the text may be missing. */

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_torchair(directory: str, *, force: bool) -> int:
     from opdiff.cli.cmd_inspect import print_tree
-    from opdiff.cli.compare_torchair import compare_and_report
+    from opdiff.cli.compare_torchair import GraphWishes, compare_and_report
     from opdiff.cli.terminal import printable
     from opdiff.inspection import inspect_tree
     from opdiff.sample.torchair import FAULTY, FAULTY_TOKEN, write_graph_sample
@@ -73,7 +73,7 @@ def _run_torchair(directory: str, *, force: bool) -> int:
         print_tree(inspect_tree(path))
     print("\n== the comparison ==")
     result = os.path.join(directory, "result")
-    code = compare_and_report(GraphOptions(sample.target, sample.golden, result), quiet=True)
+    code = compare_and_report(GraphOptions(sample.target, sample.golden, result), GraphWishes(quiet=True))
     print(f"\nThe fault that was planted: from token {FAULTY_TOKEN} on, the results of {FAULTY} are 5 % too large.")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\nTry: opdiff compare {sides} --mode torchair")

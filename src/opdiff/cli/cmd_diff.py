@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE
+from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Compare two comparisons: which tensors got worse, better, appeared or vanished. Both are JSON files as they stand beside
-every result file, of the same model: before and after a new version, a new setting or a repair."""
+every result file, of the same model: before and after a new version, a new setting or a repair. Graph mode writes
+several of them; there OLD and NEW may be the folders of the two results."""
 EPILOG = """\
 examples:
   opdiff diff old/result_20240115103052.json new/result_20240116090000.json
@@ -28,8 +30,8 @@ _MOST = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON)")
-    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON)")
+    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON); graph mode: or its folder")
+    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON); graph mode: or its folder")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW, with the changes in it")
     parser.add_argument(
@@ -41,12 +43,14 @@ def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     from opdiff.cli.dress import dressed
     from opdiff.cli.terminal import json_text, printable
-    from opdiff.report.as_json import load
+    from opdiff.graph_reporting import load_saved, saved_files
     from opdiff.report.changes import ChangeKind, find_changes
     from opdiff.reporting import write_page
 
-    new = load(args.new)
-    changes = find_changes(load(args.old), new)
+    old, new = (load_saved(saved_files([path])) for path in (args.old, args.new))
+    if (old.graph_mode is None) != (new.graph_mode is None):
+        raise UsageError("one of the two is a result of graph mode, the other is not: they have no tensors in common")
+    changes = find_changes(old, new)
     if args.json:
         print(json_text(changes))
     else:
@@ -80,4 +84,4 @@ def _line(change: Change) -> str:
     levels = " -> ".join(level or "-" for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)
     shown = " -> ".join("-" if cosine is None else number_text(cosine) for cosine in cosines)
-    return f"{change.tensor}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"
+    return f"{change.placed}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"

@@ -6,11 +6,15 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.cli.report_options import EXIT_GATE, wanted_reports
 from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
+    from opdiff.cli.report_options import Gate
+    from opdiff.report.as_torchair_json import SavedGraph
+    from opdiff.reporting import Reports
     from opdiff.torchair import GraphOptions
 
 MODES = ("auto", "real", "statistics", "md5")
@@ -21,8 +25,23 @@ _OFFLINE = {
     "range": "-r", "select": "-s", "pairs": "--pairs", "mapping": "-map", "overflow": "-overflow_detection",
 }  # fmt: skip
 _OWN = {"rank": "--rank", "token": "--token", "graph": "--graph"}
-# What graph mode does not have.
-_NOT_HERE = {"parquet": "--parquet", "junit": "--junit", "model_explorer": "--model-explorer", "fail_on": "--fail-on"}
+# What graph mode does not have, and why.
+_NOT_HERE = {
+    "model_explorer": ("--model-explorer", "Model Explorer shows one value for each operator, not one a token"),
+    "op_name": ("-op", "it looks at one operator of an offline comparison"),
+    "third": ("--third", "compare with the dump with fusion off in place of the golden one"),
+}
+
+
+class GraphWishes(NamedTuple):
+    """Which reports are wanted beside the tables, by which limits, in which language, and when it fails."""
+
+    quiet: bool = False
+    reports: Reports | None = None
+    limits: str = ""
+    lang: str = "en"
+    remedies: str = ""
+    gate: Gate | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +69,19 @@ def is_graph_mode(args: argparse.Namespace, target: str) -> bool:
     offline = [option for name, option in _OFFLINE.items() if getattr(args, name)]
     offline += ["-alg"] if args.algorithm != ["all"] else []
     wanted = args.mode == "torchair" or (args.mode == "auto" and not offline and _has_graph_text(target))
-    if wanted:
-        offline += [option for name, option in _NOT_HERE.items() if getattr(args, name)]
     if wanted and offline:
         raise UsageError(f"{', '.join(offline)} does not go with --mode torchair")
+    if wanted:
+        _refuse_what_is_not_here(args)
     if own and not wanted:
         raise UsageError(f"{', '.join(own)} goes with --mode torchair only")
     return wanted
+
+
+def _refuse_what_is_not_here(args: argparse.Namespace) -> None:
+    for name, (option, why) in _NOT_HERE.items():
+        if getattr(args, name):
+            raise UsageError(f"{option} does not go with --mode torchair: {why}")
 
 
 def _has_graph_text(path: str) -> bool:
@@ -72,6 +97,7 @@ def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
         from opdiff.report.as_xlsx import require_xlsx
 
         require_xlsx()
+    wishes = GraphWishes(args.quiet > 0, wanted_reports(args), args.limits, args.lang, args.remedies, args.fail_on)
     options = GraphOptions(
         target,
         golden,
@@ -84,22 +110,29 @@ def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
         args.jobs or 0,
         args.memory or 0,
     )
-    return compare_and_report(options, quiet=args.quiet > 0)
+    return compare_and_report(options, wishes)
 
 
-def compare_and_report(options: GraphOptions, *, quiet: bool) -> int:
-    """Compare, write every table, summarise, and return the exit code."""
+def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
+    """Compare, write every table and report, summarise, and return the exit code."""
+    from opdiff.cli.cmd_judge import write_remedies
     from opdiff.cli.terminal import Progress, printable
     from opdiff.files import make_folder
+    from opdiff.graph_reporting import judged_graphs, report_stem, write_graph_reports
+    from opdiff.pipeline import find_limits
+    from opdiff.report.as_text import advice_lines
     from opdiff.report.torchair_text import Tally, tally_lines
-    from opdiff.torchair import compare_graphs, plan_graphs, write_graph_result, write_summary
+    from opdiff.reporting import Reports, environment
+    from opdiff.torchair import compare_graphs, plan_graphs, saved_parts, write_graph_parts, write_summary
 
+    limits = find_limits(wishes.limits)
     plan = plan_graphs(options)
     make_folder(options.output)
-    tally = Tally()
+    tally, made = Tally(), environment()
+    parts: list[SavedGraph] = []
     written: list[str] = []
     defects = 0
-    with Progress("comparing", quiet=quiet, in_bytes=True) as progress:
+    with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
         progress.say(plan.scenario)
         for note in plan.notes:
             progress.say(printable(f"note: {note}"))
@@ -108,15 +141,26 @@ def compare_and_report(options: GraphOptions, *, quiet: bool) -> int:
             where = "" if result.rank is None else f"rank {result.rank}: "
             for note in result.notes:
                 progress.say(printable(f"note: {where}{note}"))
-            written += write_graph_result(result, plan, options)
+            found = saved_parts(result, plan, made)
+            written += write_graph_parts(found, options)
+            parts += found
             defects += len(result.defects)
             # Of a defect that many rows have, one is enough to be reported.
             for defect in dict.fromkeys(result.defects):
                 print(defect, file=sys.stderr)
     summary = write_summary(tally, plan, options)
-    for line in (*tally_lines(tally), *(f"result: {path}" for path in written), f"summary: {summary}"):
+    kept = judged_graphs(parts, limits)
+    reports = write_graph_reports(kept, wishes.reports or Reports(), os.path.dirname(summary), report_stem(summary))
+    lines = [*tally_lines(tally), *advice_lines(kept, wishes.lang), *(f"result: {path}" for path in written)]
+    lines += [f"summary: {summary}", *(f"report: {path}" for path in reports)]
+    if wishes.remedies:
+        lines += write_remedies(kept, wishes.remedies)
+    for line in lines:
         print(printable(line))
-    return 70 if defects else 0 if tally.compared else 3
+    hit = wishes.gate is not None and wishes.gate.is_hit(kept)
+    if hit:
+        print(printable(f"opdiff: {wishes.gate}"), file=sys.stderr)
+    return 70 if defects else 3 if not tally.compared else EXIT_GATE if hit else 0
 
 
 def _number(text: str) -> int:

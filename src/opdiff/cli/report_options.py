@@ -51,7 +51,11 @@ class Gate(NamedTuple):
         """Whether there is such a tensor."""
         from opdiff.report.judged import is_hit, levels_of
 
-        if self.limits is not None:
+        if self.limits is not None and kept.graph_mode is not None:
+            from opdiff.graph_reporting import judged_again
+
+            kept = judged_again(kept, self.limits)
+        elif self.limits is not None:
             from opdiff.pipeline import judged
 
             kept = judged(kept, self.limits)

@@ -1,7 +1,7 @@
 """A comparison as JUnit XML, which continuous integration shows: a test case for each operator.
 
-Operators with a wrong tensor fail, those of which nothing could be compared are skipped; suspicious tensors are told in
-the output of a case that passes.
+In graph mode that is each operator of each token. Operators with a wrong tensor fail, those of which nothing could be
+compared are skipped; suspicious tensors are told in the output of a case that passes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def write_junit(kept: SavedComparison, path: str) -> None:
     """Write the whole file."""
     thoughts = judged(kept)
     cases: dict[str, list[_Tensor]] = {}
-    for row, level, rule in zip(kept.rows, thoughts.levels, thoughts.rules, strict=True):
-        cases.setdefault(row.label.target, []).append(_Tensor(row, level, rule))
+    for row, level, rule, place in zip(kept.rows, thoughts.levels, thoughts.rules, kept.places(), strict=True):
+        name = f"{place}: {row.label.target}" if place else row.label.target
+        cases.setdefault(name, []).append(_Tensor(row, level, rule))
     failed = sum(any(tensor.level == WRONG for tensor in tensors) for tensors in cases.values())
     skipped = sum(all(tensor.level == NOT_COMPARABLE for tensor in tensors) for tensors in cases.values())
     counts = f'tests="{len(cases)}" failures="{failed}" errors="0" skipped="{skipped}"'

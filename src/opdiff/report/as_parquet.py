@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.report.flat import FIGURES, flat_table
+from opdiff.report.flat import FIGURES, GRAPH_FIGURES, flat_table
 
 if TYPE_CHECKING:
     from opdiff.report.flat import Value
@@ -14,7 +14,7 @@ _COUNTS = frozenset({
     "count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
     "first_special_mismatch", "finite_count", "worst_index", "worst_relative_index",
 })  # fmt: skip
-_WHOLE = _COUNTS | {"index"}
+_WHOLE = _COUNTS | {"index", "rank", "token", "graph"}
 _TOO_LARGE = 2**63
 _TRUTHS = frozenset({"is_equal", "overflow"})
 
@@ -42,7 +42,7 @@ def _kind(name: str) -> str:
         return "truth"
     if name in _WHOLE:
         return "whole"
-    return "figure" if name in FIGURES or name == "confidence" else "text"
+    return "figure" if name in FIGURES or name in GRAPH_FIGURES or name == "confidence" else "text"
 
 
 def _plain(value: Value, kind: str) -> Value:

@@ -13,7 +13,7 @@ from opdiff.report.rows import saved
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.comparison import Comparison, Judgement
+    from opdiff.comparison import Comparison
     from opdiff.report.columns import NumberText
     from opdiff.report.rows import ReportRow, SavedComparison
 
@@ -37,7 +37,7 @@ def summary_lines(
     rows = kept.rows
     compared = [row for row in rows if row.metrics is not None]
     return (
-        *(_advice(kept.judgement, lang) if kept.judgement else ()),
+        *advice_lines(kept, lang),
         *_counts(rows, compared),
         *_reasons([row for row in rows if row.metrics is None]),
         *_accuracy(compared, number_text),
@@ -45,9 +45,11 @@ def summary_lines(
     )
 
 
-def _advice(judgement: Judgement, lang: str) -> Iterator[str]:
+def advice_lines(kept: SavedComparison, lang: str) -> Iterator[str]:
     """The advice in lines of a terminal; other letters than ASCII take up to two columns."""
-    for sentence in judgement.advice_zh if lang == "zh" else judgement.advice:
+    judgement = kept.judgement
+    advice = () if judgement is None else judgement.advice_zh if lang == "zh" else judgement.advice
+    for sentence in advice:
         line, used = "", 0
         for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
             columns = sum(1 if letter.isascii() else 2 for letter in word.rstrip())

@@ -6,6 +6,7 @@ JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opdiff.errors import InputError
@@ -13,10 +14,12 @@ from opdiff.files import whole_file
 from opdiff.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow, RealFigures, SideFacts, Verdict
 from opdiff.model import Slot
 from opdiff.report.as_json import DECODERS, build, document_of, optional, plain
+from opdiff.report.rows import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from opdiff.comparison import GraphNode
     from opdiff.report.as_json import Decoder
     from opdiff.report.torchair_text import Tally
 
@@ -32,6 +35,9 @@ class SavedGraph(NamedTuple):
         rank: the rank, where folders tell ranks.
         graph: the graph, where there are several.
         rows: every row and what it means, in the order of the table.
+        nodes: the graph, where its text tells what feeds what; see `comparison.GraphNode`.
+        notes: what is to be known about the two dumps.
+        environment: who compared, and when.
     """
 
     target: str
@@ -41,15 +47,19 @@ class SavedGraph(NamedTuple):
     rank: int | None
     graph: int | None
     rows: tuple[tuple[GraphRow, Verdict], ...]
+    nodes: tuple[GraphNode, ...] = ()
+    notes: tuple[str, ...] = ()
+    environment: Environment = Environment()
 
 
 SCHEMA, SUMMARY_SCHEMA = "opdiff.torchair", "opdiff.torchair.summary"
 VERSION = 1
+_HEAD_BYTES = 1000
 
 
 def write_graph_json(part: SavedGraph, made_by: str, path: str) -> None:
     """Write every row with all that was measured, a line each; `made_by` tells which program in which version did."""
-    about = {name: value for name, value in part._asdict().items() if name != "rows"}
+    about = {name: plain(value) for name, value in part._asdict().items() if name != "rows"}
     head = json.dumps({"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about})[:-1]
     encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
     lines = ",\n".join([_line(row, verdict, encode) for row, verdict in part.rows])
@@ -78,6 +88,17 @@ def write_summary_json(tally: Tally, about: Mapping[str, object], path: str) -> 
     document = {"schema": SUMMARY_SCHEMA, "version": VERSION, **about, **tally.as_json()}
     with whole_file(path) as file:
         file.write(json.dumps(document, indent=2).encode() + b"\n")
+
+
+def schema_of(path: str) -> str:
+    """The schema that a saved file names at its beginning; empty where it names none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        match = re.match(rb'\s*\{\s*"schema"\s*:\s*"([\w.]{1,100})"', file.read(_HEAD_BYTES))
+    return match[1].decode() if match else ""
 
 
 def load_graph_json(path: str) -> SavedGraph:

@@ -11,6 +11,7 @@ from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, leve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.graphmode import Figures
     from opdiff.report.rows import Environment, ReportRow, SavedComparison
 
 # The three good levels are one here: a good tensor that is a little less so is no news.
@@ -44,6 +45,7 @@ class Change(NamedTuple):
         distance_after: the same in the new one.
         row: its row in the new comparison.
         reason: why it vanished, where the new comparison tells.
+        place: of graph mode, the rank, token and graph.
     """
 
     kind: ChangeKind
@@ -58,6 +60,12 @@ class Change(NamedTuple):
     distance_after: float | None = None
     row: int | None = None
     reason: str = ""
+    place: str = ""
+
+    @property
+    def placed(self) -> str:
+        """The tensor, after the rank, token and graph that it is of."""
+        return f"{self.place}: {self.tensor}" if self.place else self.tensor
 
 
 class Changes(NamedTuple):
@@ -88,6 +96,9 @@ class _Seen(NamedTuple):
     number: int
     row: ReportRow
     level: str
+    place: str = ""
+    # What graph mode knows of the numbers of both sides.
+    figures: tuple[Figures, ...] = ()
 
     @property
     def is_compared(self) -> bool:
@@ -95,7 +106,10 @@ class _Seen(NamedTuple):
 
 
 def find_changes(old: SavedComparison, new: SavedComparison) -> Changes:
-    """What is different in the new comparison. Tensors are known by their operator, side and number."""
+    """What is different in the new comparison.
+
+    Tensors are known by their operator, side and number; in graph mode by their rank, token and graph, too.
+    """
     earlier, later = _by_key(old), _by_key(new)
     found: list[Change] = []
     same = other_numbers = 0
@@ -106,21 +120,28 @@ def find_changes(old: SavedComparison, new: SavedComparison) -> Changes:
             found.append(change)
         elif before and after and after.is_compared:
             same += 1
-            other_numbers += before.row.metrics != after.row.metrics
+            other_numbers += (before.row.metrics, before.figures) != (after.row.metrics, after.figures)
     order = list(ChangeKind)
     found.sort(key=lambda change: order.index(change.kind))
     return Changes(old.environment, new.environment, tuple(found), same, other_numbers)
 
 
-def _by_key(kept: SavedComparison) -> dict[tuple[str, str, int], _Seen]:
+def _by_key(kept: SavedComparison) -> dict[tuple[str, str, str, int], _Seen]:
     """Rows by tensor; one that has several rows is told apart by their order."""
-    times: Counter[tuple[str, str]] = Counter()
+    times: Counter[tuple[str, str, str]] = Counter()
     found = {}
-    for number, (row, level) in enumerate(zip(kept.rows, levels_of(kept), strict=True)):
-        key = (row.label.target, str(row.key))
-        found[*key, times[key]] = _Seen(number, row, level)
+    for number, (row, level, place) in enumerate(zip(kept.rows, levels_of(kept), kept.places(), strict=True)):
+        key = (place, row.label.target, str(row.key))
+        found[*key, times[key]] = _Seen(number, row, level, place, _figures(kept, number))
         times[key] += 1
     return found
+
+
+def _figures(kept: SavedComparison, number: int) -> tuple[Figures, ...]:
+    if kept.graph_mode is None:
+        return ()
+    row = kept.graph_mode.spots[number].row
+    return tuple(side.figures for side in (row.target, row.golden) if side is not None)
 
 
 def _change(before: _Seen | None, after: _Seen | None) -> Change | None:
@@ -161,6 +182,7 @@ def _made(kind: ChangeKind, before: _Seen | None, after: _Seen | None) -> Change
         _distance(new),
         after and after.number,
         "" if new or after is None else after.row.reason,
+        next(one.place for one in (after, before) if one is not None),
     )
 
 

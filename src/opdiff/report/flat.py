@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.comparison import Metrics
+from opdiff.graphmode import STATISTICS, RealFigures
 from opdiff.report.as_csv import reason_text
 from opdiff.report.cells import shape_text
 from opdiff.report.judged import judged
@@ -12,12 +14,23 @@ from opdiff.report.judged import judged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.graphmode import GraphRow
+    from opdiff.report.rows import GraphMode, ReportRow, SavedComparison
 
     Value = str | float | int | bool | None
 
 FIGURES = tuple(name for name in Metrics._fields if name not in ("notes", "relative_histogram", "ulp_histogram"))
 """The numbers of `Metrics`."""
+
+
+def _documented(name: str, row: GraphRow) -> Value:
+    return None if row.real is None else getattr(row.real, name)
+
+
+def _figure(side: str, name: str, row: GraphRow) -> Value:
+    facts = row.target if side == "target" else row.golden
+    return None if facts is None else getattr(facts.figures, name)
+
 
 # Columns that are texts or whole numbers, and how they are got from a row.
 _BEFORE: dict[str, Callable[[ReportRow], Value]] = {
@@ -42,6 +55,21 @@ _AFTER: dict[str, Callable[[ReportRow], Value]] = {
 }
 
 
+_SIDES = ("target", "golden")
+# What graph mode has besides: the documented metrics, and what is known of both sides where there are no data.
+_OF_GRAPHS: dict[str, Callable[[GraphRow], Value]] = {
+    **{f"documented_{name}": partial(_documented, name) for name in RealFigures._fields},
+    **{
+        f"{side}_statistic_{name}": partial(_figure, side, field)
+        for side in _SIDES
+        for name, field in STATISTICS.items()
+    },
+    **{f"{side}_crc32": partial(_figure, side, "crc32") for side in _SIDES},
+}
+GRAPH_FIGURES = tuple(name for name in _OF_GRAPHS if not name.endswith("crc32"))
+"""The numbers among them."""
+
+
 class FlatTable(NamedTuple):
     """Names of columns, and the columns; all are as long as there are rows."""
 
@@ -57,9 +85,26 @@ def flat_table(kept: SavedComparison) -> FlatTable:
         "origin": [*thoughts.origins],
         "decided_by": [*thoughts.rules],
     }
+    spots = kept.graph_mode.spots if kept.graph_mode else ()
+    columns |= _places(kept.graph_mode)
     columns |= {name: [get(row) for row in rows] for name, get in _BEFORE.items()}
     columns |= {name: [None if row.metrics is None else getattr(row.metrics, name) for row in rows] for name in FIGURES}
+    columns |= {name: [get(spot.row) for spot in spots] for name, get in _OF_GRAPHS.items() if spots}
     columns |= {name: [get(row) for row in rows] for name, get in _AFTER.items()}
     for name in dict.fromkeys(name for row in rows for name, _, _ in row.custom):
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
     return FlatTable(tuple(columns), tuple(columns.values()))
+
+
+def _places(about: GraphMode | None) -> dict[str, list[Value]]:
+    """Where each row of graph mode is, by what it was compared, and whether it passes."""
+    if about is None:
+        return {}
+    units = [about.units[spot.unit] for spot in about.spots]
+    return {
+        "rank": [unit.rank for unit in units],
+        "token": [unit.token for unit in units],
+        "graph": [unit.graph for unit in units],
+        "data_mode": [str(spot.row.mode) for spot in about.spots],
+        "result": [spot.verdict.result for spot in about.spots],
+    }

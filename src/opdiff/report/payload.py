@@ -10,6 +10,7 @@ from opdiff.model import Slot
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer
+from opdiff.report.torchair_payload import finding_places, graph_mode_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +70,9 @@ def pack(
     }
     if changes is not None:
         document["changes"] = _changes(changes, packer)
+    if kept.graph_mode is not None:
+        document["graphMode"] = graph_mode_columns(kept.graph_mode, packer, lambda nodes: _graph(nodes, packer))
+        document["graphMode"]["findings"] = finding_places(kept.graph_mode, kept.rows, thoughts.findings)
     return packer.packed(document)
 
 
@@ -223,7 +227,7 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
         "new": changes.new._asdict(),
         "kind": packer.texts([str(change.kind) for change in rows]),
         "operator": packer.texts([change.operator for change in rows]),
-        "tensor": packer.texts([change.tensor for change in rows]),
+        "tensor": packer.texts([change.placed for change in rows]),
         "before": packer.integers([-1 if change.before is None else LEVELS.index(change.before) for change in rows]),
         "after": packer.integers([-1 if change.after is None else LEVELS.index(change.after) for change in rows]),
         "cosineBefore": packer.exact([change.cosine_before for change in rows]),

@@ -13,6 +13,8 @@ from opdiff.comparison import Comparison, Measured, Unpaired
 
 if TYPE_CHECKING:
     from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
+    from opdiff.graphmode import GraphRow
+    from opdiff.graphmode import Verdict as GraphVerdict
     from opdiff.model import Shape, Tensor, TensorKey
 
 
@@ -76,11 +78,54 @@ class ReportRow(NamedTuple):
     confidence: float | None = None
 
 
+class Unit(NamedTuple):
+    """One token of one graph of one rank; `None` where there are no ranks, or one graph only.
+
+    `network` is the number of its network in `GraphMode.networks`, and -1 where none is known.
+    """
+
+    rank: int | None
+    token: int
+    graph: int | None
+    network: int = -1
+
+    def __str__(self) -> str:
+        parts = (("rank", self.rank), ("token", self.token), ("graph", self.graph))
+        return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
+
+
+class Spot(NamedTuple):
+    """What graph mode knows of a row: the number of its unit, the row itself, and PASS or FAIL."""
+
+    unit: int
+    row: GraphRow
+    verdict: GraphVerdict
+
+
+class GraphMode(NamedTuple):
+    """What only comparisons of graph mode have.
+
+    Attributes:
+        units: everything that was compared, in the order of the rows.
+        spots: one for each row.
+        networks: the graphs whose edges are known; units that have the same one share it.
+        found: for each finding of the judgement the numbers of the units that have it, the first one first.
+        notes: what is to be known about the two dumps.
+    """
+
+    units: tuple[Unit, ...]
+    spots: tuple[Spot, ...]
+    networks: tuple[tuple[GraphNode, ...], ...] = ()
+    found: tuple[tuple[int, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class SavedComparison(NamedTuple):
     """A comparison without its tensors; rows in the order of the report, and how the user wanted the table.
 
     `graph` is the target's network as far as it is known, `judgement` what is thought of the rows, `profiles` where the
-    errors of the worst tensors are.
+    errors of the worst tensors are. `graph_mode` is not saved with them: graph mode has files of its own, of which all
+    of this is made again.
     """
 
     target: Side
@@ -94,6 +139,14 @@ class SavedComparison(NamedTuple):
     judgement: Judgement | None = None
     environment: Environment = Environment()
     profiles: tuple[Profile, ...] = ()
+    graph_mode: GraphMode | None = None
+
+    def places(self) -> list[str]:
+        """For each row, which rank, token and graph it is of; empty outside of graph mode."""
+        if self.graph_mode is None:
+            return [""] * len(self.rows)
+        names = [str(unit) for unit in self.graph_mode.units]
+        return [names[spot.unit] for spot in self.graph_mode.spots]
 
 
 def saved(comparison: Comparison | SavedComparison) -> SavedComparison:

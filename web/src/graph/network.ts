@@ -21,14 +21,15 @@ const weight = (level: number): number => (level === UNKNOWN ? -1 : level);
 // Holders of weights: they run nowhere, and there are two for every convolution.
 const CONSTANT = /^(const|constant|constplaceholder|fileconstant|variable)$/i;
 
-export function networkOf(report: Report, withConstants: boolean): Network {
+/** The network, coloured by the rows of one token. */
+export function networkOf(report: Report, withConstants: boolean, unit = 0): Network {
   const { texts } = report.document;
-  const names = Array.from(report.graphColumn("name"), (text) => texts[text]!);
+  const names = Array.from(report.graphColumn("name", unit), (text) => texts[text]!);
   const known = names.length > 0;
-  const operators = known ? described(report, names) : byRows(report);
+  const operators = known ? described(report, names, unit) : byRows(report, unit);
   const byName = new Map(operators.map(({ name }, n) => [name, n]));
-  rate(report, operators, byName);
-  const network = { operators, edges: known ? edgesOf(report) : chain(operators.length), known, byName };
+  rate(report, operators, byName, unit);
+  const network = { operators, edges: known ? edgesOf(report, unit) : chain(operators.length), known, byName };
   return withConstants || !known ? network : without(network, ({ type, row }) => CONSTANT.test(type) && row < 0);
 }
 
@@ -41,27 +42,28 @@ function without({ operators, edges, known }: Network, unwanted: (operator: Oper
   return { operators: kept, edges: links, known, byName: new Map(kept.map(({ name }, n) => [name, n])) };
 }
 
-function described(report: Report, names: string[]): Operator[] {
+function described(report: Report, names: string[], unit: number): Operator[] {
   const { texts } = report.document;
-  const column = (name: string): string[] => Array.from(report.graphColumn(name), (text) => texts[text]!);
+  const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => texts[text]!);
   const [types, originals, passes] = [column("type"), column("originals"), column("passes")];
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);
   return names.map((name, n) => ({ name, type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: lines(originals[n]!), passes: lines(passes[n]!) }));
 }
 
-function byRows(report: Report): Operator[] {
+function byRows(report: Report, unit: number): Operator[] {
   const found = new Map<string, Operator>();
   for (let row = 0; row < report.count; row++) {
     const name = report.text("operator", row);
-    if (!name || found.has(name) || !report.isMeasured(row)) continue;
+    if (!name || found.has(name) || report.unit(row) !== unit || !report.isCompared(row)) continue;
     const originals = report.text("golden", row).split(",").filter((one) => one && one !== "*");
     found.set(name, { name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [] });
   }
   return [...found.values()];
 }
 
-function rate(report: Report, operators: Operator[], byName: Map<string, number>): void {
+function rate(report: Report, operators: Operator[], byName: Map<string, number>, unit: number): void {
   for (let row = 0; row < report.count; row++) {
+    if (report.unit(row) !== unit) continue;
     const operator = operators[byName.get(report.text("operator", row)) ?? -1];
     if (!operator || !report.isOutput(row)) continue;
     if (operator.row < 0 || weight(report.levels[row]!) >= weight(operator.level)) {
@@ -72,8 +74,8 @@ function rate(report: Report, operators: Operator[], byName: Map<string, number>
   }
 }
 
-function edgesOf(report: Report): Edge[] {
-  const fanIn = report.graphColumn("fanIn"), inputs = report.graphColumn("inputs"), guess = report.graphColumn("guess");
+function edgesOf(report: Report, unit: number): Edge[] {
+  const [fanIn, inputs, guess] = [report.graphColumn("fanIn", unit), report.graphColumn("inputs", unit), report.graphColumn("guess", unit)];
   const edges: Edge[] = [];
   for (let to = 0, at = 0; to < fanIn.length; to++) {
     const seen = new Set<number>();

@@ -5,11 +5,12 @@ import type { Layout, LayoutJob } from "../graph/layout";
 import { type Edge, type Folding, type Network, fold, isBad, networkOf, pathFrom } from "../graph/network";
 import { chip, dot, name } from "../parts";
 import type { App, View } from "../state";
+import { unitSelects } from "./units";
 
 declare const WORKER_SOURCE: string;
 const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 400, PANEL = 300;
 // What is chosen stays when the view is left.
-const chosen: { folding: Folding | ""; open: Set<string>; constants: boolean; network: Network | null } = { folding: "", open: new Set(), constants: false, network: null };
+const chosen: { folding: Folding | ""; open: Set<string>; constants: boolean; network: Network | null; unit: number } = { folding: "", open: new Set(), constants: false, network: null, unit: 0 };
 
 export function graph(app: App, wanted: string): View { return new GraphView(app, wanted).view(); }
 
@@ -31,7 +32,9 @@ class GraphView {
   private frame = 0;
 
   constructor(private readonly app: App, private readonly wanted: string) {
-    this.network = chosen.network ??= networkOf(app.report, chosen.constants);
+    if (chosen.unit !== app.unit) chosen.network = null;
+    chosen.unit = app.unit;
+    this.network = chosen.network ??= networkOf(app.report, chosen.constants, app.unit);
     if (!chosen.folding) chosen.folding = this.network.operators.length > LARGE ? "good" : "none";
     this.canvas.setAttribute("aria-label", app.t("graph"));
     this.search = h("input", { class: "search", attrs: { type: "search", placeholder: app.t("find_operator"), "aria-label": app.t("find_operator") }, oninput: () => this.find(0) });
@@ -55,11 +58,11 @@ class GraphView {
     const constants = h("input", { attrs: { type: "checkbox" }, onchange: () => {
       const name = this.currentName();
       chosen.constants = constants.checked;
-      this.network = chosen.network = networkOf(app.report, chosen.constants);
+      this.network = chosen.network = networkOf(app.report, chosen.constants, app.unit);
       this.layOut(name);
     } });
     constants.checked = chosen.constants;
-    return h("div", { class: "graph-tools" }, this.search, this.found, folding,
+    return h("div", { class: "graph-tools" }, this.search, this.found, ...unitSelects(app, () => app.go("graph", this.currentName())), folding,
       this.network.known ? h("label", { class: "toggle" }, constants, app.t("constants")) : null,
       button("+", () => this.zoom(1.4), "small quiet"), button("−", () => this.zoom(1 / 1.4), "small quiet"),
       button(app.t("fit"), () => this.fit(), "small quiet"), button(app.t("culprit"), () => this.goTo(this.culprit), "small quiet"));

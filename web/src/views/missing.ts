@@ -5,6 +5,7 @@ import { card } from "../parts";
 import type { App, View } from "../state";
 import { VirtualTable } from "../virtual";
 import { short } from "./table";
+import { unitColumns } from "./unit_columns";
 
 const MOST = 6;
 
@@ -12,9 +13,10 @@ export function missing(app: App): View {
   const { report } = app;
   const all: number[] = [];
   for (let row = 0; row < report.count; row++) if (report.levels[row] === UNKNOWN) all.push(row);
-  if (!all.length) return { element: h("main", {}, card("", "", h("p", { class: "empty" }, app.t("none_missing")))) };
+  if (!all.length) return { element: h("main", {}, card("", "", h("p", { class: "empty" }, app.t("none_missing"))), notes(app)) };
   let kind = "";
   const grid = new VirtualTable([
+    ...unitColumns(app).filter(({ key }) => key !== "result"),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(12rem, 2fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: (row) => ({ text: report.text("type", row) }) },
@@ -32,8 +34,14 @@ export function missing(app: App): View {
     } }, h("b", {}, count), app.told(text));
     return element;
   });
-  const element = h("main", { class: "full" }, h("p", { class: "muted hint" }, app.t("missing_hint")), h("div", { class: "reasons" }, ...kinds), grid.element);
+  const element = h("main", { class: "full" }, h("p", { class: "muted hint" }, app.t("missing_hint")), notes(app), h("div", { class: "reasons" }, ...kinds), grid.element);
   return { element, shown: update };
+}
+
+/** What is to be known about dumps of graph mode: ranks and tokens that one side lacks. */
+function notes(app: App): HTMLElement | null {
+  const found = app.report.document.graphMode?.notes ?? [];
+  return found.length ? card(app.t("run_notes"), "notes", h("ul", {}, ...found.map((note) => h("li", {}, note)))) : null;
 }
 
 /** A reason without the names in it: what stands there instead of them is the same for all. */

@@ -1,25 +1,35 @@
 // The story: what was compared, what is wrong, where it began, and the curve.
 import { BORN, type Finding, LEVELS, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
-import { CURVE_METRICS, Curve } from "../curve";
+import { Curve, curveMetrics } from "../curve";
 import { button, h, select } from "../dom";
 import * as format from "../format";
 import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
+import { modeLine, placeText, unitGrid, unitSelects, unitText } from "./units";
 
 const MOST = 5;
 
 export function overview(app: App): View {
   const counts = countLevels(app);
   const curve = new Curve(app);
+  const units = h("span", { class: "unit-selects" });
+  const chosen = (): void => {
+    units.replaceChildren(...unitSelects(app, chosen));
+    grid?.paint();
+    curve.load();
+  };
+  const grid = unitGrid(app, chosen);
   const element = h(
     "main",
     { class: "overview" },
     hero(app, counts),
     findings(app),
-    curveCard(app, curve),
+    grid && grid.element,
+    curveCard(app, curve, units),
   );
-  return { element, shown: () => curve.draw(), gone: () => curve.gone() };
+  chosen();
+  return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone() };
 }
 
 function countLevels(app: App): number[] {
@@ -42,6 +52,7 @@ function hero(app: App, counts: number[]): HTMLElement {
     ...advice.map((sentence) => h("p", { class: "advice" }, sentence)),
     !advice.length && worst === 0 ? h("p", { class: "advice" }, app.t("good_text", { count: compared })) : null,
     worst === UNKNOWN ? h("p", { class: "advice" }, app.t("nothing_text")) : null,
+    modeLine(app),
     levelBar(app, counts),
     h("div", { class: "sides" }, side(app, "target"), side(app, "golden")),
   );
@@ -51,18 +62,19 @@ function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
   if (worst === UNKNOWN) return [app.t("verdict_nothing")];
   if (worst < SUSPICIOUS) return [app.t("verdict_good")];
   const [finding] = app.report.story.findings;
-  if (finding) return [operatorLink(app, finding.operator), ` ${app.t("verdict_fault", { kind: kindText(app, finding.kind) })}`];
+  if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t("verdict_fault", { kind: kindText(app, finding.kind) })}`];
   const count = counts[worst]!;
   const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
   return [`${app.t(key, { count })} `, operatorLink(app, app.report.story.first)];
 }
 
-function operatorLink(app: App, operator: string): HTMLElement {
-  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator); } }, operator);
+function operatorLink(app: App, operator: string, finding = -1): HTMLElement {
+  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator, finding); } }, operator);
 }
 
-function openOperator(app: App, operator: string): void {
-  const row = app.rowOf(operator);
+/** Graph mode has an operator in every token: a finding tells in which one. */
+function openOperator(app: App, operator: string, finding = -1): void {
+  const row = app.report.document.graphMode?.findings[finding]?.row ?? app.rowOf(operator);
   if (row >= 0) app.open(row);
 }
 
@@ -95,7 +107,7 @@ function side(app: App, which: "target" | "golden"): HTMLElement {
 function findings(app: App): HTMLElement | null {
   const found = app.report.story.findings;
   if (!found.length) return lookFirst(app);
-  const list = h("div", { class: "findings" }, ...found.slice(0, MOST).map((finding, n) => findingCard(app, finding, n + 1)));
+  const list = h("div", { class: "findings" }, ...found.slice(0, MOST).map((finding, n) => findingCard(app, finding, n)));
   return h("section", {}, h("h2", { class: "title" }, app.t("culprits")), list);
 }
 
@@ -103,18 +115,32 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
   return h(
     "article",
     { class: `card finding level-${LEVELS[finding.level]!}` },
-    h("header", {}, h("span", { class: "rank" }, number), name(finding.operator, "big"), h("span", { class: "muted" }, finding.type)),
+    h("header", {}, h("span", { class: "rank" }, number + 1), name(finding.operator, "big"), h("span", { class: "muted" }, finding.type)),
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
+    foundIn(app, number),
     finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((text) => h("li", {}, app.told(text))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((told) => app.told(told)).map((text) =>
       h("div", { class: "remedy" }, h("span", {}, text), copyButton(app, text)))) : null,
     finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
     h("footer", {},
-      button(app.t("open"), () => openOperator(app, finding.operator), "small"),
-      button(app.t("in_graph"), () => app.go("graph", finding.operator), "small quiet")),
+      button(app.t("open"), () => openOperator(app, finding.operator, number), "small"),
+      app.report.hasGraph && button(app.t("in_graph"), () => showInGraph(app, finding.operator, number), "small quiet")),
   );
+}
+
+function showInGraph(app: App, operator: string, finding: number): void {
+  app.unit = app.report.document.graphMode?.findings[finding]?.units[0] ?? app.unit;
+  app.go("graph", operator);
+}
+
+/** In which tokens a finding was made. */
+function foundIn(app: App, finding: number): HTMLElement | null {
+  const units = app.report.document.graphMode?.findings[finding]?.units ?? [];
+  if (!units.length) return null;
+  const place = unitText(app, app.report.tokens!.units[units[0]!]!);
+  return h("p", { class: "muted" }, units.length > 1 ? app.t("found_in", { place, more: units.length - 1, count: units.length }) : place);
 }
 
 /** Without findings: where errors were born, or else the first bad outputs. */
@@ -131,8 +157,8 @@ function lookFirst(app: App): HTMLElement | null {
   if (!rows.length) return null;
   const list = rows.slice(0, MOST).map((row) =>
     h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
-      h("span", { class: "muted" }, report.text("type", row)), h("span", { class: "why" }, app.told(report.text("why", row))),
-      h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
+      h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.told(report.text("why", row))),
+      report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
   const more = rows.length > MOST ? button(app.t("more", { count: rows.length - MOST }), () => {
     app.filter.levels = new Set([SUSPICIOUS, WRONG]);
     app.go("table");
@@ -141,7 +167,7 @@ function lookFirst(app: App): HTMLElement | null {
   return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), more);
 }
 
-function curveCard(app: App, curve: Curve): HTMLElement {
+function curveCard(app: App, curve: Curve, units: HTMLElement): HTMLElement {
   const { curve: chosen } = app;
   const toggle = (label: string, value: boolean, change: (value: boolean) => void): HTMLElement => {
     const box = h("input", { attrs: { type: "checkbox" }, onchange: () => { change(box.checked); curve.load(); } });
@@ -150,12 +176,12 @@ function curveCard(app: App, curve: Curve): HTMLElement {
   };
   const direction = h("span", { class: "muted" });
   const tell = (): void => {
-    const metric = CURVE_METRICS.find(({ key }) => key === chosen.metric);
+    const metric = curveMetrics(app.report).find(({ key }) => key === chosen.metric);
     direction.textContent = app.t(metric?.down ? "worst_down" : "worst_up");
   };
   tell();
-  const metrics = CURVE_METRICS.map(({ key }) => [key, app.t(`m_${key}` as Key)] as const);
-  const tools = h("div", { class: "tools" },
+  const metrics = curveMetrics(app.report).map(({ key }) => [key, app.t(`m_${key}` as Key)] as const);
+  const tools = h("div", { class: "tools" }, units,
     select(metrics, chosen.metric, (value) => { chosen.metric = value; tell(); curve.load(); }, app.t("metric")),
     toggle(app.t("log"), chosen.log, (value) => (chosen.log = value)),
     toggle(app.t("outputs_only"), chosen.outputs, (value) => (chosen.outputs = value)),

@@ -8,6 +8,8 @@ import { profileCards } from "../profile";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
 import { short } from "./table";
+import { documented, statistics, unitFacts, unitSides } from "./unit_row";
+import { placeText } from "./units";
 
 interface Figure { name: string; limit?: [string, (value: number) => boolean]; shown?: (value: number | null) => string }
 const FIGURES: Figure[] = [
@@ -36,7 +38,7 @@ export function row(app: App, number: number): View {
     heading(app, number, step, back),
     h("div", { class: "columns" },
       h("div", {}, sides(app, number), worst(app, number), pairing(app, number), siblings(app, number)),
-      h("div", {}, ...profileCards(app, number), distributions(app, number), figures(app, number))),
+      h("div", {}, documented(app, number), statistics(app, number), ...profileCards(app, number), distributions(app, number), figures(app, number))),
   );
   const key = (pressed: string): boolean => {
     if (pressed === "j") step(1);
@@ -59,11 +61,14 @@ function heading(app: App, number: number, step: (by: number) => void, back: () 
     h("nav", {}, button(`← ${app.t("back")}`, back, "small quiet"), h("span", { class: "spacer" }),
       button(`‹ ${app.t("previous")}`, () => step(-1), "small quiet", "k"), button(`${app.t("next")} ›`, () => step(1), "small quiet", "j")),
     h("h1", {}, h("code", {}, title)),
-    h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), h("span", { class: "muted" }, report.text("type", number)),
+    h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), report.tokens && h("b", { class: "place" }, placeText(app, number)), h("span", { class: "muted" }, report.text("type", number)),
       h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${app.told(report.text("why", number))}`),
       excess !== null && excess > 1 && h("span", { class: "muted why" }, app.t("excess", { times: format.number(excess, 3) })),
       h("span", { class: "spacer" }),
-      button(app.t("in_graph"), () => app.go("graph", report.text("operator", number) || report.text("target", number)), "small"), copyButton(app, title)),
+      report.hasGraph && button(app.t("in_graph"), () => {
+        app.unit = report.unit(number);
+        app.go("graph", report.text("operator", number) || report.text("target", number));
+      }, "small"), copyButton(app, title)),
   );
 }
 
@@ -74,7 +79,7 @@ function sides(app: App, row: number): HTMLElement {
   const metric = (name: string): string => format.number(report.metric(name, row));
   const path = (side: string): string => [report.text(`${side}Folder`, row), report.text(`${side}File`, row)].filter(Boolean).join("/") || "–";
   const range = (side: string): string => `${metric(`${side}_min`)} … ${metric(`${side}_max`)}`;
-  const lines: [Key, [string, string]][] = [
+  const lines: [Key, [string, string]][] = report.tokens ? unitSides(app, row) : [
     ["name", [report.tensor(row) || "–", text("goldenTensor")]],
     ["operators", pair("target", "golden")(text)],
     ["dtype", pair("targetType", "goldenType")(text)],
@@ -146,8 +151,9 @@ function pairing(app: App, row: number): HTMLElement {
   const facts: [string, Node | string][] = [];
   if (report.text("rule", row)) facts.push([app.t("rule"), app.told(report.text("rule", row))]);
   if (confidence >= 0) facts.push([app.t("confidence"), format.percent(confidence / 1000)]);
-  if (report.levels[row] !== UNKNOWN) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.told(step)))) : app.t("no_steps")]);
+  if (report.levels[row] !== UNKNOWN && !report.tokens) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.told(step)))) : app.t("no_steps")]);
   if (report.text("reason", row)) facts.push([app.t("notes"), app.told(report.text("reason", row))]);
+  facts.push(...unitFacts(app, row));
   return card(app.t("evidence_pair"), "", definition(facts));
 }
 
@@ -157,11 +163,11 @@ function siblings(app: App, row: number): HTMLElement | null {
   if (rows.length < 2) return null;
   return card(app.t("siblings"), "", h("div", { class: "looks" }, ...rows.map((other) =>
     h("a", { class: other === row ? "look current" : "look", attrs: { href: `#/row/${other}` } }, dot(report.levels[other]!),
-      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || app.told(report.text("reason", other))), h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
+      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || app.told(report.text("reason", other))), report.isMeasured(other) && h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
 }
 
 function rowsOfOperator(report: Report, row: number): number[] {
   const targets = report.row("target").numbers, found = [];
-  for (let other = 0; other < report.count; other++) if (targets[other] === targets[row]) found.push(other);
+  for (let other = 0; other < report.count; other++) if (targets[other] === targets[row] && report.unit(other) === report.unit(row)) found.push(other);
   return found;
 }

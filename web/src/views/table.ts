@@ -5,7 +5,10 @@ import { filtered, sorted } from "../filter";
 import * as format from "../format";
 import { chip, dot, levelText } from "../parts";
 import type { App, View } from "../state";
+import { REAL } from "../tokens";
 import { type Cell, type ColumnSpec, VirtualTable } from "../virtual";
+import { unitColumns, unitFigures } from "./unit_columns";
+import { unitFilters } from "./units";
 
 const SEARCH_DELAY_MS = 120;
 
@@ -65,11 +68,11 @@ function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTML
   const outputs = h("input", { attrs: { type: "checkbox" }, onchange: () => { filter.outputs = outputs.checked; update(); } });
   outputs.checked = filter.outputs;
   const clear = button(app.t("clear"), () => {
-    Object.assign(filter, { text: "", type: "", outputs: false });
+    Object.assign(filter, { text: "", type: "", outputs: false, where: { rank: null, token: null, graph: null } });
     filter.levels.clear();
     app.redraw();
   }, "small quiet");
-  const bar = h("div", { class: "toolbar" }, search, h("div", { class: "toggles" }, ...chips), types,
+  const bar = h("div", { class: "toolbar" }, search, h("div", { class: "toggles" }, ...chips), ...unitFilters(app, update), types,
     h("label", { class: "toggle" }, outputs, app.t("outputs_only")), clear);
   return { bar, search };
 }
@@ -81,18 +84,23 @@ function columns(app: App): ColumnSpec[] {
     return { text: shown(value), ...(value !== null && Number.isNaN(value) ? { class: "bad" } : {}) };
   };
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
+  const byData = !report.tokens || report.tokens.modes.has(REAL);
   return [
     { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.told(report.text("why", row)) }) },
+    ...unitColumns(app),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
     { key: "tensor", title: app.t("c_tensor"), width: "5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
     { key: "dtype", title: app.t("c_dtype"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: types(app, row) }) },
     { key: "shape", title: app.t("c_shape"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: format.shape(report.text("shape", row)).join(" × ") }) },
-    { key: "cosine", title: app.t("c_cosine"), width: "7rem", right: true, cell: metric("cosine", format.cosine) },
-    { key: "distance", title: app.t("c_distance"), width: "7rem", right: true, cell: metric("relative_euclidean_distance", (value) => format.number(value, 5)) },
-    { key: "relative", title: app.t("c_relative"), width: "7.5rem", right: true, cell: metric("max_relative_error", (value) => format.number(value, 5)) },
-    { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
+    ...(byData ? [
+      { key: "cosine", title: app.t("c_cosine"), width: "7rem", right: true, cell: metric("cosine", format.cosine) },
+      { key: "distance", title: app.t("c_distance"), width: "7rem", right: true, cell: metric("relative_euclidean_distance", (value) => format.number(value, 5)) },
+      { key: "relative", title: app.t("c_relative"), width: "7.5rem", right: true, cell: metric("max_relative_error", (value) => format.number(value, 5)) },
+      { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
+    ] : []),
+    ...unitFigures(app),
     { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: (row) => ({ text: app.told(report.text("reason", row)) }) },
   ];
 }

@@ -1,0 +1,198 @@
+"""Reports of graph mode in a real browser: ranks, tokens and graphs; nothing is shown that was not measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from made_reports import many_tokens
+from opdiff.reporting import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from browser_page import Opened
+
+Open = Any
+Reports = dict[str, "Path"]
+
+
+@pytest.fixture
+def real(opened: Callable[..., Opened], graph_reports: Reports) -> Opened:
+    return opened(graph_reports["real"])
+
+
+def cells(report: Opened, title: str) -> list[str]:
+    """The cells of a column of the table that is shown."""
+    titles = report.texts(".vhead > div")
+    return report.texts(f".vrow > div:nth-child({titles.index(title) + 1})")
+
+
+def options(report: Opened, selector: str) -> list[str]:
+    return report.texts(f"{selector} >> option")
+
+
+def test_the_story_tells_the_first_bad_rank_token_and_operator(real: Opened) -> None:
+    assert real.page.inner_text("h1") == "MatMul_1 is at fault: wrong scale"
+    assert "Look first at MatMul_1 in rank 0, token 1." in real.page.inner_text(".hero")
+    assert real.texts(".modes span") == ["compared by data", "66 PASS · 18 FAIL"]
+    assert "rank 0 · token 1 and 1 more" in real.page.inner_text(".finding")
+    real.page.click("h1 a")
+    assert real.page.inner_text(".row-head h1") == "MatMul_1:output:0"
+    assert real.page.inner_text(".place") == "rank 0 · token 1"
+
+
+def test_another_token_is_chosen_for_the_curve_and_the_graph(real: Opened) -> None:
+    selects = ".unit-selects select"
+    assert real.page.locator(selects).count() == 2
+    assert [real.page.input_value(f"{selects} >> nth={place}") for place in (0, 1)] == ["0", "1"]
+    assert real.texts(".unit[aria-pressed=true]") == ["9"]
+    before = real.page.locator(".curve canvas").screenshot()
+    real.page.select_option(f"{selects} >> nth=1", "0")
+    assert real.texts(".unit[aria-pressed=true]") == ["~"]
+    assert real.page.locator(".curve canvas").screenshot() != before
+    real.page.click(".unit >> nth=3")
+    assert [real.page.input_value(f"{selects} >> nth={place}") for place in (0, 1)] == ["1", "1"]
+    real.go("graph")
+    real.page.wait_for_selector(".graph-view[data-laid]")
+    assert real.page.inner_text(".panel .name.big") == "MatMul_1"
+    assert "wrong" in real.page.inner_text(".panel .chip")
+    real.page.select_option(".graph-tools select >> nth=1", "0")
+    real.page.wait_for_selector(".graph-view[data-laid]")
+    assert "rounding" in real.page.inner_text(".panel .chip")
+    real.page.click(".panel >> text=Details")
+    assert real.page.inner_text(".place") == "rank 1 · token 0"
+
+
+def test_the_table_is_filtered_and_sorted_by_rank_and_token(real: Opened) -> None:
+    real.go("table")
+    assert real.page.inner_text(".count") == "84 of 88"
+    rank, token = ".toolbar select >> nth=0", ".toolbar select >> nth=1"
+    assert options(real, rank) == ["all ranks", "rank 0", "rank 1"]
+    real.page.select_option(rank, "1")
+    real.page.select_option(token, "1")
+    real.page.wait_for_timeout(50)
+    assert (set(cells(real, "Rank")), set(cells(real, "Token"))) == ({"1"}, {"1"})
+    assert real.page.inner_text(".count") == "21 of 88"
+    real.page.click("text=Clear")
+    real.page.click(".vhead >> text=Token")
+    real.page.click(".vhead >> text=Token")
+    assert cells(real, "Token")[0] == "1"
+    real.page.click(".vhead >> text=Result")
+    real.page.click(".vhead >> text=Result")
+    assert set(cells(real, "Result")[:18]) == {"FAIL"}
+
+
+def test_the_page_of_a_tensor_has_the_documented_metrics_and_only_its_own_token(real: Opened) -> None:
+    real.page.click("h1 a")
+    shown = real.page.inner_text("main")
+    for text in ("Documented metrics", "MaxRelativeErr", "< 0.01 ✕", "Result: FAIL", "mm_1-aten.mm.default", "100 %"):
+        assert text in shown
+    # The steps of layouts are not recorded in graph mode, so nothing is said about them.
+    assert "Layout steps" not in shown
+    assert real.page.locator(".look").count() == 3
+
+
+@pytest.mark.parametrize("view", ["", "table", "graph", "missing", "about", "row/9"])
+@pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
+def test_all_views_are_there_in_chinese(opened: Open, graph_reports: Reports, mode: str, view: str) -> None:
+    report = opened(graph_reports[mode], language="zh-CN")
+    report.go(view)
+    report.page.wait_for_timeout(100)
+    assert "概览" in report.page.inner_text(".top")
+    assert not {"undefined", "null"} & set(report.page.inner_text("body").split())
+    assert "rank 0" in report.page.inner_text("body") or view in ("missing", "about")
+    report.page.click("text=English")
+    assert "Overview" in report.page.inner_text(".top")
+
+
+def test_statistics_have_their_own_figures_and_no_others(opened: Open, graph_reports: Reports) -> None:
+    report = opened(graph_reports["statistics"])
+    assert report.texts(".modes span")[0] == "compared by statistics, not by data"
+    metrics = options(report, ".tools select[aria-label=Metric]")
+    assert metrics == [f"{name}: relative difference" for name in ("L2 norm", "maximum", "minimum", "mean")]
+    report.page.click("h1 a")
+    shown = report.page.inner_text("main")
+    for text in ("How far the statistics are off", "4.97 %", "L2 norm", "The data itself was not compared"):
+        assert text in shown
+    for text in ("cosine", "ULP", "Worst elements", "Distribution of the errors", "std. deviation"):
+        assert text not in shown
+    report.go("table")
+    titles = report.texts(".vhead > div")
+    assert "Norm off" in titles
+    assert not {"Cosine", "Max ULP"} & set(titles)
+
+
+def test_checksums_are_equal_or_not(opened: Open, graph_reports: Reports) -> None:
+    report = opened(graph_reports["md5"])
+    assert options(report, ".tools select[aria-label=Metric]") == ["checksum: 0 equal, 1 different"]
+    report.go("table")
+    titles = report.texts(".vhead > div")
+    assert not {"Cosine", "Rel. distance", "Max off"} & set(titles)
+    results = cells(report, "Result")
+    equal = [a == b for a, b in zip(cells(report, "CRC-32, target"), cells(report, "CRC-32, golden"), strict=True)]
+    assert ["PASS" if same else "FAIL" for same in equal] == results
+    report.page.click(".vrow >> nth=2")
+    shown = report.page.inner_text("main")
+    assert "Decided by: the checksums differ" in shown
+    for text in ("range", "mean\n", "NaN / infinite", "cosine"):
+        assert text not in shown
+
+
+def test_without_edges_there_is_no_graph(opened: Open, tmp_path: Path) -> None:
+    write_page(many_tokens(1, 2, 3), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    assert report.texts(".top nav a") == ["Overview", "Tensors", "Not compared", "About"]
+    report.page.keyboard.press("g")
+    assert report.page.locator(".hero").is_visible()
+    report.go("row/3")
+    assert report.page.locator("text=In the graph").count() == 0
+    # One rank: there is nothing to choose.
+    report.go("table")
+    assert options(report, ".toolbar select >> nth=0") == ["all tokens", "token 0", "token 1"]
+
+
+def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_path: Path) -> None:
+    write_page(many_tokens(8, 50, 250), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    assert report.page.locator(".unit").count() == 400
+    # The token that is shown is the last one, far to the right.
+    chosen, box = (report.page.locator(name).bounding_box() for name in (".unit[aria-pressed=true]", ".units-scroll"))
+    assert chosen is not None
+    assert box is not None
+    assert box["x"] <= chosen["x"] <= box["x"] + box["width"]
+    report.go("table")
+    report.page.wait_for_selector(".vrow")
+    assert report.page.inner_text(".count") == "100\u202f000 of 100\u202f000"
+    report.page.evaluate("() => { const table = document.querySelector('.vtable'); table.scrollTop = 1.7e6 }")
+    report.page.wait_for_timeout(100)
+    assert report.page.locator(".vrow").count() < 60
+    report.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 0 }")
+    started = report.page.evaluate("() => performance.now()")
+    report.page.select_option(".toolbar select >> nth=0", "7")
+    report.page.click(".vhead >> text=Token")
+    report.page.click(".vhead >> text=Token")
+    assert set(cells(report, "Token")) == {"49"}
+    assert set(cells(report, "Rank")) == {"7"}
+    assert report.page.evaluate("() => performance.now()") - started < 5000
+    assert report.page.inner_text(".count") == "12\u202f500 of 100\u202f000"
+
+
+def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
+    plain = many_tokens(2, 1, 2)
+    about = plain.graph_mode
+    assert about is not None
+    hostile = "<img src=x onerror=alert(1)>"
+    spots = tuple(spot._replace(row=spot.row._replace(stack=hostile)) for spot in about.spots)
+    rows = tuple(row._replace(label=row.label._replace(target=hostile)) for row in plain.rows)
+    made = plain._replace(rows=rows, graph_mode=about._replace(spots=spots, notes=(hostile,)))
+    write_page(made, str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    for view in ("", "table", "row/0", "missing", "about"):
+        report.go(view)
+        report.page.wait_for_timeout(50)
+        assert report.page.locator("#app img").count() == 0
+    report.go("row/0")
+    assert hostile in report.page.inner_text("main")
