@@ -107,9 +107,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
-all_metrics = st.builds(
-    Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
-)
+all_metrics = st.builds(Metrics, **{name: _BY_TYPE[kind] for name, kind in Metrics.__annotations__.items()})
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 pairings = st.builds(
     Pairing, labels, keys, keys, tensors, tensors, names, shapes, texts, st.floats(0, 1, allow_nan=False)

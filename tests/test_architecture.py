@@ -14,7 +14,7 @@ from opdiff.sample import write_sample
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
 GROUND = {
     "comparison", "dtypes", "elements", "errors", "files", "floats", "graphmode", "layouts", "model", "places",
-    "registry", "scripts", "sentences", "source",
+    "registry", "scripts", "sentences", "source", "values",
 }  # fmt: skip
 STAGES = {"align", "judge", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.
@@ -65,6 +65,17 @@ def test_nothing_is_imported_sideways(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 420
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_named_tuples_are_those_that_are_made_quickly(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    named = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and _has_named_tuple(node)]
+    assert set(named) <= ({"typing"} if path.name == "values.py" else {"opdiff.values"})
+
+
+def _has_named_tuple(node: ast.ImportFrom) -> bool:
+    return any(name.name == "NamedTuple" for name in node.names)
 
 
 @pytest.mark.parametrize(

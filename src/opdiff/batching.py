@@ -8,7 +8,7 @@ A layout is undone by telling the kernel where each element is. Pairings for whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.errors import OpdiffError
@@ -16,6 +16,7 @@ from opdiff.measure import native
 from opdiff.measuring import failed, measured, reason_of
 from opdiff.places import NotPlaces, Places
 from opdiff.source import MAX_RANK, FileRange
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

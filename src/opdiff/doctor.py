@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
@@ -19,6 +19,7 @@ from opdiff.read.filename import DumpName, FxName
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
 from opdiff.source import MAX_RANK, FileRange
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

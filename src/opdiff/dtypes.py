@@ -7,7 +7,9 @@ dumps number the same types in another way.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

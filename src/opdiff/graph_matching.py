@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError, UsageError
 from opdiff.graphmode import GraphKind
@@ -13,6 +13,7 @@ from opdiff.pair.graph_names import safe
 from opdiff.pair.torchair import fx_operator_names
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.torchair import merge_groups
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

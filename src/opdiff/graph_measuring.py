@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from opdiff.comparison import OpLabel, Pairing
 from opdiff.errors import DumpError, ElementError, LayoutError, OpdiffError
 from opdiff.graphmode import DataMode, Figures
 from opdiff.model import Slot, TensorKey
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import inf, isfinite, isnan, nan, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Measured
 from opdiff.errors import DumpError, OpdiffError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom

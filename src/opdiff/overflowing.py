@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff import elements
 from opdiff.align.walk import walk_stored
@@ -20,6 +20,7 @@ from opdiff.read.directory import is_debug, real_name, scan
 from opdiff.read.filename import DumpName
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import AccRecord, read_overflow, to_json
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

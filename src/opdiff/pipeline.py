@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from opdiff import __version__
 from opdiff.batching import is_possible, measure_batch
@@ -25,6 +25,7 @@ from opdiff.reporting import environment, name_reports, write_report
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
 from opdiff.sides import NotCompared, iter_sides
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

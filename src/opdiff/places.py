@@ -8,7 +8,9 @@ element.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,8 @@ import json
 import os
 import re
 from functools import lru_cache
-from typing import NamedTuple
+
+from opdiff.values import NamedTuple
 
 TABLE = os.path.join(os.path.dirname(__file__), "sentences.json")
 _GAP = "{}"

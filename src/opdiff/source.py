@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from opdiff.errors import DumpError, ElementError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

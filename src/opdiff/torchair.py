@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff import __version__
 from opdiff.errors import InputError
@@ -23,6 +23,7 @@ from opdiff.report.names import graph_file_name, with_drafts, write_new
 from opdiff.report.rows import Environment
 from opdiff.run import Work, run, usable_cores
 from opdiff.run.beside import Beside
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

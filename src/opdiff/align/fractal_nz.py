@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, reshaped
 from opdiff.errors import LayoutError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from opdiff.errors import LayoutError
 from opdiff.places import is_places
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

@@ -6,12 +6,13 @@ Padding is cut because a layout says so. Any other difference of extents is an e
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
 from opdiff.errors import LayoutError
 from opdiff.places import require_data
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom

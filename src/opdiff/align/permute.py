@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, misfit, reshaped
 from opdiff.errors import LayoutError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Layout, Tile

@@ -6,12 +6,13 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.cli import compare_torchair
 from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
 from opdiff.errors import UsageError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,10 +6,11 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE, wanted_reports
 from opdiff.errors import UsageError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.cli.report_options import Gate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from opdiff.align.walk import Walk
 from opdiff.detective import What
 from opdiff.errors import LayoutError
 from opdiff.places import NotPlaces, Places
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

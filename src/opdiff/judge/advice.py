@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Level
 from opdiff.sentences import in_chinese
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

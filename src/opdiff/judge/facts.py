@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics, OpLabel

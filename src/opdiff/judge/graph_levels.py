@@ -6,13 +6,14 @@ and the colour decide.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Judgement, Level, Verdict
 from opdiff.graphmode import Colour, DataMode
 from opdiff.judge import judge
 from opdiff.judge.advice import advice_of
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

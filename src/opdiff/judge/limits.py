@@ -7,9 +7,10 @@ an operator type or operators whose names fit a pattern; what is said later, and
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import InputError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ noise: accumulated. An operator that cannot be compared passes on what it is giv
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Level, Verdict
 from opdiff.judge.facts import size_of
@@ -15,6 +15,7 @@ from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, is_quantized
 from opdiff.judge.traits import Flow, trait_of
 from opdiff.judge.verdict import counted, is_counted, not_comparable, of_places, opinion_of
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import GraphNode
 from opdiff.judge.traits import Flow, trait_of
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,12 @@ once where several did, sums are cut. All errors here are relative to the golden
 from __future__ import annotations
 
 from math import log2, prod, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.judge.facts import ratio
 from opdiff.judge.limits import coarser, float_type
 from opdiff.judge.traits import Flow, trait_of
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

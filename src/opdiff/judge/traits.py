@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+
+from opdiff.values import NamedTuple
 
 
 class Flow(Enum):

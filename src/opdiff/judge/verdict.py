@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Level
 from opdiff.judge.facts import equal_share
 from opdiff.judge.limits import float_type
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from opdiff.measure.numbers import Numbers, is_narrow, real_codes, real_type, to
 from opdiff.measure.sums import RELATIVE_EDGES, SMALL, ULP_EDGES, Extreme, Specials, Spread
 from opdiff.measure.tally import PairTally, SideTally, Tally
 from opdiff.measure.ulp import find_scale
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

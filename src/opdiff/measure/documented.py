@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from math import inf, isnan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff import elements
 from opdiff.floats import largest
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

@@ -12,7 +12,7 @@ import os
 from array import array
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.dtypes import Kind
@@ -31,6 +31,7 @@ from opdiff.measure.sums import (
     relative_at,
     ulps_at,
 )
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

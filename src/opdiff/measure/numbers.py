@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from opdiff import dtypes, elements
 from opdiff.dtypes import Kind
 from opdiff.errors import ElementError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opdiff import elements
 from opdiff.dtypes import Kind
 from opdiff.errors import ElementError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from math import inf
 from sys import float_info
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import frexp, inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.measure.sums import (
     Extreme,
@@ -26,6 +26,7 @@ from opdiff.measure.sums import (
     relative_at,
     ulps_at,
 )
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from opdiff.comparison import DumpKind
 from opdiff.model import Slot, TensorKey
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import DumpedOp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
 from opdiff.model import Slot, TensorKey
@@ -10,6 +10,7 @@ from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
 from opdiff.pair.names import NameIndex, flat
 from opdiff.pair.trace import trace
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,11 @@ Everything else is refused, with what was recognised and what would be accepted.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import DumpKind
 from opdiff.errors import InputError, UsageError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Dump

@@ -5,9 +5,10 @@ A group is taken whole when one of its operators is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.pair.fusion import Network

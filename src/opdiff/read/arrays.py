@@ -6,13 +6,14 @@ import os
 import re
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.errors import DumpError
 from opdiff.model import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 from opdiff.source import MAX_RANK, FileRange
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import Shape

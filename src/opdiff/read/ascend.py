@@ -6,7 +6,7 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff import dtypes, layouts
 from opdiff.errors import DumpError
@@ -14,6 +14,7 @@ from opdiff.model import Blob, Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 from opdiff.source import FileRange
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

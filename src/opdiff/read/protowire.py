@@ -7,9 +7,10 @@ wire type, are passed over, as protobuf does; anything malformed is an error.
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.read.cursor import Cursor
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import DumpError
 from opdiff.source import Joined
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import Shape

@@ -9,12 +9,13 @@ import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
 from opdiff.graphmode import GraphKind
 from opdiff.read.directory import Folder, is_debug, scan
 from opdiff.read.filename import DumpName, FxName
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,11 +9,12 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
 from opdiff.read.directory import is_debug, is_statistics, scan
 from opdiff.read.filename import DumpName, FxName
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.read.directory import Entry

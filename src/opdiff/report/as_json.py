@@ -126,7 +126,7 @@ def build(kind: Any, value: object, decoders: Mapping[str, Decoder] | None = Non
     table = DECODERS if decoders is None else decoders
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} stands where {kind.__name__} should")  # noqa: TRY004  it is bad data
-    known: dict[str, str] = {name: annotation.__forward_arg__ for name, annotation in kind.__annotations__.items()}
+    known: dict[str, str] = kind.__annotations__
     defaults: dict[str, object] = kind._field_defaults
     strange = [name for name in value if name not in known]
     absent = [name for name in known if name not in value and name not in defaults]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import InputError
 from opdiff.files import whole_file
@@ -15,6 +15,7 @@ from opdiff.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow
 from opdiff.model import Slot
 from opdiff.report.as_json import DECODERS, build, document_of, optional, plain
 from opdiff.report.rows import Environment
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

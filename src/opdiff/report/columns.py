@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from math import prod
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.report.cells import harmless, shape_text
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,11 @@ All reports that colour, count or gate by level ask here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Level
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opdiff.comparison import Birth, Metrics
 from opdiff.model import Slot
@@ -11,6 +11,7 @@ from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer
 from opdiff.report.torchair_payload import finding_places, graph_mode_columns
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

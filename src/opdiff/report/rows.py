@@ -7,9 +7,10 @@ Comparison ──saved──► SavedComparison ──► csv, text, json
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Comparison, Measured, Unpaired
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.model import Slot
 from opdiff.report.torchair_table import api_name
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

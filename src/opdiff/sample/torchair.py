@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.files import whole_file
 from opdiff.sample.graph_text import TextNode, graph_text
 from opdiff.sample.names import DumpName, fx_name
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,12 +9,13 @@ The user's files are only read. A copy lives in a temporary folder for as long a
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.comparison import Measured, Pairing
 from opdiff.dtypes import Kind
 from opdiff.errors import InputError, OpdiffError, UsageError
 from opdiff.model import Slot
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

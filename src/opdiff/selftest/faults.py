@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.dtypes import Kind
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,10 @@ import uuid
 from enum import StrEnum
 from hashlib import md5
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.dtypes import Kind
+from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType
