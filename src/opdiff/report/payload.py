@@ -10,7 +10,6 @@ from opdiff.model import Slot
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer
-from opdiff.report.torchair_payload import finding_places, graph_mode_columns
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def pack(
     if changes is not None:
         document["changes"] = _changes(changes, packer)
     if kept.graph_mode is not None:
+        from opdiff.report.torchair_payload import finding_places, graph_mode_columns
+
         document["graphMode"] = graph_mode_columns(kept.graph_mode, packer, lambda nodes: _graph(nodes, packer))
         document["graphMode"]["findings"] = finding_places(kept.graph_mode, kept.rows, thoughts.findings)
     return packer.packed(document)
