@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 # From here on another core writes the JSON while this one writes the table and the reports.
 _MANY_ROWS = 500
 
+# Fewer small tensors are measured by the time that other processes have started.
+_WORTH_JOBS = 800
+
 # Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
 _COPIES = 3
 
@@ -233,7 +236,7 @@ def _measured(
         batch = measure_batch(jobs, options.workers or usable_cores(), lambda done: progress(done, total))
         rows |= {job.number: measured for job, measured in batch.done}
         jobs = batch.left
-    work = Work(measure_pairing, died, lambda job: job.nbytes, bool(options.custom), options.in_process)
+    work = Work(measure_pairing, died, lambda job: job.nbytes, bool(options.custom), options.in_process, _WORTH_JOBS)
     done = total - sum(job.nbytes for job in jobs)
     progress(done, total)
     for job, (measured, defect) in run(work, jobs, _workers(options, jobs)):

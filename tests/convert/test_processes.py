@@ -16,7 +16,8 @@ import pytest
 from command_line import COMMAND, run
 from dump_files import TIME, add, dump, numbered, tensor
 from opdiff import dtypes
-from opdiff.run import processes, run_serial, usable_cores
+from opdiff.run import Work, processes, run_serial, usable_cores
+from opdiff.run import run as run_jobs
 from opdiff.run.processes import run_processes
 from opdiff.run.threads import run_threads
 from worker_functions import DEADLY, always_die, double, double_or_die, fail, note, process_id
@@ -113,6 +114,19 @@ def test_batches_hold_every_job_once_and_spread_neighbours(count: int, workers: 
     assert all(abs(one - other) > 1 for batch in batches for one, other in pairwise(batch))
 
 
+@pytest.mark.parametrize(
+    ("count", "nbytes", "alone", "elsewhere"),
+    [(20, 1 << 16, False, False), (20, 1 << 16, True, True), (20, 2 << 20, False, False), (250, 10, False, True)],
+    ids=["little", "little_of_others", "large_in_threads", "many"],
+)
+def test_workers_that_were_asked_for_start_where_they_gain(
+    count: int, nbytes: int, alone: bool, elsewhere: bool
+) -> None:
+    work = Work(process_id, died, lambda _: nbytes, alone=alone)
+    processes_seen = {result for _, result in run_jobs(work, range(count), 2)}
+    assert (os.getpid() not in processes_seen) is elsewhere
+
+
 def test_usable_cores() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
@@ -125,7 +139,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("options", ["", "-t npz", "-t bin -f NHWC"], ids=["npy", "npz", "converted"])
-def test_two_processes_write_what_one_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str) -> None:
+def test_two_processes_write_what_one_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    # Otherwise one process would do it all.
+    monkeypatch.setattr("opdiff.run._WORTH_BYTES", 0)
     for number in range(40):
         values = np.full((2, 3 + number % 7, 2, 2), number)
         add(

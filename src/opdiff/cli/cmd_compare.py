@@ -102,7 +102,7 @@ def _add_judging(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers to use; default: all cores")
+    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers at most; default: all cores")
     parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
 
 

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--custom", "--custom_script_path", metavar="DIR", default="", help="conversions of your own (they run!)"
     )
-    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="processes to use; default: all cores")
+    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="processes at most; default: all cores")
     parser.add_argument("--strict", action="store_true", help="exit code 1 when anything could not be converted")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 

@@ -11,15 +11,17 @@ holds every number of both sides.
 
 from __future__ import annotations
 
-from functools import reduce
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from functools import lru_cache, reduce
+from math import isfinite
+from operator import sub
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opdiff.dtypes import Kind
-from opdiff.measure.exact import Centred, scale, to_exact
-from opdiff.measure.numbers import Numbers, is_narrow, real_codes, real_type, to_numbers
+from opdiff.measure.exact import Centred, dot, scale, to_exact
+from opdiff.measure.numbers import Numbers, is_long, is_narrow, real_codes, real_type, to_numbers
 from opdiff.measure.sums import RELATIVE_EDGES, SMALL, ULP_EDGES, Extreme, Specials, Spread
 from opdiff.measure.tally import PairTally, SideTally, Tally
 from opdiff.measure.ulp import find_scale
@@ -34,22 +36,39 @@ if TYPE_CHECKING:
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
     from opdiff.measure.numbers import Floats
-    from opdiff.measure.sums import Histogram, Sums
+    from opdiff.measure.sums import Histogram, Number, Sums
     from opdiff.measure.ulp import UlpScale
 
     Mask = npt.NDArray[np.bool_]
+    # Of single or of double precision.
+    Ranks = npt.NDArray[np.floating[Any]]
+    Ends = tuple[Number, Number]
+    Extremes = tuple[Extreme, Extreme | None, Extreme]
 
 # Calls cost more than leaving the nearest cache does: larger than what that holds.
 BLOCK = 1 << 16
 
+# Twice as much is kept at most. Beyond 32 MB the C library does not learn.
+_KEPT_BYTES = 16 << 20
+
 _HUGE = float(np.finfo(np.float64).max)
+# Between numbers up to this size, errors and relative errors are within the range of single and of double precision.
+_SAFE_SINGLE = 2.0**70
+_SAFE_DOUBLE = 2.0**900
 
 
 class _How(NamedTuple):
-    """What the element types of both sides decide: the units of distances, and whether single precision will do."""
+    """What the element types of both sides decide.
+
+    Attributes:
+        ulps: the units of distances.
+        narrow: single precision holds every number.
+        double: double precision does.
+    """
 
     ulps: UlpScale
     narrow: bool
+    double: bool
 
 
 def tally(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType) -> Tally:
@@ -63,8 +82,9 @@ def tally(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype:
     """
     if target.size != golden.size:
         raise ValueError(f"{target.size} elements cannot be compared with {golden.size}")
+    _keep_memory()
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
-    how = _How(find_scale(*types), all(map(is_narrow, types)))
+    how = _How(find_scale(*types), all(map(is_narrow, types)), not any(map(is_long, types)))
     pairs = iter_blocks(target, target_dtype, golden, golden_dtype)
     parts = Tally(parts=2 if target_dtype.kind is Kind.COMPLEX else 1)
     return reduce(Tally.merge, (_measure_block(x, y, how) for x, y in pairs), parts)
@@ -87,21 +107,33 @@ def iter_blocks(
         yield to_numbers(target[block], types[0]), to_numbers(golden[block], types[1])
 
 
+@lru_cache(maxsize=1)
+def _keep_memory() -> None:
+    """Let memory stay with the process that one block gives back and the next one needs.
+
+    The C library returns memory to the system piece by piece, which then clears every page that it gives again. When a
+    large piece was given back once (this one is never touched), it keeps what is smaller.
+    """
+    np.empty(_KEPT_BYTES, np.uint8)
+
+
 def _measure_block(target: Numbers, golden: Numbers, how: _How) -> Tally:
     # Overflow and invalid operations are looked for in the results.
     with np.errstate(all="ignore"):
-        finite = np.isfinite(target.high), np.isfinite(golden.high)
-        if finite[0].all() and finite[1].all():
-            return _measure_finite(target, golden, how)
-        return _measure_any(target, golden, finite, how)
+        ends = target.extremes(), golden.extremes()
+        if all(map(isfinite, (*ends[0], *ends[1]))):
+            return _measure_finite(target, golden, ends, how)
+        return _measure_any(target, golden, how)
 
 
-def _measure_any(target: Numbers, golden: Numbers, finite: tuple[Mask, Mask], how: _How) -> Tally:
+def _measure_any(target: Numbers, golden: Numbers, how: _How) -> Tally:
     """The sums of a block with NaNs or infinities in it."""
+    x, y = target.values(), golden.values()
+    finite = np.isfinite(x), np.isfinite(y)
     both = finite[0] & finite[1]
     index = np.flatnonzero(both)
-    part = _measure_finite(target.where(both), golden.where(both), how) if index.size else Tally()
-    specials = _specials(target.values, golden.values, finite)
+    part = _measure_block(target.where(both), golden.where(both), how) if index.size else Tally()
+    specials = _specials(x, y, finite)
     return Tally(
         len(both),
         part.unequal + specials.mismatches,
@@ -116,117 +148,115 @@ def _measure_any(target: Numbers, golden: Numbers, finite: tuple[Mask, Mask], ho
     )
 
 
-def _measure_finite(target: Numbers, golden: Numbers, how: _How) -> Tally:
-    """The sums of a block without NaNs and infinities, of at least one element."""
-    x, y = target.values, golden.values
-    errors = target.minus(golden)
-    relative = _relative(x, y, errors)
-    centred = Centred(x), Centred(y)
-    sides = _finite_side(target, centred[0]), _finite_side(golden, centred[1])
-    sizes, quotients = _ranks(x, y, errors, relative) if how.narrow else (np.abs(errors), relative)
-    steps = _steps(sizes, np.maximum(np.abs(x), np.abs(y)), how.ulps)
-    worst = _worst(target, golden, errors, sizes)
-    return Tally(
-        len(x),
-        int(np.count_nonzero(errors)),
-        *sides,
-        _products(sides, centred[0].inner(centred[1]), _errors(x, y, errors), relative),
-        _spread(errors, y, quotients, steps, narrow=how.narrow),
-        Specials(),
-        worst,
-        _extreme(quotients, target, golden) if quotients.any() else None,
-        worst if how.ulps.digits < 0 else _extreme(steps, target, golden),
-    )
+def _measure_finite(target: Numbers, golden: Numbers, ends: tuple[Ends, Ends], how: _How) -> Tally:
+    """The sums of a block without NaNs and infinities, of at least one element; `ends` are those of both sides."""
+    gaps = _gaps(target, golden, narrow=how.narrow)
+    spread, extremes = _distribution(target, golden, gaps, how)
+    sides, pairs = _sums(target, golden, ends, gaps, how)
+    return Tally(len(gaps.sizes), gaps.unequal, *sides, pairs, spread, Specials(), *extremes)
 
 
-def _ranks(x: Floats, y: Floats, errors: Floats, relative: Floats) -> tuple[Floats, Floats]:
-    """Sizes of errors and relative errors in single precision, but for those that are beyond its range."""
-    narrow_y = np.abs(y.astype(np.float32))
-    sizes = np.abs(x.astype(np.float32) - y.astype(np.float32))
-    quotients = np.divide(sizes, narrow_y, out=np.zeros_like(sizes), where=narrow_y > np.float32(SMALL))
-    return (
-        np.where(np.isfinite(sizes), sizes.astype(np.float64), np.abs(errors)),
-        np.where(np.isfinite(quotients), quotients.astype(np.float64), relative),
-    )
+# How far the numbers of each pair are apart
 
 
-def _steps(sizes: Floats, larger: Floats, ulps: UlpScale) -> Floats:
-    """Distances in units of the last place, as it is at the larger of both numbers."""
-    if ulps.digits < 0:
-        return sizes
-    exponents = np.where(larger == 0, ulps.min_exponent, np.frexp(larger)[1] - 1)
-    return np.asarray(np.ldexp(sizes, ulps.digits - np.maximum(exponents, ulps.min_exponent)))
+class _Gaps(NamedTuple):
+    """Sizes of errors, as precise as is needed to decide which is the largest and into which bin one falls.
+
+    Attributes:
+        sizes: |x - y|.
+        relative: |x - y| / |y|, 0 where the golden value counts as zero.
+        larger: the larger of |x| and |y|.
+        divisors: |y|; where that counts as zero, more, so that an equal pair has a relative error of 0.
+        unequal: how many pairs are unequal.
+        left_out: which of these have a golden value that counts as zero.
+        zero_golden: how many that are.
+    """
+
+    sizes: Ranks
+    relative: Ranks
+    larger: Ranks
+    divisors: Ranks
+    unequal: int
+    left_out: Mask
+    zero_golden: int
 
 
-def _finite_side(numbers: Numbers, centred: Centred) -> SideTally:
-    return SideTally(len(numbers.high), centred.total(), centred.inner(centred), *numbers.extremes())
+def _gaps(target: Numbers, golden: Numbers, *, narrow: bool) -> _Gaps:
+    x, y = (target.singles(), golden.singles()) if narrow else (target.values(), golden.values())
+    sizes = x - y if narrow else target.minus(golden)
+    np.abs(sizes, out=sizes)
+    divisors = np.abs(y)
+    larger = np.maximum(np.abs(x), divisors)
+    unequal, near_zero = sizes != 0, divisors <= SMALL
+    if near_zero.any():
+        divisors += near_zero
+    left_out = near_zero & unequal
+    counts = int(np.count_nonzero(unequal)), int(np.count_nonzero(left_out))
+    relative = _left_out(sizes / divisors, left_out, counts[1])
+    if larger.max() > (_SAFE_SINGLE if narrow else _SAFE_DOUBLE):
+        sizes, relative = _in_range(target, golden, sizes, relative)
+    return _Gaps(sizes, relative, larger, divisors, counts[0], left_out, counts[1])
 
 
-def _products(
-    sides: tuple[SideTally, SideTally], products: Fraction, errors: tuple[Floats, int], relative: Floats
-) -> PairTally:
-    target, golden = sides
-    scaled, exponent = errors
-    return PairTally(
-        len(scaled),
-        target.total,
-        golden.total,
-        target.squares,
-        golden.squares,
-        products,
-        to_exact(np.add.reduce(scaled), exponent),
-        to_exact(np.add.reduce(np.abs(scaled)), exponent),
-        to_exact(np.add.reduce(np.square(scaled)), 2 * exponent),
-        to_exact(np.add.reduce(relative / BLOCK)) * BLOCK,
-    )
-
-
-def _errors(x: Floats, y: Floats, errors: Floats) -> tuple[Floats, int]:
-    """The errors divided by a power of two that lets them be squared, and its exponent."""
-    if np.isfinite(errors).all():
-        return scale(errors)
-    # Large numbers of opposite signs: a quarter of each has a difference.
-    scaled, exponent = scale(x / 4 - y / 4)
-    return scaled, exponent + 2
-
-
-def _relative(x: Floats, y: Floats, errors: Floats) -> Floats:
-    """The relative errors, 0 where the golden value counts as zero."""
-    size = np.abs(y)
-    counted = size > SMALL
-    relative = np.abs(errors)
-    np.divide(relative, size, out=relative, where=counted)
-    relative[~counted] = 0
-    if not np.isfinite(relative).all():
-        # |x - y| is too large for a float although the quotient need not be.
-        relative = np.where(np.isfinite(relative), relative, np.minimum(np.abs(x / y - 1), _HUGE))
+def _left_out(relative: Ranks, left_out: Mask, count: int) -> Ranks:
+    """Relative errors, made 0 where they are left out."""
+    if count:
+        relative[left_out] = 0
     return relative
 
 
-def _spread(errors: Floats, golden: Floats, quotients: Floats, steps: Floats, *, narrow: bool) -> Spread:
-    equal = len(errors) - int(np.count_nonzero(errors))
-    zero_golden = int(np.count_nonzero(errors[np.abs(golden) <= SMALL]))
+def _in_range(target: Numbers, golden: Numbers, sizes: Ranks, relative: Ranks) -> tuple[Ranks, Ranks]:
+    """Sizes and relative errors, of which those that were beyond the range of single or double precision are not."""
+    if sizes.dtype == np.float32:
+        wide = _gaps(target, golden, narrow=False)
+        within = wide.sizes, wide.relative
+    else:
+        # |x - y| is too large for a float although the quotient need not be.
+        within = sizes, np.minimum(np.abs(target.values() / golden.values() - 1), _HUGE)
+    return np.where(np.isfinite(sizes), sizes, within[0]), np.where(np.isfinite(relative), relative, within[1])
+
+
+def _distribution(target: Numbers, golden: Numbers, gaps: _Gaps, how: _How) -> tuple[Spread, Extremes]:
+    """How the errors are distributed, and the largest ones."""
+    steps = _steps(gaps, how.ulps)
+    worst, relative = _worst(target, golden, gaps.sizes), _extreme(gaps.relative, target, golden)
+    ulps = worst if how.ulps.digits < 0 else _extreme(steps, target, golden)
+    return _spread(gaps, steps, narrow=how.narrow), (worst, relative if relative.value else None, ulps)
+
+
+def _steps(gaps: _Gaps, ulps: UlpScale) -> Ranks:
+    """Distances in units of the last place, as it is at the larger of both numbers."""
+    if ulps.digits < 0:
+        return gaps.sizes
+    powers = np.maximum(gaps.larger, 2.0**ulps.min_exponent)
+    # A power of two has no fraction, and the bits of infinity are those of the exponent.
+    bits = powers.view(f"u{powers.itemsize}")
+    bits &= np.array(np.inf, powers.dtype).view(bits.dtype)
+    return gaps.sizes / powers * 2.0**ulps.digits
+
+
+def _spread(gaps: _Gaps, steps: Ranks, *, narrow: bool) -> Spread:
+    equal, zero_golden = len(steps) - gaps.unequal, gaps.zero_golden
     one, five = (float(np.float32(edge)) if narrow else edge for edge in (0.001, 0.005))
-    first, *rest = _histogram(quotients, RELATIVE_EDGES)
+    first, *rest = _histogram(gaps.relative, RELATIVE_EDGES)
     nearest, *further = _histogram(steps, ULP_EDGES)
     return Spread(
-        int(np.count_nonzero(quotients >= one)) + zero_golden,
-        int(np.count_nonzero(quotients >= five)) + zero_golden,
+        int(np.count_nonzero(gaps.relative >= one)) + zero_golden,
+        int(np.count_nonzero(gaps.relative >= five)) + zero_golden,
         zero_golden,
         (equal, first - equal - zero_golden, *rest[:-1], rest[-1] + zero_golden),
         (equal, nearest - equal, *further),
     )
 
 
-def _histogram(values: Floats, edges: tuple[float, ...]) -> Histogram:
+def _histogram(values: Ranks, edges: tuple[float, ...]) -> Histogram:
     """How many values have no edge, exactly one edge, … at or below them; cheap when all values are small."""
-    above = [len(values)]
-    for edge in edges:
-        above.append(int(np.count_nonzero(values >= edge)) if above[-1] else 0)
-    return tuple(first - second for first, second in pairwise([*above, 0]))
+    reached = bisect_right(edges, float(values.max()))
+    above = [len(values), *(int(np.count_nonzero(values >= edge)) for edge in edges[:reached])]
+    return (*map(sub, above, above[1:]), above[-1], *(0,) * (len(edges) - reached))
 
 
-def _worst(target: Numbers, golden: Numbers, errors: Floats, sizes: Floats) -> Extreme:
+def _worst(target: Numbers, golden: Numbers, sizes: Ranks) -> Extreme:
     if not (target.are_integers and golden.are_integers):
         return _extreme(sizes, target, golden)
     # Rounding keeps the order: the largest is among those that look largest. What was rounded off decides.
@@ -234,14 +264,14 @@ def _worst(target: Numbers, golden: Numbers, errors: Floats, sizes: Floats) -> E
     candidates = np.flatnonzero(sizes == largest)
     index = candidates[0]
     if largest >= 1 << 53:
-        sign = np.sign(errors[candidates])
-        high, low = (half[candidates] * sign for half in target.halves_minus(golden))
-        index = candidates[np.argmax((high - largest) + low)]
+        high, low = target.where(candidates).halves_minus(golden.where(candidates))
+        sign = np.sign(high + low)
+        index = candidates[np.argmax((high * sign - largest) + low * sign)]
     at = int(index)
     return Extreme(abs(int(target.at(at)) - int(golden.at(at))), at, target.at(at), golden.at(at))
 
 
-def _extreme(values: Floats, target: Numbers, golden: Numbers) -> Extreme:
+def _extreme(values: Ranks, target: Numbers, golden: Numbers) -> Extreme:
     index = int(values.argmax())
     return Extreme(values[index].item(), index, target.at(index), golden.at(index))
 
@@ -250,10 +280,62 @@ def _moved(extreme: Extreme | None, index: npt.NDArray[np.intp]) -> Extreme | No
     return None if extreme is None else extreme.shifted(int(index[extreme.index]) - extreme.index)
 
 
+# Sums in double precision
+
+
+def _sums(
+    target: Numbers, golden: Numbers, ends: tuple[Ends, Ends], gaps: _Gaps, how: _How
+) -> tuple[tuple[SideTally, SideTally], PairTally]:
+    """The sums of both sides and those of their pairs. What is not needed any more is written over."""
+    x, y = target.values(), golden.values()
+    centred = Centred(x, _largest(ends[0])), Centred(y, _largest(ends[1]))
+    left, right = _finite_side(x, centred[0], ends[0]), _finite_side(y, centred[1], ends[1])
+    products = centred[0].inner(centred[1])
+    errors = np.subtract(x, y, out=x) if how.double else target.minus(golden)
+    errors, exponent = _scaled(target, golden, errors, float(gaps.sizes.max()))
+    total, squares = np.add.reduce(errors), dot(errors, errors)
+    sizes = np.abs(errors, out=errors)
+    sums = to_exact(total, exponent), to_exact(np.add.reduce(sizes), exponent), to_exact(squares, 2 * exponent)
+    relative = gaps.relative
+    if how.narrow:
+        relative = _left_out(np.divide(sizes, gaps.divisors, out=sizes), gaps.left_out, gaps.zero_golden)
+    totals = left.total, right.total, left.squares, right.squares
+    return (left, right), PairTally(len(y), *totals, products, *sums, _relative_sum(relative))
+
+
+def _largest(ends: Ends) -> Number:
+    return max(abs(ends[0]), abs(ends[1]))
+
+
+def _finite_side(values: Floats, centred: Centred, ends: Ends) -> SideTally:
+    return SideTally(len(values), centred.total(), centred.squares(), *ends)
+
+
+def _scaled(target: Numbers, golden: Numbers, errors: Floats, largest: float) -> tuple[Floats, int]:
+    """The errors divided by a power of two that lets them be squared, and its exponent, usually 0."""
+    if isfinite(largest):
+        return scale(errors, largest)
+    # Large numbers of opposite signs: a quarter of each has a difference.
+    scaled, exponent = scale(target.values() / 4 - golden.values() / 4, _HUGE)
+    return scaled, exponent + 2
+
+
+def _relative_sum(relative: Ranks) -> Fraction:
+    total = float(np.add.reduce(relative))
+    return to_exact(total) if isfinite(total) else to_exact(np.add.reduce(relative / BLOCK)) * BLOCK
+
+
+# Blocks with NaNs or infinities
+
+
 def _side(numbers: Numbers, finite: Mask) -> SideTally:
     kept = numbers.where(finite)
-    side = _finite_side(kept, Centred(kept.values)) if len(kept.high) else SideTally()
-    nans, infs = np.isnan(numbers.high), np.isinf(numbers.high)
+    side = SideTally()
+    if len(kept.decoded):
+        values, ends = kept.values(), kept.extremes()
+        side = _finite_side(values, Centred(values, _largest(ends)), ends)
+    everything = numbers.values()
+    nans, infs = np.isnan(everything), np.isinf(everything)
     return SideTally(
         side.finite,
         side.total,
@@ -261,8 +343,8 @@ def _side(numbers: Numbers, finite: Mask) -> SideTally:
         side.minimum,
         side.maximum,
         int(np.count_nonzero(nans)),
-        int(np.count_nonzero(numbers.high == np.inf)),
-        int(np.count_nonzero(numbers.high == -np.inf)),
+        int(np.count_nonzero(everything == np.inf)),
+        int(np.count_nonzero(everything == -np.inf)),
         _first(nans),
         _first(infs),
     )

@@ -127,9 +127,9 @@ def compare_block(
     with np.errstate(all="ignore"):
         absolute = np.abs(x.minus(y))
         # Infinities of one sign, and NaN on both sides.
-        absolute[(x.high == y.high) & ~np.isfinite(absolute)] = 0.0
-        absolute[np.isnan(x.high) & np.isnan(y.high)] = 0.0
-        relative = absolute / np.abs(y.values)
+        absolute[(x.values() == y.values()) & ~np.isfinite(absolute)] = 0.0
+        absolute[np.isnan(x.values()) & np.isnan(y.values())] = 0.0
+        relative = absolute / np.abs(y.values())
         relative[absolute == 0] = 0.0
         relative[np.isinf(absolute)] = np.inf
     return ElementBlock(start, x, y, absolute, relative)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.measure.blocks import iter_blocks
+from opdiff.measure.exact import dot
 from opdiff.measure.sums import SMALL
 
 if TYPE_CHECKING:
@@ -46,16 +47,20 @@ def _likelihoods(numbers: Numbers, side: Side) -> Floats:
     """The numbers moved and stretched to 0..1, then raised to the floor; all 1 when they are one number."""
     low, high = side.minimum or 0, side.maximum or 0
     if low == high:
-        return np.ones(len(numbers.high))
+        return np.ones(len(numbers.decoded))
     width = high - low
     if width == inf:
         # The width of the range is beyond a float: half of it is not.
-        return np.maximum((numbers.high / 2 - low / 2) / (high / 2 - low / 2), _FLOOR)
-    return np.maximum(numbers.above(low) / width, _FLOOR)
+        likelihoods = (numbers.values() / 2 - low / 2) / (high / 2 - low / 2)
+    elif 1 / width == inf:
+        likelihoods = numbers.above(low) / width
+    else:
+        likelihoods = numbers.above(low)
+        likelihoods *= 1 / width
+    return np.maximum(likelihoods, _FLOOR, out=likelihoods)
 
 
 def _block(p: Floats, q: Floats) -> tuple[float, float, float]:
     logs = p / q
     np.log(logs, out=logs)
-    logs *= p
-    return float(np.add.reduce(p)), float(np.add.reduce(q)), float(np.add.reduce(logs))
+    return float(np.add.reduce(p)), float(np.add.reduce(q)), dot(p, logs)

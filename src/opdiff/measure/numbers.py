@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from opdiff.elements import AnyArray
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 
 _PARTS = {
     dtypes.COMPLEX32: dtypes.FLOAT16,
@@ -29,34 +31,37 @@ _EXACT = float(1 << 53)
 
 
 class Numbers(NamedTuple):
-    """Numbers of one block, each the sum of two floats.
+    """Numbers of one block, as floats, integers or bools that hold them."""
 
-    Attributes:
-        high: the number, or for 64-bit integers its upper 32 bits.
-        low: the lower 32 bits of 64-bit integers; `None` for all other types.
-        are_integers: whether the element type has integers or bools only.
-    """
-
-    high: Floats
-    low: Floats | None
-    are_integers: bool
+    decoded: AnyArray
 
     @property
+    def are_integers(self) -> bool:
+        """Whether the element type has integers or bools only."""
+        return self.decoded.dtype.kind in "iub"
+
+    @property
+    def are_long(self) -> bool:
+        """Whether they are integers that may have more digits than a float64."""
+        return self.are_integers and self.decoded.dtype.itemsize == 8
+
     def values(self) -> Floats:
-        """The numbers, rounded where 64-bit integers have more than 53 digits."""
-        return self.high if self.low is None else self.high + self.low
+        """The numbers, rounded where 64-bit integers have more than 53 digits; an array of its own."""
+        # A signalling NaN is an invalid operation to the processor, and a NaN to us.
+        with np.errstate(invalid="ignore"):
+            return self.decoded.astype(np.float64)
 
     def minus(self, other: Numbers) -> Floats:
         """The differences; between integers each is rounded once, and zero only when they are equal."""
-        if self.low is None and other.low is None:
-            return self.high - other.high
+        if not (self.are_long or other.are_long):
+            return self.values() - other.values()
         high, low = self.halves_minus(other)
         halves = high + low
         if self.are_integers and other.are_integers:
             return halves
         # Beside a float, the halves of a small integer are larger than their sum, and so would round off more.
         integers = self if self.are_integers else other
-        return np.where(np.abs(integers.values) < _EXACT, self.values - other.values, halves)
+        return np.where(np.abs(integers.values()) < _EXACT, self.values() - other.values(), halves)
 
     def halves_minus(self, other: Numbers) -> tuple[Floats, Floats]:
         """The differences as sums of two floats, which are exact between integers."""
@@ -64,56 +69,62 @@ class Numbers(NamedTuple):
         return high - other_high, low - other_low
 
     def _halves(self) -> tuple[Floats, Floats]:
-        if self.low is not None:
-            return self.high, self.low
-        zeros = np.zeros_like(self.high)
-        return (zeros, self.high) if self.are_integers else (self.high, zeros)
+        """Each number as the sum of two floats: of a 64-bit integer, its upper and its lower 32 bits."""
+        if self.are_long:
+            high = np.multiply(self.decoded >> 32, float(1 << 32), dtype=np.float64)
+            return high, (self.decoded & _LOW).astype(np.float64)
+        values = self.values()
+        zeros = np.zeros_like(values)
+        return (zeros, values) if self.are_integers else (values, zeros)
+
+    def singles(self) -> Singles:
+        """The numbers of a type that `is_narrow`, in single precision."""
+        return self.decoded.astype(np.float32, copy=False)
 
     def at(self, index: int) -> float | int:
         """One of the numbers, exactly."""
-        if not self.are_integers:
-            return float(self.high[index])
-        return int(self.high[index]) + (0 if self.low is None else int(self.low[index]))
+        return self._exact(self.decoded[index])
 
     def listed(self) -> list[float] | list[int]:
         """All of the numbers, exactly."""
-        if not self.are_integers:
-            return list(map(float, self.high.tolist()))
-        highs = map(int, self.high.tolist())
-        if self.low is None:
-            return list(highs)
-        return [high + int(low) for high, low in zip(highs, self.low.tolist(), strict=True)]
+        return list(map(self._exact, self.decoded.tolist()))
 
     def extremes(self) -> tuple[float | int, float | int]:
-        """The smallest and the largest number, exactly."""
-        lowest, highest = self.high.min(), self.high.max()
-        if self.low is None:
-            return (int(lowest), int(highest)) if self.are_integers else (float(lowest), float(highest))
-        low = self.low[self.high == lowest].min()
-        high = self.low[self.high == highest].max()
-        return int(lowest) + int(low), int(highest) + int(high)
+        """The smallest and the largest number, exactly; NaN when one of them is NaN."""
+        return self._exact(self.decoded.min()), self._exact(self.decoded.max())
+
+    @property
+    def _exact(self) -> type[int | float]:
+        return int if self.are_integers else float
 
     def above(self, value: float) -> Floats:
         """How much each number is above `value`, which is one of them."""
-        if self.low is None:
-            return self.high - value
-        return (self.high - float(int(value) & ~_LOW)) + (self.low - float(int(value) & _LOW))
+        if self.are_long:
+            high, low = self._halves()
+            return (high - float(int(value) & ~_LOW)) + (low - float(int(value) & _LOW))
+        values = self.values()
+        values -= value
+        return values
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> Numbers:
-        """The numbers at which `mask` is true."""
-        return Numbers(self.high[mask], None if self.low is None else self.low[mask], self.are_integers)
+    def where(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> Numbers:
+        """The numbers at which a mask is true, or at these places."""
+        return Numbers(self.decoded[chosen])
 
 
 def to_numbers(codes: AnyArray, dtype: DType) -> Numbers:
     """The numbers that `codes` of a real type stand for."""
-    values = elements.decode(codes, dtype)
-    is_integer = values.dtype.kind in "iub"
-    if is_integer and values.dtype.itemsize == 8:
-        high = np.multiply(values >> 32, float(1 << 32), dtype=np.float64)
-        return Numbers(high, (values & _LOW).astype(np.float64), are_integers=True)
-    # A signalling NaN is an invalid operation to the processor, and a NaN to us.
+    return Numbers(_half_numbers(codes) if dtype is dtypes.FLOAT16 else elements.decode(codes, dtype))
+
+
+def _half_numbers(codes: AnyArray) -> Singles:
+    """Numbers of float16, looked up: NumPy converts them one by one, and slowly where zeros are among them."""
+    return np.take(_half_table(), codes.view("<u2"), mode="wrap")
+
+
+@lru_cache(maxsize=1)
+def _half_table() -> Singles:
     with np.errstate(invalid="ignore"):
-        return Numbers(values.astype(np.float64), None, is_integer)
+        return np.arange(1 << 16, dtype="<u2").view("<f2").astype(np.float32)
 
 
 def is_narrow(dtype: DType) -> bool:
@@ -123,6 +134,11 @@ def is_narrow(dtype: DType) -> bool:
         or dtype.small is not None
         or (dtype is dtypes.HIFLOAT8)
     )
+
+
+def is_long(dtype: DType) -> bool:
+    """Whether a real type has integers with more digits than a float64."""
+    return dtype.decoded in {"int64", "uint64"}
 
 
 def real_type(dtype: DType, other: DType) -> DType:

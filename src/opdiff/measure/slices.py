@@ -150,8 +150,8 @@ def _iter_errors(
     parts = 1 if types[0] is target_dtype else 2
     for start, stop in _spans(sample):
         first, last = start // parts, -(-stop // parts)
-        x = to_numbers(real_codes(target(first, last), target_dtype), types[0]).values
-        y = to_numbers(real_codes(golden(first, last), golden_dtype), types[1]).values
+        x = to_numbers(real_codes(target(first, last), target_dtype), types[0]).values()
+        y = to_numbers(real_codes(golden(first, last), golden_dtype), types[1]).values()
         with np.errstate(all="ignore"):
             errors = np.abs(x - y)
         errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0

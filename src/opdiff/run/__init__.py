@@ -50,12 +50,14 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
     Args:
         work: what is to be done with each job.
         jobs: the jobs.
-        workers: how many at once; 0 for as many as there are cores, where the work is worth it.
+        workers: how many at once, at most; 0 for as many as there are cores. Where the work is not worth it, there is
+            one, unless the jobs are to be `alone` and more are asked for.
     """
     jobs = sorted(jobs, key=lambda job: -work.nbytes(job))
     nbytes = sum(work.nbytes(job) for job in jobs)
     count = min(workers or usable_cores(), len(jobs))
-    if count <= 1 or (not workers and len(jobs) < work.worth_jobs and nbytes < _WORTH_BYTES):
+    is_little = len(jobs) < work.worth_jobs and nbytes < _WORTH_BYTES
+    if count <= 1 or (is_little and not (work.alone and workers)):
         return run_serial(work.function, jobs)
     if work.in_process or (nbytes / len(jobs) >= _LARGE_JOB and not work.alone):
         from opdiff.run.threads import run_threads
