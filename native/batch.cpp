@@ -1,8 +1,4 @@
-// Many pairs of tensors on several threads: large ones in parts, small ones whole.
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "batch.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -259,7 +255,7 @@ private:
             task.problem = {OD_TOO_SHORT, -1};
             task.culprit = task.golden.holds(missing) ? 1 : 0;
         } else if (work.sums) {
-            task.sums.merge(*work.sums, task.pair);
+            task.sums.merge(*work.sums, task.pair.target.kind, task.pair.golden.kind);
         } else {
             task.second.merge(*work.second);
         }
@@ -271,9 +267,8 @@ private:
     // Keeps what a pair has in memory below the limit.
     void release_behind(Task &task) {
         const auto touched = [&](const Side &side) {
-            // Where elements are gathered, whole pages come for a few of them.
-            const bool is_dense = side.view.contiguous() || side.view.tiled();
-            return side.size * (task.pair.count / task.pair.units()) * (is_dense ? 1 : kSparse);
+            // Whole pages come for a few elements.
+            return side.size * (task.pair.count / task.pair.units()) * (side.view.scattered() ? kSparse : 1);
         };
         task.touched += touched(task.pair.target) + touched(task.pair.golden);
         if (task.touched < batch_.resident)
@@ -348,75 +343,6 @@ private:
 
 }  // namespace
 
-#if defined(__x86_64__) && !defined(OPDIFF_BASELINE_ONLY)
-namespace {
-
-// Whether processor and system know everything that is in x86-64-v3. Not every compiler can be asked this.
-bool is_v3() {
-    unsigned a, b, c, d;
-    constexpr unsigned kFirst = bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C | bit_MOVBE;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & kFirst) != kFirst)
-        return false;
-    unsigned low, high;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    constexpr unsigned kVectorsAreSaved = 6;
-    if ((low & kVectorsAreSaved) != kVectorsAreSaved)
-        return false;
-    constexpr unsigned kSecond = bit_AVX2 | bit_BMI | bit_BMI2, kLzcnt = 1u << 5;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & kSecond) != kSecond)
-        return false;
-    return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & kLzcnt);
-}
-
-// And in x86-64-v4: vectors of 64 bytes.
-bool is_v4() {
-    if (!is_v3())
-        return false;
-    unsigned low, high, a, b, c, d;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    constexpr unsigned kVectorsAreSaved = 0xe6;
-    constexpr unsigned kNeeded = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
-    return (low & kVectorsAreSaved) == kVectorsAreSaved && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-           (b & kNeeded) == kNeeded;
-}
-
-}  // namespace
-#endif
-
-const Kernel &kernel() {
-#if defined(__x86_64__) && !defined(OPDIFF_BASELINE_ONLY)
-    static const Kernel &best = is_v4() ? kV4 : is_v3() ? kV3 : kBaseline;
-    return best;
-#else
-    return kBaseline;
-#endif
-}
+bool measure_batch(od_batch &batch) { return Batch(batch).run(); }
 
 }  // namespace opdiff
-
-extern "C" {
-
-int64_t od_version(void) { return OD_VERSION; }
-
-void od_sizes(int64_t sizes[5]) {
-    sizes[0] = sizeof(od_axis);
-    sizes[1] = sizeof(od_side);
-    sizes[2] = sizeof(od_job);
-    sizes[3] = sizeof(od_result);
-    sizes[4] = sizeof(od_batch);
-}
-
-const char *od_instructions(void) { return opdiff::kernel().name; }
-
-int64_t od_measure(od_batch *batch) {
-    if (!batch || batch->count < 0 || batch->threads < 1)
-        return -1;
-    for (int64_t i = 0; i < batch->count; ++i)
-        batch->results[i].status = OD_NOT_MEASURED;
-    try {
-        return opdiff::Batch(*batch).run() ? 0 : -1;
-    } catch (const std::bad_alloc &) {
-        return -1;
-    }
-}
-}

@@ -50,7 +50,8 @@ private:
 Problem read_all(const char *path, int64_t offset, int64_t size, unsigned char *out);
 
 // Runs `work`; returns null, or the address of memory that turned out to be mapped from beyond the end of a file, which
-// has shrunk meanwhile (any address when it is not known). What `work` leaves behind is not cleaned up then, so it must own nothing.
+// has shrunk meanwhile (any address when it is not known). What `work` leaves behind is not cleaned up then, so it must
+// own nothing.
 const void *guarded(void (*work)(void *), void *argument);
 
 // Catches those accesses while it exists, in all threads.

@@ -4,8 +4,8 @@
 // The terms of that sum nearly cancel where p and q are close. So p·ln(p/q) - p + q is summed instead, which is small
 // where they are close and never negative; with t = (p - q) / q it is q·((1 + t)·ln(1 + t) - t). The difference p - q is
 // not taken from p and q, but from what makes them differ: p - q = ((x - y) - (low of x - low of y))·s + (y - low of
-// y)·(s - r), where s and r are the factors that stretch the sides, unless these are very different. P and Q follow from the sums of the first pass, but
-// for what the floor adds.
+// y)·(s - r), where s and r are the factors that stretch the sides, unless these are very different. P and Q follow from
+// the sums of the first pass, but for what the floor adds.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,9 @@
 #include <cstring>
 #include <limits>
 
+#include "ahead.hpp"
 #include "kernel.hpp"
+#include "vectors.hpp"
 
 namespace opdiff {
 namespace {
@@ -22,8 +24,8 @@ namespace {
 // A ratio from here on is too far from 1 for the series.
 constexpr float kFar = 0.25f;
 
-// Ratios among which those that are far are looked for together.
-constexpr int kChunk = 64;
+// Up to here sums are kept in single precision: 16 terms in each lane of a vector.
+constexpr int kChunk = 16 * kFloats;
 
 // (1 + t)·ln(1 + t) - t as t²·Σ (-t)^k / ((k + 1)·(k + 2)), with as many terms as the size of t asks for.
 template <int Terms> float entropy_series(float t) {
@@ -33,10 +35,11 @@ template <int Terms> float entropy_series(float t) {
     return t * t * sum;
 }
 
-template <int Terms> double add_series(const float *ratios, const float *q, int n) {
+template <int Terms> double add_series(const float *ratios, const float *q, int n, const Lane &ahead) {
     double sum = 0;
     for (int start = 0; start < n; start += kChunk) {
         float part = 0;
+        ask_for(ahead, start, kChunk);
 #pragma omp simd reduction(+ : part)
         for (int i = start; i < std::min(start + kChunk, n); ++i)
             part += std::fabs(ratios[i]) < kFar ? q[i] * entropy_series<Terms>(ratios[i]) : 0.0f;
@@ -67,7 +70,8 @@ double add_far(const Real *x, const Real *y, const float *ratios, int n, const K
     return sum;
 }
 
-template <typename Real> void diverge(const Real *x, const Real *y, int n, const KlScale &scale, KlSums &sums) {
+template <typename Real>
+void diverge(const Real *x, const Real *y, int n, const KlScale &scale, const Ahead &ahead, KlSums &sums) {
     alignas(64) float ratios[kBlock], likelihoods[kBlock];
     const Real x_low = static_cast<Real>(scale.target.low), y_low = static_cast<Real>(scale.golden.low);
     const Real x_factor = static_cast<Real>(scale.target.factor), y_factor = static_cast<Real>(scale.golden.factor);
@@ -79,6 +83,7 @@ template <typename Real> void diverge(const Real *x, const Real *y, int n, const
     float most = 0;
     for (int start = 0; start < n; start += kChunk) {
         Real part_p = 0, part_q = 0;
+        ask_for(ahead.x, start, kChunk);
 #pragma omp simd reduction(+ : part_p, part_q) reduction(max : most)
         for (int i = start; i < std::min(start + kChunk, n); ++i) {
             const Real above = y[i] - y_low;
@@ -99,11 +104,11 @@ template <typename Real> void diverge(const Real *x, const Real *y, int n, const
     sums.p = raised_p;
     sums.q = raised_q;
     if (most < 0x1p-6f)
-        sums.terms = add_series<4>(ratios, likelihoods, n);
+        sums.terms = add_series<4>(ratios, likelihoods, n, ahead.y);
     else if (most < 0x1p-3f)
-        sums.terms = add_series<8>(ratios, likelihoods, n);
+        sums.terms = add_series<8>(ratios, likelihoods, n, ahead.y);
     else
-        sums.terms = add_series<12>(ratios, likelihoods, n);
+        sums.terms = add_series<12>(ratios, likelihoods, n, ahead.y);
     if (most >= kFar)
         sums.terms += add_far(x, y, ratios, n, scale);
 }

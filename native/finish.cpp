@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "measure.hpp"
+#include "scalars.hpp"
 
 namespace opdiff {
 namespace {
@@ -18,12 +18,6 @@ constexpr double kFloor = 0x1p-23;
 
 // Squares of larger numbers, or of numbers that are all smaller, come too near to the ends of the range of doubles.
 constexpr double kLargest = 0x1p480, kSmallest = 0x1p-480;
-
-int64_t bits_of(double number) {
-    int64_t bits;
-    std::memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
 
 void add_product(ExactSum &sum, double a, double b) {
     const double product = a * b;
@@ -90,8 +84,8 @@ void set_totals(const Side &side, const SideSums &sums, const ExactSum &sum, con
     totals.negative_infs = sums.negative_infs;
     totals.first_nan = sums.first_nan;
     totals.first_inf = sums.first_inf;
-    totals.minimum = side.is_wide_integer() ? sums.least : bits_of(sums.minimum);
-    totals.maximum = side.is_wide_integer() ? sums.most : bits_of(sums.maximum);
+    totals.minimum = side.is_wide_integer() ? sums.least : bits_as<int64_t>(sums.minimum);
+    totals.maximum = side.is_wide_integer() ? sums.most : bits_as<int64_t>(sums.maximum);
     totals.total = sum.value();
     totals.squares = squares.value();
     totals.spread = spread_of;
@@ -99,118 +93,7 @@ void set_totals(const Side &side, const SideSums &sums, const ExactSum &sum, con
 
 od_extreme shown(const Extreme &extreme) { return {extreme.index, extreme.target, extreme.golden}; }
 
-int64_t earlier(int64_t a, int64_t b) { return a < 0 ? b : b < 0 ? a : std::min(a, b); }
-
 }  // namespace
-
-void SideSums::merge(const SideSums &other, int kind) {
-    if (other.has_range)
-        include(other.minimum, other.maximum);
-    if (other.has_integers) {
-        const auto before = [&](int64_t a, int64_t b) {
-            return kind == OD_UINT64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
-        };
-        if (!has_integers || before(other.least, least))
-            least = other.least;
-        if (!has_integers || before(most, other.most))
-            most = other.most;
-        has_integers = true;
-    }
-    finite += other.finite;
-    nans += other.nans;
-    positive_infs += other.positive_infs;
-    negative_infs += other.negative_infs;
-    first_nan = earlier(first_nan, other.first_nan);
-    first_inf = earlier(first_inf, other.first_inf);
-    alone.add(other.alone);
-    squares_alone.add(other.squares_alone);
-}
-
-void Sums::merge(const Sums &other, const Pair &pair) {
-    target.merge(other.target, pair.target.kind);
-    golden.merge(other.golden, pair.golden.kind);
-    pairs += other.pairs;
-    unequal += other.unequal;
-    x.add(other.x);
-    y.add(other.y);
-    xx.add(other.xx);
-    yy.add(other.yy);
-    xy.add(other.xy);
-    errors.add(other.errors);
-    error_sizes.add(other.error_sizes);
-    error_squares.add(other.error_squares);
-    relative.add(other.relative);
-    over_1_permille += other.over_1_permille;
-    over_5_permille += other.over_5_permille;
-    zero_golden += other.zero_golden;
-    worst.offer(other.worst);
-    worst_relative.offer(other.worst_relative);
-    worst_ulps.offer(other.worst_ulps);
-    same_infs += other.same_infs;
-    opposite_infs += other.opposite_infs;
-    target_infs += other.target_infs;
-    golden_infs += other.golden_infs;
-    mismatches += other.mismatches;
-    first_mismatch = earlier(first_mismatch, other.first_mismatch);
-    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
-        relative_bins[i] += other.relative_bins[i];
-    for (int i = 0; i < OD_ULP_BINS; ++i)
-        ulp_bins[i] += other.ulp_bins[i];
-    beyond_range |= other.beyond_range;
-}
-
-void Second::merge(const Second &other) {
-    x.add(other.x);
-    y.add(other.y);
-    xx.add(other.xx);
-    yy.add(other.yy);
-    xy.add(other.xy);
-    x_alone.add(other.x_alone);
-    y_alone.add(other.y_alone);
-    xx_alone.add(other.xx_alone);
-    yy_alone.add(other.yy_alone);
-    p.add(other.p);
-    q.add(other.q);
-    terms.add(other.terms);
-    golden_weight.add(other.golden_weight);
-    target_weight.add(other.target_weight);
-    weighted.add(other.weighted);
-    error_sizes.add(other.error_sizes);
-    relative.add(other.relative);
-    graph.worst = std::max(graph.worst, other.graph.worst);
-    graph.worst_relative = std::max(graph.worst_relative, other.graph.worst_relative);
-    graph.tiny_relative = std::max(graph.tiny_relative, other.graph.tiny_relative);
-    graph.tiny_over_1_permille += other.graph.tiny_over_1_permille;
-    graph.tiny_over_5_permille += other.graph.tiny_over_5_permille;
-    graph.zeros += other.graph.zeros;
-}
-
-Second Second::empty() const {
-    Second fresh;
-    fresh.with_moments = with_moments;
-    fresh.with_kl = with_kl;
-    fresh.for_graphs = for_graphs;
-    fresh.pivot_x = pivot_x;
-    fresh.pivot_y = pivot_y;
-    fresh.scale = scale;
-    fresh.in_double = in_double;
-    fresh.tops = tops;
-    return fresh;
-}
-
-void Second::add(const od_graph &block) {
-    golden_weight.add(block.golden_weight);
-    target_weight.add(block.target_weight);
-    weighted.add(block.weighted);
-    error_sizes.add(block.error_sizes);
-    relative.add(block.relative);
-    graph.worst = std::max(graph.worst, block.worst);
-    graph.worst_relative = std::max(graph.worst_relative, block.worst_relative);
-    graph.tiny_relative = std::max(graph.tiny_relative, block.tiny_relative);
-    graph.tiny_over_1_permille += block.tiny_over_1_permille;
-    graph.tiny_over_5_permille += block.tiny_over_5_permille;
-    graph.zeros += block.zeros;
-}
 
 Second plan_second(const Pair &pair, const Sums &sums) {
     Second second;

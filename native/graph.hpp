@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernel.hpp"
+#include "scalars.hpp"
 
 namespace opdiff {
 namespace {
@@ -27,11 +27,7 @@ inline double power_of_e(double number) {
                                  1.0 / 2.0,         1.0,              1.0};
     for (const double term : kTerms)
         sum = sum * r + term;
-    uint64_t bits;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52;
-    double scale;
-    std::memcpy(&scale, &bits, sizeof scale);
+    const double scale = bits_as<double>((bits_as<uint64_t>(shifted) + 1023) << 52);
     return number > -708 ? sum * scale : 0;
 }
 

@@ -62,16 +62,29 @@ struct GraphScale {
 
 using GraphBlock = od_graph;
 
+// Where elements lie that will soon be looked at, and how many bytes there are from one to the next, on an average. The
+// addresses need not be valid.
+struct Lane {
+    const unsigned char *from;
+    int64_t step;
+};
+
+// Those of both sides: they are asked for while a block is being worked on.
+struct Ahead {
+    Lane x, y;
+};
+
 // Which number of a pair is looked for: the error, the relative error, the distance in units of the last place.
 enum class Measure { kError, kRelative, kUlps };
 
 template <typename Real> struct Arithmetic {
     void (*decode)(const void *codes, int kind, const float *table, int n, Real *numbers);
     // Both sides are filled up with zeros to a multiple of kPadding. `errors` are their differences.
-    void (*measure)(const Real *x, const Real *y, const Real *errors, int n, UlpScale scale, Block &block);
+    void (*measure)(const Real *x, const Real *y, const Real *errors, int n, UlpScale scale, const Ahead &ahead,
+                    Block &block);
     // The first pair whose number is `value`, which is one of theirs.
     int (*find)(const Real *x, const Real *y, const Real *errors, int n, UlpScale scale, Measure measure, double value);
-    void (*divergence)(const Real *x, const Real *y, int n, const KlScale &scale, KlSums &sums);
+    void (*divergence)(const Real *x, const Real *y, int n, const KlScale &scale, const Ahead &ahead, KlSums &sums);
     void (*graph)(const Real *x, const Real *y, int n, const GraphScale &scale, GraphBlock &sums);
     void (*moments)(const Real *x, const Real *y, int n, double pivot_x, double pivot_y, Moments &moments);
     bool (*is_finite)(const Real *x, int n);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "scalars.hpp"
+
 namespace opdiff {
 namespace {
 
@@ -15,7 +17,10 @@ constexpr int64_t kWidest = 64;
 // Columns of a strip do not begin at the same place of a page: they would compete for the same lines of the cache.
 constexpr int64_t kPitch = kStrip + 32;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Rows of a panel: as many as the tiles of most layouts have.
+constexpr int64_t kPanel = 16;
+// A row of a panel that is one block wide has more room than it needs, for the same reason.
+constexpr int64_t kPanelPitch = kBlock + 32;
 
 bool is_plain(const od_axis &axis) { return axis.split == 1; }
 
@@ -95,7 +100,7 @@ void View::plan_tiles(int64_t run) {
         if ((is_plain(axes_[i]) ? axes_[i].outer : axes_[i].inner) == 1)
             lane = static_cast<int>(i);
     if (lane < 0)
-        return;
+        return plan_panels(run);
     od_axis &axis = axes_[static_cast<size_t>(lane)];
     for (size_t i = static_cast<size_t>(lane) + 1; i < axes_.size(); ++i)
         if (!is_plain(axes_[i]))
@@ -126,6 +131,23 @@ void View::plan_tiles(int64_t run) {
     together_ = find_together(run);
 }
 
+// Panels are worth it where rows lie side by side in the tiles of the last axis: the pieces of a single row are far
+// apart, and what lies beside them would come into the cache for each row anew.
+void View::plan_panels(int64_t run) {
+    const od_axis &last = axes_.back(), &rows = axes_[axes_.size() - 2];
+    if (is_plain(last) || last.inner != 1 || !is_plain(rows) || rows.outer != last.split || kBlock % last.split)
+        return;
+    // A panel holds whole blocks.
+    const bool is_wide = last.extent >= kBlock;
+    if (is_wide ? run != last.extent : run != rows.extent * last.extent || kPanel * last.extent % kBlock)
+        return;
+    in_panels_ = true;
+    panel_width_ = is_wide ? kBlock : last.extent;
+    tiles_ = ceil_div(rows.extent, kPanel) * ceil_div(last.extent, panel_width_);
+    for (size_t i = 0; i + 2 < axes_.size(); ++i)
+        tiles_ *= axes_[i].extent;
+}
+
 int64_t View::find_together(int64_t run) const {
     if (run <= behind_)
         return 1;
@@ -144,6 +166,8 @@ View::Rows View::rows_of(int64_t strip) const {
 }
 
 size_t View::tile_bytes() const {
+    if (in_panels_)
+        return static_cast<size_t>(kPanel * kPanelPitch * size_);
     return static_cast<size_t>(width_ * (in_strips_ ? kPitch : behind_) * size_);
 }
 
@@ -152,8 +176,10 @@ int64_t View::offset(size_t axis, int64_t index) const {
     return is_plain(a) ? index * a.outer : index / a.split * a.outer + index % a.split * a.inner;
 }
 
-void View::visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces) const {
+const unsigned char *View::visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces) const {
     pieces.clear();
+    if (in_panels_)
+        return visit_panel(tile, buffer, pieces);
     const size_t lane = static_cast<size_t>(lane_);
     const int64_t places = in_strips_ ? behind_ / axes_.back().extent * strips_ : 1;
     const int64_t group = tile / places % groups_;
@@ -170,6 +196,7 @@ void View::visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces
         return visit_strip(from, start, tile % places, width, buffer, pieces);
     // All rows behind the lane, so that its columns follow each other.
     const int64_t rows = axes_.back().extent;
+    const unsigned char *end = from;
     for (int64_t done = 0; done < behind_; done += rows) {
         int64_t place = done / rows;
         const unsigned char *part = from;
@@ -178,12 +205,14 @@ void View::visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces
             place /= axes_[i].extent;
         }
         kernel().transpose(part, size_, axes_.back().outer, static_cast<int>(rows), width, buffer + done * size_, behind_);
+        end = part + rows * axes_.back().outer * size_;
     }
     pieces.push_back({start, static_cast<int>(behind_ * width), buffer});
+    return end;
 }
 
-void View::visit_strip(const unsigned char *from, int64_t start, int64_t place, int width, unsigned char *buffer,
-                       std::vector<Piece> &pieces) const {
+const unsigned char *View::visit_strip(const unsigned char *from, int64_t start, int64_t place, int width,
+                                       unsigned char *buffer, std::vector<Piece> &pieces) const {
     const Rows rows = rows_of(place % strips_);
     int64_t between = place / strips_;
     for (size_t i = axes_.size() - 1; i-- > static_cast<size_t>(lane_) + 1;) {
@@ -193,33 +222,67 @@ void View::visit_strip(const unsigned char *from, int64_t start, int64_t place, 
         from += offset(i, index) * size_;
     }
     const int64_t stride = axes_.back().outer;
-    kernel().transpose(from + rows.first * stride * size_, size_, stride, rows.count, width, buffer, kPitch);
+    from += rows.first * stride * size_;
+    kernel().transpose(from, size_, stride, rows.count, width, buffer, kPitch);
     for (int j = 0; j < width; ++j) {
         const unsigned char *column = buffer + j * kPitch * size_;
         pieces.push_back({start + rows.first + j * behind_, rows.count, column});
     }
+    return from + rows.count * stride * size_;
 }
 
 namespace {
 
-// Pieces of equal length, one behind the other; the length is known to the compiler, so that none is a call.
+// Pieces of equal length; the length is known to the compiler, so that none is a call.
 template <int Bytes>
-void copy_pieces(const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out) {
+void copy_pieces(const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out, int64_t pitch) {
     for (int64_t i = 0; i < pieces; ++i)
-        std::memcpy(out + i * Bytes, from + i * stride, Bytes);
+        std::memcpy(out + i * pitch, from + i * stride, Bytes);
 }
 
 // False when no tile has that many bytes.
-bool copy_tiles(int64_t bytes, const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out) {
+bool copy_tiles(int64_t bytes, const unsigned char *from, int64_t stride, int64_t pieces, unsigned char *out,
+                int64_t pitch) {
     switch (bytes) {
-    case 16: copy_pieces<16>(from, stride, pieces, out); return true;
-    case 32: copy_pieces<32>(from, stride, pieces, out); return true;
-    case 64: copy_pieces<64>(from, stride, pieces, out); return true;
+    case 16: copy_pieces<16>(from, stride, pieces, out, pitch); return true;
+    case 32: copy_pieces<32>(from, stride, pieces, out, pitch); return true;
+    case 64: copy_pieces<64>(from, stride, pieces, out, pitch); return true;
     default: return false;
     }
 }
 
 }  // namespace
+
+// Panels follow each other from column to column, then from row to row, as elements do.
+const unsigned char *View::visit_panel(int64_t panel, unsigned char *buffer, std::vector<Piece> &pieces) const {
+    const od_axis &last = axes_.back();
+    const size_t down = axes_.size() - 2;
+    const int64_t panels = ceil_div(axes_[down].extent, kPanel), columns = ceil_div(last.extent, panel_width_);
+    const int64_t column = panel % columns * panel_width_, row = panel / columns % panels * kPanel;
+    const int64_t rows = std::min(kPanel, axes_[down].extent - row);
+    const int64_t width = std::min(panel_width_, last.extent - column);
+    int64_t rest = panel / panels / columns, start = row * last.extent + column;
+    const unsigned char *from = data_ + (offset(down, row) + offset(down + 1, column)) * size_;
+    for (size_t i = down; i-- > 0;) {
+        start += rest % axes_[i].extent * weights_[i];
+        from += offset(i, rest % axes_[i].extent) * size_;
+        rest /= axes_[i].extent;
+    }
+    const bool is_wide = panel_width_ < last.extent;
+    const int64_t pitch = (is_wide ? kPanelPitch : panel_width_) * size_, stride = last.split * size_;
+    for (int64_t done = 0; done < width; done += last.split, from += last.outer * size_) {
+        const int64_t bytes = std::min(last.split, width - done) * size_;
+        unsigned char *out = buffer + done * size_;
+        if (!copy_tiles(bytes, from, stride, rows, out, pitch))
+            for (int64_t i = 0; i < rows; ++i)
+                std::memcpy(out + i * pitch, from + i * stride, static_cast<size_t>(bytes));
+    }
+    if (!is_wide)
+        pieces.push_back({start, static_cast<int>(rows * width), buffer});
+    for (int64_t i = 0; i < rows && is_wide; ++i)
+        pieces.push_back({start + i * last.extent, static_cast<int>(width), buffer + i * pitch});
+    return buffer;
+}
 
 // Elements of the last axis from `index` on; returns how many.
 int View::gather_row(const unsigned char *from, int64_t index, int n, unsigned char *out) const {
@@ -228,7 +291,8 @@ int View::gather_row(const unsigned char *from, int64_t index, int n, unsigned c
     int64_t stride = last.outer;
     const int64_t whole = is_plain(last) || index % last.split ? 0 : count / last.split;
     if (whole > 1 && last.inner == 1 &&
-        copy_tiles(last.split * size_, from + offset(axes_.size() - 1, index) * size_, last.outer * size_, whole, out))
+        copy_tiles(last.split * size_, from + offset(axes_.size() - 1, index) * size_, last.outer * size_, whole, out,
+                   last.split * size_))
         return static_cast<int>(whole * last.split);
     if (!is_plain(last)) {
         count = static_cast<int>(std::min<int64_t>(count, last.split - index % last.split));
@@ -242,6 +306,17 @@ int View::gather_row(const unsigned char *from, int64_t index, int n, unsigned c
     }
     kernel().transpose(from, size_, stride, count, 1, out, count);
     return count;
+}
+
+Lane View::ahead(int64_t start) const {
+    if (contiguous())
+        return {at(start), size_};
+    const unsigned char *from = data_;
+    for (size_t i = axes_.size(); i-- > 0;) {
+        from += offset(i, start % axes_[i].extent) * size_;
+        start /= axes_[i].extent;
+    }
+    return {from, axes_.back().outer * size_ / axes_.back().split};
 }
 
 void View::gather(int64_t start, int n, unsigned char *out) const {

@@ -1,8 +1,9 @@
 // Where the elements of a tensor are, and the order in which they are visited.
 //
 // A stored layout is a list of axes, each with a stride, or cut in tiles and then with two. Elements are handed out in
-// logical order, copied together from where they are; in a layout whose channels lie side by side, a tile of it is
-// transposed in a buffer that stays in the cache.
+// logical order, copied together from where they are. In a layout whose channels lie side by side, a tile of it is
+// transposed in a buffer that stays in the cache; in one whose tiles hold pieces of several rows, these rows are copied
+// together.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,13 @@ public:
     bool set(const void *data, int size, int64_t stored, const od_axis *axes, int64_t rank, int64_t count);
 
     bool contiguous() const { return axes_.empty(); }
-    bool tiled() const { return lane_ >= 0; }
+    bool tiled() const { return lane_ >= 0 || in_panels_; }
+    // Whether elements are fetched from places that are far apart.
+    bool scattered() const { return !contiguous() && lane_ < 0; }
     // One behind the other from here on; only when contiguous.
     const unsigned char *at(int64_t start) const { return data_ + start * size_; }
+    // Where the elements from the logical index `start` on will be looked for, which may be beyond the last.
+    Lane ahead(int64_t start) const;
     // `n` elements from the logical index `start` on, one behind the other.
     void gather(int64_t start, int n, unsigned char *out) const;
 
@@ -40,8 +45,9 @@ public:
         int n;
         const unsigned char *codes;
     };
-    // Transposes one tile into `buffer`, of tile_bytes(), and lists what is in it.
-    void visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces) const;
+    // Copies one tile in logical order into `buffer`, of tile_bytes(), and lists what is in it; returns where the next
+    // one may begin.
+    const unsigned char *visit(int64_t tile, unsigned char *buffer, std::vector<Piece> &pieces) const;
     size_t tile_bytes() const;
 
 private:
@@ -51,10 +57,12 @@ private:
     };
 
     void simplify();
+    void plan_panels(int64_t run);
+    const unsigned char *visit_panel(int64_t panel, unsigned char *buffer, std::vector<Piece> &pieces) const;
     int64_t find_together(int64_t run) const;
     Rows rows_of(int64_t strip) const;
-    void visit_strip(const unsigned char *from, int64_t start, int64_t place, int width, unsigned char *buffer,
-                     std::vector<Piece> &pieces) const;
+    const unsigned char *visit_strip(const unsigned char *from, int64_t start, int64_t place, int width,
+                                     unsigned char *buffer, std::vector<Piece> &pieces) const;
     int64_t offset(size_t axis, int64_t index) const;
     int gather_row(const unsigned char *from, int64_t index, int n, unsigned char *out) const;
 
@@ -69,6 +77,9 @@ private:
     bool in_strips_ = false;
     int64_t strips_ = 1, strip_ = 0, strips_in_run_ = 1, run_ = 0;
     int64_t groups_ = 0, tiles_ = 0, together_ = 1;
+    // Tiles that are panels: some rows of the last axis, all of it or one block wide.
+    bool in_panels_ = false;
+    int64_t panel_width_ = 0;
 };
 
 }  // namespace opdiff

@@ -26,10 +26,11 @@ pytestmark = needs_kernel
 FLOAT32 = dtypes.FLOAT32
 TYPES = [dtypes.FLOAT16, dtypes.FLOAT32, dtypes.INT8, dtypes.FLOAT64]
 
-# Ragged channels; planes below, around and above a block; rows that are longer than a strip; runs that do not fill one.
+# Ragged channels; planes below, around and above a block; rows that are longer than a strip; runs that do not fill one;
+# rows of which some together fill whole blocks.
 SHAPES: dict[int, list[Shape]] = {
-    2: [(33, 40), (5, 1200), (1100, 70), (70, 3000)],
-    3: [(4, 5, 6), (2, 40, 1100)],
+    2: [(33, 40), (5, 1200), (1100, 70), (70, 3000), (100, 128)],
+    3: [(4, 5, 6), (2, 40, 1100), (3, 40, 64)],
     4: [
         (2, 20, 5, 7), (1, 64, 33, 33), (3, 17, 1, 1), (1, 5, 3, 2100), (1, 40, 16, 64), (2, 70, 9, 200),
         (1, 16, 1, 1500), (1, 3, 90, 91), (1, 33, 2, 2048), (2, 18, 2, 1030),

@@ -38,20 +38,7 @@ _SAFE_EXPONENT = 480
 
 
 class SideTally(NamedTuple):
-    """One of the two tensors, without looking at the other. The sums are over its finite elements.
-
-    Attributes:
-        finite: how many elements are finite.
-        total: their sum.
-        squares: the sum of their squares.
-        minimum: the smallest of them; `None` when there are none. Integers stay exact.
-        maximum: the largest of them.
-        nans: how many elements are NaN.
-        positive_infs: how many are +inf.
-        negative_infs: how many are -inf.
-        first_nan: the index of the first NaN.
-        first_inf: the index of the first infinity.
-    """
+    """One of the two tensors: the fields of `Side`, with exact sums. Its spread follows from them."""
 
     finite: int = 0
     total: Fraction = _ZERO
@@ -81,20 +68,7 @@ class SideTally(NamedTuple):
 
 
 class PairTally(NamedTuple):
-    """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
-
-    Attributes:
-        count: how many pairs.
-        target: Σ x.
-        golden: Σ y.
-        target_squares: Σ x².
-        golden_squares: Σ y².
-        products: Σ x·y.
-        errors: Σ (x - y).
-        error_sizes: Σ |x - y|.
-        error_squares: Σ (x - y)².
-        relative: Σ |x - y| / |y| over the pairs whose |y| is above `SMALL`.
-    """
+    """The pairs that are finite on both sides: the fields of `Pairs`, with exact sums. Spreads follow from them."""
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
     target: Fraction = _ZERO
@@ -124,20 +98,10 @@ class PairTally(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What is kept of two tensors, or of two corresponding parts of them.
+    """What is kept of two tensors, or of two corresponding parts of them: the fields of `Sums`, with exact sums.
 
-    Attributes:
-        count: elements of either side.
-        unequal: elements that are not the same number; NaN is the same as NaN, and -0 the same as 0.
-        target: the target by itself.
-        golden: the golden tensor by itself.
-        pairs: sums over the pairs that are finite on both sides.
-        spread: how their errors are distributed.
-        specials: the other pairs.
-        worst: the largest |x - y| of the finite pairs; its `value` is in single precision where that holds both sides.
-        worst_relative: the largest relative error of those whose golden value does not count as zero, unless it is 0.
-        worst_ulps: the largest distance in units of the last place of the coarser float type, or for integers |x - y|.
-        parts: elements that make up one number of the tensor: 2 when it is complex, else 1.
+    The `value` of an extreme is what decides which is the larger one: it is in single precision where that holds every
+    number of both sides.
     """
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count

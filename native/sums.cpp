@@ -1,0 +1,191 @@
+#include "sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "scalars.hpp"
+
+namespace opdiff {
+
+void Extreme::offer(const Extreme &other) {
+    if (other.index < 0)
+        return;
+    const bool larger = other.exact != exact ? other.exact > exact : other.value > value;
+    const bool equal = other.exact == exact && other.value == value;
+    if (index < 0 || larger || (equal && other.index < index))
+        *this = other;
+}
+
+bool Extreme::may_yield_to(double other, int64_t start) const {
+    return index < 0 || other > value || (other == value && start < index);
+}
+
+void SideSums::include(double low, double high) {
+    minimum = has_range ? std::min(minimum, low) : low;
+    maximum = has_range ? std::max(maximum, high) : high;
+    has_range = true;
+}
+
+void Sums::add(const Block &block, int n) {
+    target.finite += n;
+    golden.finite += n;
+    target.include(block.min_x, block.max_x);
+    golden.include(block.min_y, block.max_y);
+    pairs += n;
+    unequal += n - block.equal;
+    x.add(block.x);
+    y.add(block.y);
+    xx.add(block.xx);
+    yy.add(block.yy);
+    xy.add(block.xy);
+    errors.add(block.errors);
+    error_sizes.add(block.error_sizes);
+    error_squares.add(block.dd);
+    relative.add(block.relative);
+    over_1_permille += block.over_1_permille;
+    over_5_permille += block.over_5_permille;
+    zero_golden += block.zero_golden;
+    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
+        relative_bins[i] += block.relative_bins[i];
+    for (int i = 0; i < OD_ULP_BINS; ++i)
+        ulp_bins[i] += block.ulp_bins[i];
+}
+
+// A pair with a NaN or an infinity in it.
+void Sums::add_special(double a, double b, int64_t index) {
+    const auto look = [&](double number, SideSums &side) {
+        if (std::isnan(number)) {
+            ++side.nans;
+            side.first_nan = earlier(side.first_nan, index);
+        } else if (std::isinf(number)) {
+            ++(number > 0 ? side.positive_infs : side.negative_infs);
+            side.first_inf = earlier(side.first_inf, index);
+        } else {
+            side.include(number, number);
+            ++side.finite;
+            side.alone.add(number);
+            side.squares_alone.add(number * number);
+            beyond_range |= !std::isfinite(number * number);
+        }
+    };
+    look(a, target);
+    look(b, golden);
+    const bool a_inf = std::isinf(a), b_inf = std::isinf(b), same = a == b || (std::isnan(a) && std::isnan(b));
+    same_infs += a_inf && a == b;
+    opposite_infs += a_inf && a == -b;
+    target_infs += a_inf && std::isfinite(b) && std::fabs(b) > kSmall;
+    golden_infs += b_inf && std::isfinite(a);
+    if (!same) {
+        ++mismatches;
+        ++unequal;
+        first_mismatch = earlier(first_mismatch, index);
+    }
+}
+
+void SideSums::merge(const SideSums &other, int kind) {
+    if (other.has_range)
+        include(other.minimum, other.maximum);
+    if (other.has_integers) {
+        if (!has_integers || is_below(other.least, least, kind))
+            least = other.least;
+        if (!has_integers || is_below(most, other.most, kind))
+            most = other.most;
+        has_integers = true;
+    }
+    finite += other.finite;
+    nans += other.nans;
+    positive_infs += other.positive_infs;
+    negative_infs += other.negative_infs;
+    first_nan = earlier(first_nan, other.first_nan);
+    first_inf = earlier(first_inf, other.first_inf);
+    alone.add(other.alone);
+    squares_alone.add(other.squares_alone);
+}
+
+void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
+    target.merge(other.target, target_kind);
+    golden.merge(other.golden, golden_kind);
+    pairs += other.pairs;
+    unequal += other.unequal;
+    x.add(other.x);
+    y.add(other.y);
+    xx.add(other.xx);
+    yy.add(other.yy);
+    xy.add(other.xy);
+    errors.add(other.errors);
+    error_sizes.add(other.error_sizes);
+    error_squares.add(other.error_squares);
+    relative.add(other.relative);
+    over_1_permille += other.over_1_permille;
+    over_5_permille += other.over_5_permille;
+    zero_golden += other.zero_golden;
+    worst.offer(other.worst);
+    worst_relative.offer(other.worst_relative);
+    worst_ulps.offer(other.worst_ulps);
+    same_infs += other.same_infs;
+    opposite_infs += other.opposite_infs;
+    target_infs += other.target_infs;
+    golden_infs += other.golden_infs;
+    mismatches += other.mismatches;
+    first_mismatch = earlier(first_mismatch, other.first_mismatch);
+    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
+        relative_bins[i] += other.relative_bins[i];
+    for (int i = 0; i < OD_ULP_BINS; ++i)
+        ulp_bins[i] += other.ulp_bins[i];
+    beyond_range |= other.beyond_range;
+}
+
+void Second::merge(const Second &other) {
+    x.add(other.x);
+    y.add(other.y);
+    xx.add(other.xx);
+    yy.add(other.yy);
+    xy.add(other.xy);
+    x_alone.add(other.x_alone);
+    y_alone.add(other.y_alone);
+    xx_alone.add(other.xx_alone);
+    yy_alone.add(other.yy_alone);
+    p.add(other.p);
+    q.add(other.q);
+    terms.add(other.terms);
+    golden_weight.add(other.golden_weight);
+    target_weight.add(other.target_weight);
+    weighted.add(other.weighted);
+    error_sizes.add(other.error_sizes);
+    relative.add(other.relative);
+    graph.worst = std::max(graph.worst, other.graph.worst);
+    graph.worst_relative = std::max(graph.worst_relative, other.graph.worst_relative);
+    graph.tiny_relative = std::max(graph.tiny_relative, other.graph.tiny_relative);
+    graph.tiny_over_1_permille += other.graph.tiny_over_1_permille;
+    graph.tiny_over_5_permille += other.graph.tiny_over_5_permille;
+    graph.zeros += other.graph.zeros;
+}
+
+Second Second::empty() const {
+    Second fresh;
+    fresh.with_moments = with_moments;
+    fresh.with_kl = with_kl;
+    fresh.for_graphs = for_graphs;
+    fresh.pivot_x = pivot_x;
+    fresh.pivot_y = pivot_y;
+    fresh.scale = scale;
+    fresh.in_double = in_double;
+    fresh.tops = tops;
+    return fresh;
+}
+
+void Second::add(const od_graph &block) {
+    golden_weight.add(block.golden_weight);
+    target_weight.add(block.target_weight);
+    weighted.add(block.weighted);
+    error_sizes.add(block.error_sizes);
+    relative.add(block.relative);
+    graph.worst = std::max(graph.worst, block.worst);
+    graph.worst_relative = std::max(graph.worst_relative, block.worst_relative);
+    graph.tiny_relative = std::max(graph.tiny_relative, block.tiny_relative);
+    graph.tiny_over_1_permille += block.tiny_over_1_permille;
+    graph.tiny_over_5_permille += block.tiny_over_5_permille;
+    graph.zeros += block.zeros;
+}
+
+}  // namespace opdiff

@@ -1,0 +1,91 @@
+// The first pass over one block in double precision; included by what is compiled for each set of instructions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "histograms.hpp"
+#include "kernel.hpp"
+#include "ranks.hpp"
+#include "vectors.hpp"
+
+namespace opdiff {
+namespace {
+
+// The exponent of a number as a float would have it, 0 for what is too small for one.
+inline int64_t float_exponent(double number) {
+    const int64_t exponent = exponent_of(number) + 127;
+    return exponent < 0 ? 0 : exponent > 254 ? 254 : exponent;
+}
+
+// The bytes of all pairs, behind which the others stand for none; returns the largest distance.
+template <bool Single>
+double set_bytes(const double *x, const double *y, const double *errors, int n, UlpScale scale, Scratch &scratch) {
+    double worst = 0;
+#pragma omp simd reduction(max : worst)
+    for (int i = 0; i < n; ++i) {
+        const double size = std::fabs(errors[i]);
+        const double ulps = ulps_between(x[i], y[i], ranked_size<Single>(size), scale);
+        worst = ulps > worst ? ulps : worst;
+        scratch.relative_bytes[i] = static_cast<int8_t>(float_exponent(ranked_quotient<Single>(size, y[i])) / 2);
+        scratch.ulp_bytes[i] = static_cast<int8_t>(float_exponent(ulps) - 128);
+    }
+    const int64_t padded = ceil_div(n, kWidth) * kWidth;
+    std::fill(scratch.relative_bytes + n, scratch.relative_bytes + padded, int8_t{0});
+    std::fill(scratch.ulp_bytes + n, scratch.ulp_bytes + padded, int8_t{-128});
+    return worst;
+}
+
+template <bool Single>
+void measure_ranked(const double *x_, const double *y_, const double *errors_, int n, UlpScale scale, Block &block) {
+    constexpr double kOne = Single ? double{0.001f} : 0.001, kFive = Single ? double{0.005f} : 0.005;
+    Scratch scratch;
+    double xx = 0, yy = 0, xy = 0, dd = 0, sx = 0, sy = 0, errors = 0, sizes = 0, quotients = 0;
+    double worst = 0, worst_relative = 0;
+    int over_one = 0, over_five = 0, equal = 0, zero_golden = 0;
+#pragma omp simd reduction(+ : xx, yy, xy, dd, sx, sy, errors, sizes, quotients, over_one, over_five)                  \
+    reduction(+ : equal, zero_golden) reduction(max : worst, worst_relative)
+    for (int i = 0; i < n; ++i) {
+        const double x = x_[i], y = y_[i], d = errors_[i], size = std::fabs(d);
+        const double ranked_error = ranked_size<Single>(size), quotient = ranked_quotient<Single>(size, y);
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+        dd += d * d;
+        sx += x;
+        sy += y;
+        errors += d;
+        sizes += size;
+        quotients += relative_error(size, y);
+        worst = ranked_error > worst ? ranked_error : worst;
+        worst_relative = quotient > worst_relative ? quotient : worst_relative;
+        over_one += quotient >= kOne;
+        over_five += quotient >= kFive;
+        equal += size == 0;
+        zero_golden += !(std::fabs(y) > kSmall) & (size != 0);
+    }
+    block.xx = xx, block.yy = yy, block.xy = xy, block.dd = dd;
+    block.x = sx, block.y = sy, block.errors = errors, block.error_sizes = sizes, block.relative = quotients;
+    find_range(x_, n, block.min_x, block.max_x);
+    find_range(y_, n, block.min_y, block.max_y);
+    block.worst = worst, block.worst_relative = worst_relative;
+    block.worst_ulps = set_bytes<Single>(x_, y_, errors_, n, scale, scratch);
+    block.equal = equal, block.zero_golden = zero_golden;
+    block.over_1_permille = over_one, block.over_5_permille = over_five;
+    block.overflowed = false;
+    fill_relative_bins(scratch.relative_bytes, n, 127, block);
+    fill_ulp_bins(scratch.ulp_bytes, n, 127, block);
+    set_equal(block);
+}
+
+void measure_wide(const double *x, const double *y, const double *errors, int n, UlpScale scale, const Ahead &,
+                  Block &block) {
+    if (scale.single)
+        measure_ranked<true>(x, y, errors, n, scale, block);
+    else
+        measure_ranked<false>(x, y, errors, n, scale, block);
+}
+
+}  // namespace
+}  // namespace opdiff
