@@ -33,8 +33,9 @@ template <int First, int Place> Words byte_at(Words word) {
 void add_products(const float *x_, const float *y_, int padded, const Ahead &ahead, Block &block) {
     Doubles xx = {}, yy = {}, xy = {}, dd = {}, sx = {}, sy = {}, sd = {};
     for (int start = 0; start < padded; start += kStep) {
+        // The rest is asked for while errors are added up.
         ask_for(ahead.x, start, kStep);
-        ask_for(ahead.y, start, kStep);
+        ask_for(ahead.y, start / 2, kStep / 2);
         for (int i = start; i < start + kStep; i += kDoubles) {
             const Doubles x = widen(x_ + i), y = widen(y_ + i);
             const Doubles d = x - y;
@@ -60,7 +61,8 @@ struct Maxima {
     int32_t error, relative, ulps;
 };
 
-Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, Scratch &scratch, Block &block) {
+Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, const Ahead &ahead, Scratch &scratch,
+                  Block &block) {
     Ints worst = {}, worst_relative = {}, worst_ulps = Ints{} - scale.shift;
     Floats min_x = load<Floats>(x_), max_x = min_x, min_y = load<Floats>(y_), max_y = min_y;
     const Ints lowest = Ints{} + scale.lowest;
@@ -73,6 +75,7 @@ Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, S
     for (int start = 0; start < padded; start += kTerms) {
         Floats sizes = {}, quotients = {};
         for (int i = start; i < std::min(start + kTerms, padded); i += kStep) {
+            ask_for(ahead.y, (padded + i) / 2, kStep / 2);
             Words relative_bytes = {}, ulp_bytes = {};
             const auto step = [&](auto place) {
                 constexpr int kPlace = decltype(place)::value;
@@ -165,7 +168,7 @@ void measure_single(const float *x, const float *y, const float *, int n, UlpSca
     Scratch scratch;
     const int padded = (n + kStep - 1) / kStep * kStep;
     add_products(x, y, padded, ahead, block);
-    const Maxima most = add_errors(x, y, padded, ulp_bits(scale), scratch, block);
+    const Maxima most = add_errors(x, y, padded, ulp_bits(scale), ahead, scratch, block);
     if (padded != n) {
         // The zeros behind the numbers are not among them.
         find_range(x, n, block.min_x, block.max_x);
