@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
+# Words that stand in every English sentence, and in no name of the samples.
+_ENGLISH = re.compile(
+    r"(?<![\w/.-])(the|of|is|are|and|not|with|from|than|by|was|has|to|which|it|that|but|no)(?![\w/.-])"
+)
+_TITLES = "() => [...document.querySelectorAll('[title]')].map(element => element.title).join('\\n')"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -36,3 +42,8 @@ class Opened:
 
     def texts(self, selector: str) -> list[str]:
         return [text.strip() for text in self.page.locator(selector).all_inner_texts()]
+
+    def english(self) -> list[str]:
+        """The lines of the view, and of what appears over its parts, that are English."""
+        shown = f"{self.page.inner_text('main')}\n{self.page.evaluate(_TITLES)}"
+        return [line for line in shown.splitlines() if _ENGLISH.search(line)]

@@ -20,8 +20,8 @@ STAGES = {"align", "judge", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.
 WAYS = {
     "api", "batching", "channels", "convert", "detective", "doctor", "graph_api", "graph_matching", "graph_measuring",
-    "graph_reporting", "inspection", "measuring", "overflowing", "pipeline", "reduce", "reporting", "selftest", "sides",
-    "single", "torchair",
+    "graph_reporting", "graph_writing", "inspection", "measuring", "overflowing", "pipeline", "reduce", "reporting",
+    "selftest", "sides", "single", "torchair",
 }  # fmt: skip
 ALLOWED = {
     **dict.fromkeys(GROUND, GROUND),

@@ -36,6 +36,24 @@ def test_small_work_is_done_here(tmp_path: Path) -> None:
     assert int(result.read_text()) == os.getpid()
 
 
+def test_it_tells_whether_it_is_done(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    def work() -> int:
+        while not go.exists():
+            time.sleep(0.001)
+        return 7
+
+    with Beside(work) as beside:
+        assert not beside.is_done()
+        go.touch()
+        while not beside.is_done():
+            time.sleep(0.001)
+        assert beside.result() == 7
+    with Beside(work, worth_it=False) as beside:
+        assert beside.is_done()
+
+
 def test_what_fails_there_is_tried_here(tmp_path: Path) -> None:
     here = os.getpid()
 

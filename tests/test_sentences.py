@@ -30,6 +30,10 @@ SPEAKING = [
     "measure/blocks.py", "measure/metrics.py", "measure/native.py", "measure/numbers.py", "measuring.py",
     "errors.py", "source.py", "dtypes.py", "read/__init__.py", "read/arrays.py", "read/ascend.py", "read/cursor.py",
     "read/dump.py", "read/nano.py", "read/npz.py", "read/protowire.py", "read/slices.py",
+    # Graph mode.
+    "torchair.py", "graph_matching.py", "graph_measuring.py", "judge/torchair.py", "judge/graph_levels.py",
+    "pair/torchair.py", "pair/graph_names.py", "pair/ge_text.py", "measure/graph_metrics.py",
+    "read/torchair.py", "read/graph_ops.py", "read/reduced.py", "read/statistics.py",
 ]  # fmt: skip
 # What ends a command, or is no part of a row: nobody reads it on a page.
 NOT_ON_PAGES = {
@@ -43,6 +47,18 @@ NOT_ON_PAGES = {
     "the name fits no pattern of dump files", "no dump files here ({} other files, {} left out)", "and {} more",
     "several folders have dump files", "give one of them: {}{}", "no files with data of tensors here",
     "converted from a dump that is here too", "the dump counts",
+    # Graph mode: what ends the command, names of columns, and where in the user's code something is.
+    "no graph{} to compare is here", "no token {} is here", "this is an FX dump",
+    "the target is a dump of the graph engine, FX is the golden", "choose one with --rank",
+    "has ranks {}, but {} does not tell ranks", "no common rank: the target has {}, the golden {}",
+    "no graph text dynamo_original_graph_*.txt (or dynamo_optimized_graph_*.txt) is here",
+    "without it operators cannot be assigned to FX", "there is no rank {} here, only {}",
+    "give the directory of the dump", "no dump files of graph mode here ({} other files)",
+    "Avg Value", "L2 Norm", "Max Value", "Min Value", "Nan Count", "Negative Inf Count", "Positive Inf Count",
+    "Data Size", "Data Type", "shape and histogram are lists", "{} is not a number", 'File "{}", line {}, in {}',
+    # The page has scenarios in a table of its own, and the advice in both languages.
+    "GE with fusion off", "GE with fusion on against {}", "Look first at {} in {}.", "The checksums of {} are equal.",
+    "The data itself was not compared.", "The statistics of {} agree.", "all {} tensors", "the one tensor",
 }  # fmt: skip
 # Pieces that are put together, each with a whole sentence that it is a part of.
 COMPOSED = {
@@ -84,6 +100,30 @@ COMPOSED = {
     ": dates": "elements of type '<M8[s]' are not numbers: dates",
     ": time spans": "elements of type '<m8[s]' are not numbers: time spans",
     "elements of type {} {}{}": "elements of type '<f3' are not numbers",
+    ", and the graph does not have it either": "the golden dump has no operator Add, and the graph does not have it "
+    "either",
+    "the golden dump has no operator {}{}": "the golden dump has no operator Add",
+    "the last of {} ({})": "the last of Add + Mul (names in the graph, put together)",
+    "input {} of {}, one of {} ({})": "input 1 of Add, one of Add + Mul (the end of a name in the graph)",
+    "output {} of {}, which {} reads ({})": "output 0 of Add, which Mul reads (the beginning of a long name in the "
+    "graph)",
+    "target {} and golden {}": "target [2] and golden [1] have different shapes and were compared element by element",
+    "{} have different shapes and were compared element by element": "target [2] and golden [1, 2] have different "
+    "shapes and were compared element by element; paired with confidence 0.8: _fx_tensor_name add-aten.add.OUTPUT.0 of "
+    "Add (the end of a name in the graph: block/Add); by the order of the outputs",
+    ", the first is element {}": "3 elements are not finite on one side only or differ, the first is element 7",
+    "{} elements are not finite on one side only or differ{}": "1 elements are not finite on one side only or differ, "
+    "the first is element 0",
+    "and no": "not a reduced dump: there is no array inputs and no outputs",
+    "of rank {}": "there are texts of graph 1 of rank 0 from several processes: two runs may be mixed here; the newest "
+    "text is used",
+    "rank {}:": "rank 0: token 1: 2 files left out, such as /ge/1/odd: the name is that of another kind of file",
+    "{}graph {}: the golden dump does not have it": "rank 0: graph 1: the golden dump does not have it; its rows have "
+    "no partners",
+    "{}graph {}: the target has no dump of it": "rank 0: graph 1: the target has no dump of it; not compared",
+    "{}{} of the golden dump: the target has no text of it": "rank 0: model without name/3 of the golden dump: the "
+    "target has no text of it",
+    "{}{}: there is no graph text of it": "rank 0: graph folder 2: there is no graph text of it; not compared",
     "{}s": "the bytes end inside the section of inputs (byte 12)",
 }
 # Words that stand in every English sentence, and in no name.
@@ -118,13 +158,13 @@ def text_of(value: ast.expr) -> str:
 def is_code(node: ast.Subscript | ast.Call) -> bool:
     """Whether it names things and says nothing: types for the type checker, and what is not to happen at all."""
     called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-    return called in ("cast", "AssertionError", "RuntimeError")
+    return called in ("cast", "AssertionError", "RuntimeError", "re.compile")
 
 
 def cut(text: str) -> Iterator[str]:
     for piece in text.split("; "):
         said = piece.strip("; ")
-        if " " in piece.strip() and re.search("[a-z]{2}", said):
+        if " " in piece.strip() and re.search("[a-z]{2}", said) and not re.search(r"[\u4e00-\u9fff]", said):
             yield said
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opdiff import torchair
+from opdiff.graph_writing import saved_parts
 from opdiff.report.as_torchair_json import SavedGraph, load_graph_json
 from opdiff.report.torchair_text import Tally, tally_lines
 from opdiff.torchair import GraphOptions, plan_graphs
@@ -78,7 +79,7 @@ def compare_graphs(target: Path, golden: Path, *, options: GraphOptions | None =
     parts: list[SavedGraph] = []
     notes, defects = list(plan.notes), list[str]()
     for result in torchair.compare_graphs(plan, wanted, lambda _done, _all: None):
-        parts += torchair.saved_parts(result, plan)
+        parts += saved_parts(result, plan)
         notes += result.notes
         defects += result.defects
     return GraphComparison(tuple(parts), tuple(notes), tuple(defects))

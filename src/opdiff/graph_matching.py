@@ -96,6 +96,7 @@ class GraphTexts:
             self._files = golden.texts
             self.notes.append(f"{target.root} has no graph text; those of the golden dump are used")
         self._read: dict[str, TextGraph | None] = {}
+        self._known: dict[bytes, TextGraph] = {}
         if not self._files and golden.kind is GraphKind.FX:
             problem = (
                 "no graph text dynamo_original_graph_*.txt (or dynamo_optimized_graph_*.txt) is here; without it "
@@ -124,7 +125,7 @@ class GraphTexts:
         """The graph of a file; `None`, and a note, when it cannot be used."""
         if file.path not in self._read:
             try:
-                graph = read_graph_text(file.path)
+                graph = read_graph_text(file.path, self._known)
             except InputError as error:
                 self.notes.append(str(error))
                 self._read[file.path] = None
@@ -147,7 +148,7 @@ def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: 
     where = "" if pair.rank is None else f"rank {pair.rank}: "
     graphs = {file.number: graph for file in files if (graph := texts.read(file)) is not None}
     if not graphs:
-        graphs = {0: TextGraph("", "", {})}
+        graphs = {0: TextGraph("", {})}
     ours, strangers = _assigned(pair.target, graphs, _own_names)
     notes += [f"{where}{group.label}: there is no graph text of it; not compared" for group in strangers]
     theirs, strangers = _assigned(pair.golden, graphs, fx_operator_names if golden is GraphKind.FX else _own_names)

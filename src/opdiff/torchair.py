@@ -1,13 +1,10 @@
-"""The way of a comparison in graph mode: read → pair → align → measure → judge → report."""
+"""The way of a comparison in graph mode: read → pair → align → measure → judge."""
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opdiff import __version__
 from opdiff.errors import InputError
 from opdiff.graph_matching import GraphTexts, GraphUnit, find_units, pair_ranks
 from opdiff.graph_measuring import GraphJob, described, died, measure_graph_job, measure_real_jobs, mode_of
@@ -17,12 +14,7 @@ from opdiff.pair.graph_nodes import graph_nodes
 from opdiff.pair.torchair import pair_token
 from opdiff.read.graph_ops import read_token
 from opdiff.read.torchair import read_graph_tree
-from opdiff.report.as_torchair_csv import write_graph_csv
-from opdiff.report.as_torchair_json import SavedGraph, write_graph_json, write_summary_json
-from opdiff.report.names import graph_file_name, with_drafts, write_new
-from opdiff.report.rows import Environment
 from opdiff.run import Work, run, usable_cores
-from opdiff.run.beside import Beside
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -31,7 +23,6 @@ if TYPE_CHECKING:
     from opdiff.comparison import GraphNode
     from opdiff.graph_measuring import Measurement
     from opdiff.graphmode import Figures, GraphOp, GraphTensor, GraphUnpaired, Verdict
-    from opdiff.report.torchair_text import Tally
 
     Progress = Callable[[int, int], None]
     Row = GraphPairing | GraphUnpaired
@@ -40,9 +31,6 @@ if TYPE_CHECKING:
 _BATCH = 20_000
 # Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
 _COPIES = 3
-_MADE_BY = f"opdiff {__version__}"
-# From here on the JSON is written by another core.
-_MANY_ROWS = 1000
 
 
 class GraphOptions(NamedTuple):
@@ -217,7 +205,7 @@ def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
 
 def _row(pairing: GraphPairing, measured: Measurement, options: GraphOptions) -> GraphRow:
     target, golden = pairing.target, pairing.golden
-    guess = (f"paired by {pairing.rule} (confidence {pairing.confidence:g})",) if pairing.confidence < 1 else ()
+    guess = (f"paired with confidence {pairing.confidence:g}: {pairing.rule}",) if pairing.confidence < 1 else ()
     return GraphRow(
         pairing.token,
         pairing.op.name,
@@ -266,68 +254,3 @@ def _lonely_mode(row: GraphUnpaired, wanted: DataMode) -> DataMode:
         return wanted
     tensors = (row.target,) if row.target is not None else (*row.op.inputs, *row.op.outputs)
     return DataMode.STATISTICS if any(tensor.figures is not None for tensor in tensors) else DataMode.REAL
-
-
-# What is written
-
-
-def saved_parts(
-    result: GraphResult,
-    plan: GraphPlan,
-    environment: Environment = Environment(),  # noqa: B008  it is frozen
-) -> list[SavedGraph]:
-    """What is kept of one graph, in parts: one for each mode that has rows."""
-    about = plan.target, plan.golden, plan.scenario
-    where = "" if result.rank is None else f"rank {result.rank}: "
-    more = result.nodes, (*plan.notes, *(f"{where}{note}" for note in result.notes)), environment
-    judged = list(zip(result.rows, result.verdicts, strict=True))
-    parts = []
-    for mode in (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5):
-        rows = tuple(item for item in judged if item[0].mode is mode)
-        if rows or (mode is DataMode.REAL and not judged):
-            parts.append(SavedGraph(*about, mode, result.rank, result.graph, rows, *more))
-    return parts
-
-
-def write_graph_parts(parts: Sequence[SavedGraph], options: GraphOptions) -> tuple[str, ...]:
-    """Write the tables of one graph, one for each mode that has rows, and beside each the same as JSON."""
-    return tuple(path for part in parts for path in _write_part(part, options))
-
-
-def _write_part(part: SavedGraph, options: GraphOptions) -> list[str]:
-    name = graph_file_name(_now(), part.rank, part.graph, part.mode)
-
-    def write_both(early: str) -> str:
-        """The JSON goes to a file that has no name yet: it is called after the table."""
-        with Beside(lambda: write_graph_json(part, _MADE_BY, early), worth_it=len(part.rows) >= _MANY_ROWS) as beside:
-            path = write_new(options.output, name, lambda draft: write_graph_csv(part.rows, part.mode, draft))
-            beside.result()
-        json_name = f"{os.path.splitext(os.path.basename(path))[0]}.json"
-        write_new(options.output, json_name, lambda draft: os.replace(early, draft))
-        return path
-
-    paths = [with_drafts(options.output, 1, lambda drafts: write_both(*drafts))]
-    if options.xlsx:
-        from opdiff.report.as_xlsx import write_graph_xlsx
-
-        stem = os.path.splitext(os.path.basename(paths[0]))[0]
-        draw = write_new(options.output, f"{stem}.xlsx", lambda draft: write_graph_xlsx(part.rows, part.mode, draft))
-        paths.append(draw)
-    return paths
-
-
-def write_summary(tally: Tally, plan: GraphPlan, options: GraphOptions) -> str:
-    """Write what all ranks and tokens together came to; returns the path."""
-    about: dict[str, object] = {
-        "made_by": _MADE_BY,
-        "target": plan.target,
-        "golden": plan.golden,
-        "scenario": plan.scenario,
-    }
-    about |= {"notes": list(plan.notes)}
-    name = f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', _now())}.json"
-    return write_new(options.output, name, lambda draft: write_summary_json(tally, about, draft))
-
-
-def _now() -> time.struct_time:
-    return time.gmtime()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,6 @@ from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser
 
@@ -46,13 +47,40 @@ def graph_reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The reports of the sample of graph mode, by what was compared."""
     folder = tmp_path_factory.mktemp("graphs")
     sample = write_graph_sample(str(folder / "sample"))
-    found = {}
-    for mode in ("real", "statistics", "md5"):
-        out = folder / mode
-        options = ["-m", "torchair", "--data_mode", mode, "-o", str(out), "-q"]
-        assert main(["compare", sample.target, sample.golden, *options]) == 0
-        (found[mode],) = out.glob("report_*.html")
-    return found
+    modes = ("real", "statistics", "md5")
+    return {mode: graph_report(sample.target, sample.golden, folder / mode, "--data_mode", mode) for mode in modes}
+
+
+@pytest.fixture(scope="session")
+def odd_graph_reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Reports of graph mode with all kinds of reasons, rules and notes: damaged dumps, and fusion on against off."""
+    folder = tmp_path_factory.mktemp("odd")
+    sample = write_graph_sample(str(folder / "sample"))
+    off = graph_report(sample.target, sample.fusion_off, folder / "off")
+    target, golden = Path(sample.target), Path(sample.golden)
+    ranks = sorted(target.glob("*_rank?"))
+    shutil.copytree(ranks[1], ranks[1].with_name("worldsize8_global_rank2"))
+    next(target.glob("dynamo_original_graph_1_rank_1_*.txt")).unlink()
+    with next(target.glob("dynamo_original_graph_1_rank_0_*.txt")).open("a") as text:
+        text.write('} op { name: "')
+    next(ranks[0].rglob("1/Add.*")).write_bytes(b"")
+    next(ranks[1].rglob("0/Relu.*")).with_name("a.txt").touch()
+    shutil.rmtree(golden / ranks[1].name / "graph_1" / "1")
+    next((golden / ranks[0].name).rglob("0/relu*OUTPUT*")).write_bytes(b"no array")
+    next((golden / ranks[0].name).rglob("0/mm-*OUTPUT*")).unlink()
+    return {
+        "off": off,
+        "damaged": graph_report(sample.target, sample.golden, folder / "damaged"),
+        "damaged_statistics": graph_report(
+            sample.target, sample.golden, folder / "statistics", "--data_mode", "statistics"
+        ),
+    }
+
+
+def graph_report(target: str, golden: str, out: Path, *options: str) -> Path:
+    assert main(["compare", target, golden, "-m", "torchair", "-o", str(out), "-q", *options]) == 0
+    (report,) = out.glob("report_*.html")
+    return report
 
 
 @pytest.fixture

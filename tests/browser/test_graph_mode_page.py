@@ -108,6 +108,22 @@ def test_all_views_are_there_in_chinese(opened: Open, graph_reports: Reports, mo
     assert "Overview" in report.page.inner_text(".top")
 
 
+@pytest.mark.parametrize("kind", ["real", "statistics", "md5", "off", "damaged", "damaged_statistics"])
+def test_no_sentence_is_left_in_english_on_the_chinese_page(
+    opened: Open, graph_reports: Reports, odd_graph_reports: Reports, kind: str
+) -> None:
+    report = opened((graph_reports | odd_graph_reports)[kind], language="zh-CN")
+    rows = range(0, 88, 4 if kind in graph_reports else 1)
+    for view in ("", "table", "missing", "about", "graph", *(f"row/{number}" for number in rows)):
+        report.go(view)
+        assert report.english() == [], view
+    if kind.startswith("damaged"):
+        report.go("missing")
+        shown = report.page.inner_text("main")
+        for text in ("只有目标侧有", "标杆转储中没有该 token", "缺少原始图", "文件为空", "有块在未开始时结束"):
+            assert text in shown
+
+
 def test_statistics_have_their_own_figures_and_no_others(opened: Open, graph_reports: Reports) -> None:
     report = opened(graph_reports["statistics"])
     assert report.texts(".modes span")[0] == "compared by statistics, not by data"

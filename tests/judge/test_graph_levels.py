@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from made_reports import BAD, row
-from opdiff.comparison import Birth, Level
+from opdiff.comparison import Birth, GraphNode, Level
 from opdiff.graphmode import Colour, DataMode, GraphRow, Verdict
 from opdiff.judge.graph_levels import GraphToken, judge_tokens
 from opdiff.judge.limits import Limits
@@ -49,6 +49,23 @@ def test_without_data_the_colour_decides(mode: DataMode, verdict: Verdict, level
     (found,) = judge_tokens([token(0, ("a", Slot.OUTPUT, verdict), mode=mode)], Limits()).judgement.verdicts
     assert found.level is level
     assert found.rule
+
+
+def test_tokens_are_judged_by_their_own_network() -> None:
+    """The same operators, told in another order: the error is born in the one that the other reads."""
+
+    def of(number: int, *, reads: tuple[str, str]) -> GraphToken:
+        made = [row(name, **(BAD | {"snr_db": 0.9})) for name in ("a", "b")]
+        graph_rows = [
+            GraphRow(number, name, Slot.OUTPUT, 0, 0, DataMode.REAL, None, None, metrics=item.metrics)
+            for name, item in zip(("a", "b"), made, strict=True)
+        ]
+        nodes = [GraphNode(name, "Relu", (source,)) for name, source in zip(("a", "b"), reads, strict=True)]
+        return GraphToken(f"token {number}", (number, 0, 0), made, graph_rows, [GREEN, GREEN], nodes)
+
+    tokens = [of(0, reads=("x:0", "a:0")), of(1, reads=("b:0", "x:0")), of(2, reads=("x:0", "a:0"))]
+    origins = [verdict.origin for verdict in judge_tokens(tokens, Limits()).judgement.verdicts]
+    assert origins == [*(Birth.BORN, Birth.INHERITED), *(Birth.INHERITED, Birth.BORN), *(Birth.BORN, Birth.INHERITED)]
 
 
 def test_errors_are_born_where_inputs_are_good() -> None:

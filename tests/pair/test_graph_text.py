@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdiff.errors import InputError
-from opdiff.pair.ge_text import parse_graph_text, parse_stacks, read_graph_text
+from opdiff.pair.ge_text import TextGraph, parse_graph_text, parse_stacks, read_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
 if TYPE_CHECKING:
@@ -116,6 +116,16 @@ def test_a_listing_beside_it_tells_where_operators_come_from(tmp_path: Path) -> 
     place = 'File "/home/u/model.py", line 7, in forward'
     assert read_graph_text(str(tmp_path / "g.txt")).stacks == {"Add_1": place, "Mul": place}
     assert parse_stacks('x = ge.Op(node_name="a")') == {}
+
+
+def test_ranks_with_the_same_text_have_the_same_graph(tmp_path: Path) -> None:
+    texts = {"a": "Add", "b": "Add", "c": "Mul"}
+    for name, op_type in texts.items():
+        (tmp_path / f"{name}.txt").write_text(graph_text("g", [TextNode("op", op_type)]))
+    known: dict[bytes, TextGraph] = {}
+    graphs = [read_graph_text(str(tmp_path / f"{name}.txt"), known) for name in texts]
+    assert graphs[0] is graphs[1]
+    assert [graph.operators["op"].op_type for graph in graphs] == ["Add", "Add", "Mul"]
 
 
 def test_a_text_without_operators_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ def test_what_is_saved_is_what_is_compared(case: GraphCase, mode: str) -> None:
         ("opdiff.torchair", "opdiff.comparison", "does not say that its schema is 'opdiff.torchair'"),
         ('"version": 1', '"version": 2', "it is of version 2"),
         ('"token": 0', '"token": "0"', "cannot be GraphRow.token"),
+        ('"rule": ', '"role": ', "GraphRow has not exactly its fields: role"),
+        ('"dtype": "float32"', '"dtype": 32', "cannot be Figures.dtype"),
         ('"verdict"', '"vote"', "not an object of row and verdict"),
         ('"rows"', '"lines"', "has not exactly its fields"),
     ],
@@ -75,3 +78,12 @@ def test_a_reduced_tree_tells_the_types_that_tensors_had(case: GraphCase) -> Non
     outcome = run(case.capsys, "inspect", str(case.target))
     assert "float16" in outcome.out
     assert "float64" not in outcome.out
+
+
+def test_fields_of_a_saved_comparison_may_stand_in_any_order(case: GraphCase, tmp_path: Path) -> None:
+    case.one(floats([1, 2]), floats([1, 2.5]))
+    path = case.table().path.with_suffix(".json")
+    turned = tmp_path / "turned.json"
+    document = json.loads(path.read_text(), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    turned.write_text(json.dumps(document))
+    assert load_graph_json(str(turned)) == load_graph_json(str(path))

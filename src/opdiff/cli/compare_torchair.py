@@ -120,40 +120,44 @@ def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
     from opdiff.cli.terminal import Progress, printable
     from opdiff.files import make_folder
     from opdiff.graph_reporting import judged_graphs, report_stem, write_graph_reports
+    from opdiff.graph_writing import GraphTables, saved_parts, write_summary
     from opdiff.pipeline import find_limits
     from opdiff.report.as_text import advice_lines
     from opdiff.report.torchair_text import Tally, tally_lines
     from opdiff.reporting import Reports, environment
-    from opdiff.torchair import compare_graphs, plan_graphs, saved_parts, write_graph_parts, write_summary
+    from opdiff.torchair import compare_graphs, plan_graphs
 
     limits = find_limits(wishes.limits)
     plan = plan_graphs(options)
     make_folder(options.output)
     tally, made = Tally(), environment()
     parts: list[SavedGraph] = []
-    written: list[str] = []
     defects = 0
-    with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
-        progress.say(plan.scenario)
-        for note in plan.notes:
-            progress.say(printable(f"note: {note}"))
-        for result in compare_graphs(plan, options, progress.reach):
-            tally.add(result.rank, result.graph, list(zip(result.rows, result.verdicts, strict=True)))
-            where = "" if result.rank is None else f"rank {result.rank}: "
-            for note in result.notes:
-                progress.say(printable(f"note: {where}{note}"))
-            found = saved_parts(result, plan, made)
-            written += write_graph_parts(found, options)
-            parts += found
-            defects += len(result.defects)
-            # Of a defect that many rows have, one is enough to be reported.
-            for defect in dict.fromkeys(result.defects):
-                print(defect, file=sys.stderr)
-    summary = write_summary(tally, plan, options)
-    kept = judged_graphs(parts, limits)
-    reports = write_graph_reports(kept, wishes.reports or Reports(), os.path.dirname(summary), report_stem(summary))
+    with GraphTables(options) as tables:
+        with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
+            progress.say(plan.scenario)
+            for note in plan.notes:
+                progress.say(printable(f"note: {note}"))
+            for result in compare_graphs(plan, options, progress.reach):
+                tally.add(result.rank, result.graph, list(zip(result.rows, result.verdicts, strict=True)))
+                where = "" if result.rank is None else f"rank {result.rank}: "
+                for note in result.notes:
+                    progress.say(printable(f"note: {where}{note}"))
+                for part in saved_parts(result, plan, made):
+                    tables.add(part)
+                    parts.append(part)
+                defects += len(result.defects)
+                # Of a defect that many rows have, one is enough to be reported.
+                for defect in dict.fromkeys(result.defects):
+                    print(defect, file=sys.stderr)
+        tables.start()
+        summary = write_summary(tally, plan, options)
+        kept = judged_graphs(parts, limits)
+        reports = wishes.reports or Reports()
+        drawn = list(write_graph_reports(kept, reports, os.path.dirname(summary), report_stem(summary)))
+        written = tables.finish()
     lines = [*tally_lines(tally), *advice_lines(kept, wishes.lang), *(f"result: {path}" for path in written)]
-    lines += [f"summary: {summary}", *(f"report: {path}" for path in reports)]
+    lines += [f"summary: {summary}", *(f"report: {path}" for path in drawn)]
     if wishes.remedies:
         lines += write_remedies(kept, wishes.remedies)
     for line in lines:

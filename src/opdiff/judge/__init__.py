@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from opdiff.judge.network import Network
     from opdiff.judge.ranking import Ranked
 
-__all__ = ["judge"]
+__all__ = ["judge", "judge_network"]
 
 
 def judge(rows: Sequence[Row], nodes: Sequence[GraphNode] = (), limits: Limits | None = None) -> Judgement:
     """What is thought of a comparison: of each row, and of the network."""
-    limits = limits or Limits()
-    network = build(rows, nodes)
+    return judge_network(rows, build(rows, nodes), limits or Limits())
+
+
+def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judgement:
+    """The same, of rows whose network is known."""
     located = locate(rows, network, limits)
     ranked = rank(network, located)
     findings = _findings(rows, network, located, ranked) if ranked else ()

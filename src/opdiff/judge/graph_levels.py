@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Judgement, Level, Verdict
 from opdiff.graphmode import Colour, DataMode
-from opdiff.judge import judge
+from opdiff.judge import judge_network
 from opdiff.judge.advice import advice_of
+from opdiff.judge.network import build
 from opdiff.model import Slot
 from opdiff.values import NamedTuple
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from opdiff.graphmode import Verdict as GraphVerdict
     from opdiff.judge.facts import Row
     from opdiff.judge.limits import Limits
+    from opdiff.judge.network import Network
+
+    Networks = dict[tuple[object, ...], Network]
 
 _GOOD_STATISTICS = "every statistic is within 1 %, or within a thousandth of the golden's largest magnitude"
 _BAD_STATISTICS = "a statistic is off by more than 1 %, and by more than a thousandth of the golden's largest magnitude"
@@ -57,7 +61,8 @@ class JudgedTokens(NamedTuple):
 
 def judge_tokens(tokens: Sequence[GraphToken], limits: Limits) -> JudgedTokens:
     """What is thought of all tokens together."""
-    judgements = [_judged(token, limits) for token in tokens]
+    networks: Networks = {}
+    judgements = [_judged(token, limits, networks) for token in tokens]
     order = sorted(range(len(tokens)), key=lambda number: tokens[number].order)
     found = _merged(judgements, order)
     findings = tuple(finding for finding, _ in found)
@@ -84,16 +89,28 @@ def _merged(judgements: Sequence[Judgement], order: Sequence[int]) -> list[tuple
     return [(told[0][0], tuple(number for _, number in told)) for told in found.values()]
 
 
-def _judged(token: GraphToken, limits: Limits) -> Judgement:
+def _judged(token: GraphToken, limits: Limits, networks: Networks) -> Judgement:
     """The judgement of one token; golden operators that nothing was compared with are no part of the network."""
-    places = [place for place, row in enumerate(token.graph_rows) if not row.golden_only]
-    found = judge([token.rows[place] for place in places], token.nodes, limits)
-    verdicts = [Verdict(Level.NOT_COMPARABLE, row.reason) for row in token.graph_rows]
-    for place, verdict in zip(places, found.verdicts, strict=True):
-        row = token.graph_rows[place]
-        by_colour = row.metrics is None and not row.reason
-        verdicts[place] = _by_colour(row, token.verdicts[place]) if by_colour else verdict
+    rows = [row for row, of in zip(token.rows, token.graph_rows, strict=True) if not of.golden_only]
+    found = judge_network(rows, _network(rows, token.nodes, networks), limits)
+    by_network = iter(found.verdicts)
+    verdicts = [
+        _verdict(row, verdict, Verdict(Level.NOT_COMPARABLE, row.reason) if row.golden_only else next(by_network))
+        for row, verdict in zip(token.graph_rows, token.verdicts, strict=True)
+    ]
     return found._replace(verdicts=tuple(_with_origins(token, verdicts)))
+
+
+def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
+    """The network of a token: most tokens of all ranks have the same, since nothing but names makes it."""
+    alike = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
+    if alike not in networks:
+        networks[alike] = build(rows, nodes)
+    return networks[alike]
+
+
+def _verdict(row: GraphRow, verdict: GraphVerdict, by_network: Verdict) -> Verdict:
+    return _by_colour(row, verdict) if row.metrics is None and not row.reason else by_network
 
 
 def _by_colour(row: GraphRow, verdict: GraphVerdict) -> Verdict:
@@ -109,8 +126,12 @@ def _by_colour(row: GraphRow, verdict: GraphVerdict) -> Verdict:
     return Verdict(Level.WRONG if verdict.colour is Colour.RED else Level.SUSPICIOUS, why)
 
 
-def _with_origins(token: GraphToken, verdicts: Sequence[Verdict]) -> list[Verdict]:
+def _with_origins(token: GraphToken, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
     """Bad outputs whose origin the judge did not see: born where the operator's own inputs are good."""
+    if not any(
+        row.metrics is None and verdict.level.is_bad for row, verdict in zip(token.graph_rows, verdicts, strict=True)
+    ):
+        return verdicts
     bad_inputs: dict[str, bool] = {}
     for row, verdict in zip(token.graph_rows, verdicts, strict=True):
         if row.slot is Slot.INPUT and verdict.level is not Level.NOT_COMPARABLE:

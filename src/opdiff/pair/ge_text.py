@@ -59,7 +59,6 @@ class TextOp(NamedTuple):
 class TextGraph:
     """A graph text: its name, its operators by name, and what was wrong with it. `stacks` is by operator."""
 
-    path: str
     name: str
     operators: Mapping[str, TextOp]
     problems: tuple[str, ...] = ()
@@ -95,19 +94,30 @@ class _Block:
         return found
 
 
-def read_graph_text(path: str) -> TextGraph:
+def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> TextGraph:
     """The graph in a text file, and the places in the user's code, where a listing lies beside it.
+
+    `known` has texts that were read before, by their content: ranks often have the same.
 
     Raises:
         InputError: the file cannot be read, is too large, or has no operator in it.
     """
-    graph = parse_graph_text(_read(path), path)
+    graph = _parsed_once(_read(path), {} if known is None else known)
     if not graph.operators:
         raise InputError(path, "no operators are in this graph text")
     listing = f"{os.path.splitext(path)[0]}.py"
     if not os.path.isfile(listing):
         return graph
-    return TextGraph(path, graph.name, graph.operators, graph.problems, parse_stacks(_read(listing)))
+    return TextGraph(graph.name, graph.operators, graph.problems, parse_stacks(_read(listing)))
+
+
+def _parsed_once(text: str, known: dict[bytes, TextGraph]) -> TextGraph:
+    from hashlib import blake2b
+
+    content = blake2b(text.encode()).digest()
+    if content not in known:
+        known[content] = parse_graph_text(text)
+    return known[content]
 
 
 def _read(path: str) -> str:
@@ -120,7 +130,7 @@ def _read(path: str) -> str:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 
 
-def parse_graph_text(text: str, path: str = "") -> TextGraph:
+def parse_graph_text(text: str) -> TextGraph:
     """The graph in a text; whatever the text is, there is one."""
     operators: dict[str, TextOp] = {}
     name = ""
@@ -133,7 +143,7 @@ def parse_graph_text(text: str, path: str = "") -> TextGraph:
             operators.setdefault(op.name, op)
         elif isinstance(value, str) and kind == "name":
             name = value
-    return TextGraph(path, name, operators, tuple(problems))
+    return TextGraph(name, operators, tuple(problems))
 
 
 def parse_stacks(listing: str) -> dict[str, str]:

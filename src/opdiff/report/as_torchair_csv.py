@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.report.cells import write_table
-from opdiff.report.torchair_table import header, iter_cells, text
+from opdiff.report.torchair_table import header, iter_cells
 
 if TYPE_CHECKING:
     from opdiff.graphmode import DataMode
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 def write_graph_csv(judged: Judged, mode: DataMode, path: str) -> None:
     """Write the whole table, or nothing when it cannot be written."""
-    write_table(path, header(mode), ([text(cell) for cell in cells] for cells in iter_cells(judged, mode)))
+    write_table(path, header(mode), iter_cells(judged, mode))

@@ -13,7 +13,7 @@ from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow, RealFigures, SideFacts, Verdict
 from opdiff.model import Slot
-from opdiff.report.as_json import DECODERS, build, document_of, optional, plain
+from opdiff.report.as_json import DECODERS, build, builder, document_of, optional, plain
 from opdiff.report.rows import Environment
 from opdiff.values import NamedTuple
 
@@ -58,14 +58,13 @@ VERSION = 1
 _HEAD_BYTES = 1000
 
 
-def write_graph_json(part: SavedGraph, made_by: str, path: str) -> None:
-    """Write every row with all that was measured, a line each; `made_by` tells which program in which version did."""
+def graph_json(part: SavedGraph, made_by: str) -> bytes:
+    """Every row with all that was measured, a line each; `made_by` tells which program in which version did it."""
     about = {name: plain(value) for name, value in part._asdict().items() if name != "rows"}
     head = json.dumps({"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about})[:-1]
     encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
     lines = ",\n".join([_line(row, verdict, encode) for row, verdict in part.rows])
-    with whole_file(path) as file:
-        file.write(f'{head}, "rows": [\n{lines}\n]}}\n'.encode())
+    return f'{head}, "rows": [\n{lines}\n]}}\n'.encode()
 
 
 def _line(row: GraphRow, verdict: Verdict, encode: Callable[[object], str]) -> str:
@@ -103,7 +102,7 @@ def schema_of(path: str) -> str:
 
 
 def load_graph_json(path: str) -> SavedGraph:
-    """What `write_graph_json` wrote.
+    """What `graph_json` made.
 
     Raises:
         InputError: the file is not a saved comparison of graph mode, or one of another version.
@@ -124,29 +123,26 @@ def load_graph_json(path: str) -> SavedGraph:
 def _judged(value: object) -> tuple[tuple[GraphRow, Verdict], ...]:
     if not isinstance(value, list):
         raise TypeError
-    return tuple(_judged_row(item) for item in value)
+    return tuple([_judged_row(item) for item in value])
 
 
-def _judged_row(value: object) -> tuple[GraphRow, Verdict]:
-    if not isinstance(value, dict) or set(value) != {"row", "verdict"}:
+def _judged_row(value: object) -> Any:  # noqa: ANN401  what decoders return has no type of its own
+    if not isinstance(value, dict) or value.keys() != {"row", "verdict"}:
         raise ValueError("a row is not an object of row and verdict")
-    return build(GraphRow, value["row"], _DECODERS), build(Verdict, value["verdict"], _DECODERS)
-
-
-def _value(kind: Any) -> Decoder:  # noqa: ANN401  no type is that of all classes of named tuples
-    return lambda value: build(kind, value, _DECODERS)
+    return _graph_row(value["row"]), _verdict(value["verdict"])
 
 
 # The types of fields that the classes of graph mode have besides.
-_DECODERS: dict[str, Decoder] = {
-    **DECODERS,
+_DECODERS: dict[str, Decoder] = {**DECODERS}
+_DECODERS |= {
     "float | int": DECODERS["float"],
     "Slot | None": optional(lambda value: Slot(str(value))),
     "DataMode": lambda value: DataMode(str(value)),
     "Colour": lambda value: Colour(str(value)),
-    "Figures": _value(Figures),
-    "SideFacts | None": optional(_value(SideFacts)),
-    "RealFigures | None": optional(_value(RealFigures)),
-    "FurtherFigures | None": optional(_value(FurtherFigures)),
+    "Figures": builder(Figures, _DECODERS),
+    "SideFacts | None": optional(builder(SideFacts, _DECODERS)),
+    "RealFigures | None": optional(builder(RealFigures, _DECODERS)),
+    "FurtherFigures | None": optional(builder(FurtherFigures, _DECODERS)),
     "tuple[tuple[GraphRow, Verdict], ...]": _judged,
 }
+_graph_row, _verdict = builder(GraphRow, _DECODERS), builder(Verdict, _DECODERS)

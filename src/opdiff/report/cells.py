@@ -25,8 +25,9 @@ _FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?=[^\S\r\n]*[{_SIGNS}]))"
 
 def harmless(text: str) -> str:
     """The text, with an apostrophe before what a spreadsheet would run as a formula. Numbers stay as they are."""
-    # Nearly all cells begin with a letter and are of one piece.
-    if text[:1].isalnum() and not (";" in text or "\n" in text or "\r" in text):
+    # Nearly all cells begin with a letter, or are a path or a list, and are of one piece.
+    first = text[:1]
+    if (first.isalnum() or first in "/[") and not (";" in text or "\n" in text or "\r" in text):
         return text
     if not re.search(_FORMULA, text) or _is_number(text):
         return text
@@ -38,8 +39,8 @@ def shape_text(shape: Shape | None) -> str:
     return NOT_GIVEN if shape is None else f"[{','.join(map(str, shape))}]"
 
 
-def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a CSV file, row by row: UTF-8, CRLF, quotes where they are needed."""
+def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> None:
+    """Write a CSV file, row by row: UTF-8, CRLF, quotes where they are needed; numbers with all their digits."""
     with whole_file(path) as file:
         # Names of files need not be text; what is not becomes an escape.
         text = io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")

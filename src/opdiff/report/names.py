@@ -68,13 +68,18 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
 
 def with_drafts(folder: str, number: int, work: Callable[[tuple[str, ...]], Done]) -> Done:
     """What `work` returns, which is given the paths of hidden files of its own; nothing is left of those."""
-    drafts = tuple(os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{which}.early") for which in range(number))
+    drafts = tuple(early_draft(folder, which) for which in range(number))
     try:
         return work(drafts)
     finally:
         for draft in drafts:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
+
+
+def early_draft(folder: str, which: int) -> str:
+    """The path of a hidden file that is written before its name is known."""
+    return os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{which}.early")
 
 
 def _take_name(draft: str, path: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -43,10 +42,14 @@ def put_together(parts: Sequence[SavedGraph]) -> SavedComparison:
         nodes = next((part.nodes for part in group if part.nodes), ())
         network = networks.setdefault(nodes, len(networks)) if nodes else -1
         judged = [(number, *item) for part in group for number, item in enumerate(part.rows)]
-        judged.sort(key=lambda item: row_order(item[1]))
+        if len(group) > 1:
+            judged.sort(key=lambda item: row_order(item[1]))
+        of_token: dict[int, int] = {}
         for number, row, verdict in judged:
-            unit = Unit(group[0].rank, row.token, group[0].graph, network)
-            spots.append(Spot(units.setdefault(unit, len(units)), row, verdict))
+            if row.token not in of_token:
+                unit = Unit(group[0].rank, row.token, group[0].graph, network)
+                of_token[row.token] = units.setdefault(unit, len(units))
+            spots.append(Spot(of_token[row.token], row, verdict))
             rows.append(report_row(row, number))
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     golden_kind = DumpKind.ARRAYS if first.scenario.endswith("FX") else DumpKind.NPU
@@ -89,7 +92,8 @@ def _number(number: int | None) -> int:
 def report_row(row: GraphRow, number: int) -> ReportRow:
     """The row of a tensor or an operator; `number` is its place in its table."""
     target, golden = row.target, row.golden
-    ours, theirs = (Figures() if side is None else side.figures for side in (target, golden))
+    ours = Figures() if target is None else target.figures
+    theirs = Figures() if golden is None else golden.figures
     of = target or golden
     return ReportRow(
         OpLabel(number, 0, of.op_type if of else "", row.op, golden.op_type if golden else ""),
@@ -109,7 +113,7 @@ def report_row(row: GraphRow, number: int) -> ReportRow:
 
 def golden_key(golden: SideFacts, row: GraphRow) -> TensorKey:
     """The golden tensor by the name of its file; the whole name where that is none that is known."""
-    name = os.path.basename(golden.path)
+    name = golden.path.rpartition("/")[2]
     match = _FX_FILE.fullmatch(name) or _GE_FILE.fullmatch(name)
     if match is None:
         return TensorKey(name, row.slot or Slot.OUTPUT, row.index or 0)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from opdiff.graphmode import DataMode, differences
+from opdiff.graphmode import DataMode, FurtherFigures, differences
 from opdiff.report.cells import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.graphmode import FurtherFigures, GraphRow, SideFacts, Verdict
+    from opdiff.graphmode import GraphRow, SideFacts, Verdict
+    from opdiff.model import Shape
 
     Judged = Sequence[tuple[GraphRow, Verdict]]
     Cell = str | float | int | None
+    # Operator type, element type and shape, as cells.
+    Kinds = dict[tuple[str, str, Shape | None], tuple[str, str, str]]
 
 NOT_KNOWN = "N/A"
 """What stands in a documented column where nothing could be computed."""
@@ -41,6 +43,7 @@ _FURTHER = (
 # What tells rows apart stands beside the documented names, and again in its place among the further columns.
 _KEY = ("token_id", "my_data_path")
 _OURS = ("match_rule", "confidence", "color")
+_NO_FURTHER = (None,) * len(FurtherFigures._fields)
 # PyTorch shows these types as the next wider ones that it has.
 _TORCH = {"uint16": "int32", "uint32": "int64"}
 
@@ -53,25 +56,26 @@ def header(mode: DataMode) -> tuple[str, ...]:
 
 def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
     """The cells of every row; texts are harmless, numbers are numbers, NaN and infinity are words."""
+    kinds: Kinds = {}
     for number, (row, verdict) in enumerate(judged):
-        message = "; ".join(dict.fromkeys(part for part in (row.reason, *row.notes, *verdict.why) if part))
+        target, golden = _side(row.target, kinds), _side(row.golden, kinds)
         yield (
             harmless(api_name(row)),
             harmless(row.stack or NOT_KNOWN),
             harmless(f"[{_base(row.target)}, {_base(row.golden)}]"),
             row.token,
-            harmless(row.target.path) if row.target else "",
-            *(_shown(value) for value in _metrics(row, mode)),
+            target[0],
+            *[value if type(value) is float and abs(value) < inf else _shown(value) for value in _metrics(row, mode)],
             # Dumps of inference do not record which tensors need a gradient.
             NOT_KNOWN,
             verdict.result,
             verdict.reached,
-            harmless(message),
+            harmless(_message(row, verdict)),
             row.token,
             number,
-            *_side(row.golden),
-            *_side(row.target),
-            *_further(row.further),
+            *golden,
+            *target,
+            *(row.further or _NO_FURTHER),
             harmless(_fail_reason(row)),
             harmless(row.rule),
             row.confidence,
@@ -79,9 +83,11 @@ def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def text(cell: Cell) -> str:
-    """A cell as text; numbers with all their digits."""
-    return "" if cell is None else cell if isinstance(cell, str) else repr(cell)
+def _message(row: GraphRow, verdict: Verdict) -> str:
+    """What is to be known about a row, each thing once."""
+    if not row.notes and not verdict.why:
+        return row.reason
+    return "; ".join(dict.fromkeys(part for part in (row.reason, *row.notes, *verdict.why) if part))
 
 
 def api_name(row: GraphRow) -> str:
@@ -92,7 +98,7 @@ def api_name(row: GraphRow) -> str:
 
 
 def _base(side: SideFacts | None) -> str:
-    return NOT_KNOWN if side is None else os.path.basename(side.path)
+    return NOT_KNOWN if side is None else side.path.rpartition("/")[2]
 
 
 def _metrics(row: GraphRow, mode: DataMode) -> tuple[Cell, ...]:
@@ -101,18 +107,12 @@ def _metrics(row: GraphRow, mode: DataMode) -> tuple[Cell, ...]:
     if mode is DataMode.STATISTICS:
         found = differences(row).values()
         return (*(item.absolute for item in found), *(_percent(item.relative) for item in found))
-    figures = row.real
-    if figures is None:
-        return (None,) * len(_METRICS[mode])
-    return (
-        figures.cosine, figures.euclidean, figures.max_abs, figures.max_relative, figures.one_permille,
-        figures.five_permille,
-    )  # fmt: skip
+    return row.real or (None,) * len(_METRICS[mode])
 
 
 def _percent(value: float | None) -> Cell:
     """`1.5%`; what is not finite stays a word, and nothing off is 0."""
-    if value is None or value == 0 or isnan(value) or abs(value) == float("inf"):
+    if value is None or value == 0 or isnan(value) or abs(value) == inf:
         return 0 if value == 0 else value
     return f"{value * 100!r}%"
 
@@ -120,33 +120,31 @@ def _percent(value: float | None) -> Cell:
 def _shown(value: Cell) -> Cell:
     if value is None:
         return NOT_KNOWN
-    if isinstance(value, float) and not abs(value) < float("inf"):
+    if isinstance(value, float) and not abs(value) < inf:
         return "NaN" if isnan(value) else "inf" if value > 0 else "-inf"
     return value
 
 
-def _side(side: SideFacts | None) -> tuple[Cell, ...]:
+def _side(side: SideFacts | None, kinds: Kinds) -> tuple[Cell, ...]:
+    """The cells of one side; `kinds` remembers those that many rows have."""
     if side is None:
         return ("",) * 7
     figures = side.figures
-    shape = "" if figures.shape is None else f"[{', '.join(map(str, figures.shape))}]"
-    dtype = f"torch.{_TORCH.get(figures.dtype, figures.dtype)}" if figures.dtype else ""
-    numbers = (figures.maximum, figures.minimum, figures.mean)
-    return (harmless(side.path), harmless(side.op_type), harmless(dtype), shape, *map(_blank, numbers))
+    kind = side.op_type, figures.dtype, figures.shape
+    if kind not in kinds:
+        kinds[kind] = _kind(*kind)
+    low, high, mean = figures.minimum, figures.maximum, figures.mean
+    return (harmless(side.path), *kinds[kind], _blank(high), _blank(low), _blank(mean))
+
+
+def _kind(op_type: str, dtype: str, shape: Shape | None) -> tuple[str, str, str]:
+    extents = "" if shape is None else f"[{', '.join(map(str, shape))}]"
+    return harmless(op_type), harmless(f"torch.{_TORCH.get(dtype, dtype)}" if dtype else ""), extents
 
 
 def _blank(value: float | None) -> Cell:
     """A figure of the further columns: NaN leaves the cell empty."""
     return None if value is None or isnan(value) else _shown(value)
-
-
-def _further(figures: FurtherFigures | None) -> tuple[Cell, ...]:
-    if figures is None:
-        return (None,) * 7
-    return (
-        figures.cosine, figures.max_relative, figures.mean_relative, figures.max_abs, figures.mean_abs, figures.kl,
-        figures.relative_distance,
-    )  # fmt: skip
 
 
 def _fail_reason(row: GraphRow) -> str:

@@ -63,7 +63,9 @@ class Tally:
                 self.golden_only += 1
                 continue
             outcome = "not compared" if row.reason else verdict.result
-            self.counts.setdefault((rank, row.token), Counter())[outcome] += 1
+            if (rank, row.token) not in self.counts:
+                self.counts[rank, row.token] = Counter()
+            self.counts[rank, row.token][outcome] += 1
             if row.reason:
                 self.reasons[row.reason] += 1
             elif verdict.result == "FAIL":

@@ -39,6 +39,16 @@ class Beside(Generic[Result]):
         os.close(sending)
         self._pipe = receiving
 
+    def is_done(self) -> bool:
+        """Whether the copy has done what it was to do, or failed; without one there is nothing to wait for."""
+        if not self._child:
+            return True
+        import select
+
+        poll = select.poll()
+        poll.register(self._pipe, select.POLLIN)
+        return bool(poll.poll(0))
+
     def result(self) -> Result:
         """What the work yields, when it is done; raises what it raises."""
         if not self._child:

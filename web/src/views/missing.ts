@@ -41,7 +41,7 @@ export function missing(app: App): View {
 /** What is to be known about dumps of graph mode: ranks and tokens that one side lacks. */
 function notes(app: App): HTMLElement | null {
   const found = app.report.document.graphMode?.notes ?? [];
-  return found.length ? card(app.t("run_notes"), "notes", h("ul", {}, ...found.map((note) => h("li", {}, note)))) : null;
+  return found.length ? card(app.t("run_notes"), "notes", h("ul", {}, ...found.map((note) => h("li", {}, app.told(note))))) : null;
 }
 
 /** A reason without the names in it: what stands there instead of them is the same for all. */

@@ -82,6 +82,6 @@ export function unitFacts(app: App, row: number): [string, string][] {
   const { tokens } = app.report;
   if (!tokens) return [];
   const texts = app.report.document.texts;
-  const facts: [string, string][] = [[app.t("marks"), texts[tokens.column("marks").numbers[row]!]!], [app.t("stack"), texts[tokens.column("stack").numbers[row]!]!]];
+  const facts: [string, string][] = [[app.t("marks"), app.told(texts[tokens.column("marks").numbers[row]!]!)], [app.t("stack"), texts[tokens.column("stack").numbers[row]!]!]];
   return facts.filter(([, value]) => value);
 }
