@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -87,3 +88,15 @@ def test_nobody_works_on_after_an_interrupt(tmp_path: Path) -> None:
         os.kill(child, 0)
     assert not late.exists()
     assert len(os.listdir("/proc/self/fd")) == open_files - 1
+
+
+def test_an_interrupt_while_it_is_waited_for_stays_one() -> None:
+    here = os.getpid()
+
+    def work() -> None:
+        time.sleep(0.2)
+        os.kill(here, signal.SIGINT)
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), Beside(work) as beside:
+        beside.result()

@@ -101,3 +101,19 @@ def test_a_place_that_cannot_be_written_is_the_systems_error(tmp_path: Path, whe
     with pytest.raises(OSError, match=r"\[Errno "):
         write(tmp_path / where, b"x")
     assert listing(tmp_path) == ["file", "folder"]
+
+
+def test_errors_name_the_file_that_was_wanted(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere" / "result", tmp_path):
+        with pytest.raises(OSError) as caught:  # noqa: PT011  which one depends on the path, its name is what counts
+            write(path, b"all of it")
+        assert caught.value.filename == str(path)
+    with pytest.raises(OSError, match="result") as caught:
+        fail_halfway(tmp_path / "result", OSError(28, "disk full"))
+    assert caught.value.filename == str(tmp_path / "result")
+
+
+def test_errors_of_other_files_stay_theirs(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        fail_halfway(tmp_path / "result", FileNotFoundError(2, "No such file", "another"))
+    assert caught.value.filename == "another"

@@ -14,6 +14,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
+def errors_about(path: str, draft: str) -> Iterator[None]:
+    """Errors of the system name the file that is wanted, and not the hidden draft of it, or nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, draft):
+            raise
+        problem = error.strerror or ""
+        raise OSError(error.errno, os.strerror(error.errno) if draft in problem else problem, path) from error
+
+
+@contextmanager
 def whole_file(path: str) -> Iterator[IO[bytes]]:
     """A binary file to write to, which takes its name only when everything is written.
 
@@ -26,9 +38,10 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     with suppress(FileNotFoundError):
         os.unlink(draft)
     try:
-        with open(draft, "xb") as file:
-            yield file
-        os.replace(draft, path)
+        with errors_about(path, draft):
+            with open(draft, "xb") as file:
+                yield file
+            os.replace(draft, path)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(draft)

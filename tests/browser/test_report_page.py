@@ -241,6 +241,7 @@ def test_changes_have_a_view_of_their_own(opened: Open, tmp_path: Path) -> None:
     write_page(new, str(tmp_path / "report.html"), find_changes(old, new))
     report = opened(tmp_path / "report.html")
     report.page.click(".top >> text=Changes")
+    report.page.wait_for_selector(".vrow")
     assert "worse" in report.texts(".vrow > div:nth-child(1)")
     report.page.click(".vrow >> nth=0")
     assert report.page.locator(".row-head").is_visible()

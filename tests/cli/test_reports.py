@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import run
-from made_reports import BAD, GOOD, OFF, kept, row
+from made_reports import BAD, GOOD, OFF, kept, not_compared, row
 from opdiff.cli.dress import curve_lines, dressed
 from opdiff.report.as_json import load, save
 from opdiff.sample import write_sample
@@ -66,6 +66,35 @@ def test_a_file_that_is_no_comparison_is_refused(tmp_path: Path, capsys: pytest.
     assert "is not a saved comparison" in done.err
 
 
+def test_a_name_for_a_report_that_is_not_wanted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(kept(row("a")), str(tmp_path / "result.json"))
+    done = run(capsys, "report", tmp_path / "result.json", "--no-html", "-o", tmp_path / "x.html")
+    assert (done.code, done.err) == (
+        2,
+        "opdiff: -o is the name of the HTML report, and --no-html says that there is none\n",
+    )
+
+
+def test_a_report_does_not_replace_its_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "result.json"
+    save(kept(row("a")), str(saved))
+    before = saved.read_bytes()
+    done = run(capsys, "report", saved, "-o", tmp_path / "." / "result.json")
+    assert done.code == 2
+    assert "would replace the saved comparison" in done.err
+    done = run(capsys, "diff", saved, saved, "--html", saved)
+    assert done.code == 2
+    assert "would replace a saved comparison" in done.err
+    assert saved.read_bytes() == before
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(kept(row("a")), str(tmp_path / "result.json"))
+    wanted = tmp_path / "nowhere" / "x.html"
+    done = run(capsys, "report", tmp_path / "result.json", "-o", wanted)
+    assert (done.code, done.err) == (3, f"opdiff: {wanted}: No such file or directory\n")
+
+
 def test_a_missing_package_is_told_early(
     sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +113,13 @@ def test_gates_fail(
 ) -> None:
     save(kept(row("a", **figures)), str(tmp_path / "result.json"))
     assert run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", gate).code == code
+
+
+def test_no_gate_is_passed_by_comparing_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(kept(not_compared("a")), str(tmp_path / "result.json"))
+    done = run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", "wrong")
+    assert (done.code, done.err) == (3, "opdiff: nothing was compared, so that no gate can be passed\n")
+    assert run(capsys, "report", tmp_path / "result.json", "--no-html").code == 0
 
 
 def test_a_comparison_fails_at_its_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +254,8 @@ def test_lines_are_coloured_and_cut_on_a_terminal_only(monkeypatch: pytest.Monke
     assert len(dressed(line)) == 80 + len("\x1b[31m\x1b[0m")
     monkeypatch.setenv("NO_COLOR", "1")
     assert len(dressed(line)) == 80
-    assert dressed("result: " + "x" * 100) == "result: " + "x" * 100
+    for start in ("result: ", "report: ", "next: opdiff op ", "remedy: "):
+        assert dressed(start + "x" * 100) == start + "x" * 100
 
 
 def test_the_curve_is_shown_where_letters_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:

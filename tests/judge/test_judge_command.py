@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from command_line import run
+from made_reports import FAULT
+from opdiff.judge.remedies import next_command
 from opdiff.report import load, save
 from opdiff.sample import write_sample
+from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +74,24 @@ def test_a_third_run_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixtur
     done = run(capsys, "compare", bad.target, good.golden, *rules[:2], "--third", good.target, "-o", str(tmp_path))
     assert done.code == 2
     assert "--third needs the rules of both runs" in done.err
+
+
+@given(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 4)
+def test_the_next_command_is_what_a_shell_takes(target: str, golden: str, tensor: str, rules: str) -> None:
+    command = next_command(target, golden, FAULT._replace(tensor=tensor), rules)
+    assert shlex.split(command) == ["opdiff", "op", tensor, target, golden, "--rules", rules]
+
+
+def test_nothing_in_a_name_is_run_by_a_shell() -> None:
+    command = next_command("$(touch x)", "`touch y`", FAULT._replace(tensor='it\'s "a" tensor'))
+    told = subprocess.run(["sh", "-c", command.replace("opdiff op", "printf '%s\\n'")], capture_output=True, check=True)  # noqa: S607  the very thing that is tested
+    assert told.stdout.decode().splitlines() == ['it\'s "a" tensor', "$(touch x)", "`touch y`"]
+
+
+def test_a_result_of_graph_mode_is_judged_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = write_graph_sample(str(tmp_path / "graphs"), ranks=1, tokens=1)
+    assert run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "out", "--no-html").code == 0
+    (path,) = (tmp_path / "out").glob("msprobe_cmp_report*.json")
+    done = run(capsys, "judge", path)
+    assert done.code == 2
+    assert "opdiff report FOLDER --limits FILE" in done.err

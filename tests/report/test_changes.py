@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -21,6 +22,9 @@ from opdiff.report.changes import ChangeKind, find_changes
         (BAD, BAD | {"relative_euclidean_distance": 0.5}, ChangeKind.BETTER),
         (BAD, BAD | {"relative_euclidean_distance": 1.5}, ChangeKind.WORSE),
         (BAD, BAD | {"relative_euclidean_distance": 0.91}, None),
+        (BAD, BAD | {"relative_euclidean_distance": math.nan}, ChangeKind.WORSE),
+        (BAD | {"relative_euclidean_distance": math.nan}, BAD, ChangeKind.BETTER),
+        (BAD | {"relative_euclidean_distance": math.inf}, BAD | {"relative_euclidean_distance": math.nan}, None),
         (GOOD, GOOD | {"relative_euclidean_distance": 1e-3}, None),
         (GOOD, GOOD | {"is_equal": True}, None),
     ],

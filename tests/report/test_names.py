@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opdiff.files import whole_file
 from opdiff.report import batch_file_name, mapping_file_name, result_file_name, write_new
 
 WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
@@ -77,3 +78,20 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         write_new(str(tmp_path), "result.csv", fail)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_number_stands_before_the_whole_ending(tmp_path: Path) -> None:
+    names = [
+        Path(write_new(str(tmp_path), "result_1.junit.xml", lambda draft: Path(draft).touch())).name for _ in range(2)
+    ]
+    assert names == ["result_1.junit.xml", "result_1_1.junit.xml"]
+
+
+def test_errors_name_the_result_and_not_its_draft(tmp_path: Path) -> None:
+    def write(draft: str) -> None:
+        with whole_file(draft):
+            pass
+
+    with pytest.raises(FileNotFoundError) as caught:
+        write_new(str(tmp_path / "nowhere"), "result.csv", write)
+    assert caught.value.filename == str(tmp_path / "nowhere" / "result.csv")

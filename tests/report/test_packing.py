@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report.packing import Packer
+from opdiff.report.packing import Packer, printable
 
 
 def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
@@ -83,5 +83,12 @@ def test_texts_are_kept_once(texts: list[str]) -> None:
     column = packer.texts(texts)
     document, data = unpacked(packer.packed({}))
     found = [document["texts"][int(place or 0)] for place in numbers(column, data)]
-    assert found == [text.encode(errors="backslashreplace").decode() for text in texts]
+    assert found == list(map(printable, texts))
     assert len(document["texts"]) == len(set(texts))
+
+
+def test_what_is_not_seen_is_escaped() -> None:
+    packer = Packer()
+    packer.texts(["conv", "\u202eunes", "a\u200bb", "\ufeffx", "卷积 é 🙂", "\udc80"])
+    document, _ = unpacked(packer.packed({}))
+    assert document["texts"] == ["conv", "\\u202eunes", "a\\u200bb", "\\ufeffx", "卷积 é 🙂", "\\udc80"]

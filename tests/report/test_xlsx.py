@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import openpyxl
 import pytest
 
 from command_line import run
 from graph_dumps import read_table
+from made_reports import kept
 from opdiff.graphmode import Colour, DataMode, Figures, GraphRow, SideFacts, Verdict
 from opdiff.report import as_xlsx
+from opdiff.report.as_workbook import write_workbook
 from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
@@ -76,16 +77,17 @@ def test_more_rows_than_a_sheet_holds(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_without_the_package_it_is_said_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any) -> Any:
-        if name == "xlsxwriter":
-            raise ImportError(name)
-        return real(name, *args)
-
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=1)
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o", "--xlsx")
     assert outcome.code == 2
     assert outcome.err == "opdiff: --xlsx needs the package xlsxwriter: pip install 'opdiff[xlsx]'\n"
     assert not (tmp_path / "o").exists()
+
+
+def test_a_workbook_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere" / "result.xlsx")
+    with pytest.raises(FileNotFoundError):
+        as_xlsx.write_graph_xlsx((), DataMode.REAL, nowhere)
+    with pytest.raises(FileNotFoundError):
+        write_workbook(kept(), nowhere)

@@ -228,3 +228,20 @@ def test_a_refused_comparison_leaves_no_folder(case: GraphCase) -> None:
     case.node(FX, (), (ONE,))
     case.refused()
     assert not case.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lines"),
+    [
+        (2, ["  rank     token 0   token 1", "  0              0         9"]),
+        (14, ["  rank / token" + "".join(f"{n:5}" for n in range(12)), "  0               0" + "    9" * 11]),
+    ],
+)
+def test_the_tokens_fit_a_terminal(
+    tokens: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = write_graph_sample(str(tmp_path), ranks=1, tokens=tokens)
+    told = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o", "--no-html").out.splitlines()
+    place = next(number for number, line in enumerate(told) if line.startswith("FAIL by rank and token"))
+    assert told[place + 1 : place + 3] == lines
+    assert max(map(len, lines)) <= 80

@@ -1,10 +1,10 @@
 // The accuracy along the execution: a point for each tensor, on a canvas.
-import { BORN, INHERITED, LEVELS, type Report } from "./data";
+import { BORN, INHERITED, LEVELS, type Report, SUSPICIOUS, WRONG } from "./data";
 import { colours, h, sharp } from "./dom";
 import * as format from "./format";
 import { levelText } from "./parts";
 import type { App } from "./state";
-import { type Scale, logTicks, scaleOf, ticks } from "./scale";
+import { type Scale, decades, logTicks, scaleOf, ticks } from "./scale";
 import type { Key } from "./texts";
 import { CHECKSUMS, REAL, STATISTICS } from "./tokens";
 
@@ -40,7 +40,7 @@ export function curveMetrics({ tokens }: Report): CurveMetric[] {
   return [...(modes.has(REAL) ? CURVE_METRICS : []), ...(modes.has(STATISTICS) ? BY_STATISTICS : []), ...(modes.has(CHECKSUMS) ? [BY_CHECKSUM] : [])];
 }
 
-const LEFT = 62, RIGHT = 16, TOP = 14, BOTTOM = 30, HEIGHT = 300, REACH = 14, DENSE = 1500;
+const LEFT = 62, RIGHT = 16, TOP = 22, BOTTOM = 30, HEIGHT = 300, REACH = 14, DENSE = 1500;
 interface Point { row: number; order: number; value: number }
 
 export class Curve {
@@ -62,6 +62,7 @@ export class Curve {
     this.canvas.addEventListener("pointerleave", () => this.hover(null));
     this.canvas.addEventListener("pointerdown", (event) => this.pressed(event));
     this.canvas.addEventListener("pointerup", (event) => this.released(event));
+    this.canvas.addEventListener("pointercancel", () => { this.drag = null; this.draw(); });
     this.canvas.addEventListener("dblclick", () => { this.range = this.whole(); this.draw(); });
     this.watcher.observe(this.element);
     this.load();
@@ -118,7 +119,7 @@ export class Curve {
     this.drawAxes(context, colour);
     context.save();
     context.beginPath();
-    context.rect(LEFT - 6, 0, this.width - LEFT - RIGHT + 12, HEIGHT - BOTTOM + 6);
+    context.rect(LEFT - 12, 0, this.width - LEFT - RIGHT + 24, HEIGHT - BOTTOM + 6);
     context.clip();
     if (seen.length <= DENSE) this.drawLine(context, colour, seen);
     this.drawPoints(context, colour, seen);
@@ -135,8 +136,11 @@ export class Curve {
     if (!Number.isFinite(low)) [low, high] = log ? [1e-6, 1] : [0, 1];
     const { limit } = this.metric;
     if (limit !== undefined) [low, high] = [Math.min(low, limit), Math.max(high, limit)];
-    if (log) [low, high] = [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high * 1.0001))];
-    else if (low === high) [low, high] = [low - 1, high + 1];
+    if (log) [low, high] = decades(low, high);
+    else if (low === high) {
+      const around = Math.max(1, Math.abs(low) / 1000);
+      [low, high] = [Math.max(low - around, -Number.MAX_VALUE), Math.min(high + around, Number.MAX_VALUE)];
+    }
     return scaleOf([low, high], [HEIGHT - BOTTOM - 8, TOP], log);
   }
 
@@ -148,7 +152,7 @@ export class Curve {
       context.strokeStyle = colour("grid");
       line(context, LEFT, y.at(value), this.width - RIGHT, y.at(value));
       context.fillStyle = colour("muted");
-      context.fillText(y.log ? power(value) : format.number(value, 4), LEFT - 10, y.at(value));
+      context.fillText(y.log ? power(value) : axisText(value), LEFT - 10, y.at(value));
     }
     context.textAlign = "center";
     context.textBaseline = "top";
@@ -214,14 +218,25 @@ export class Curve {
     }
   }
 
-  private yOf(point: Point): number { return Number.isFinite(point.value) ? this.y.at(point.value) : TOP - 4; }
+  private yOf(point: Point): number { return Number.isFinite(point.value) ? this.y.at(point.value) : TOP - 7; }
 
+  /** A stroke for each at the upper edge, and what it is where there is room. */
   private drawStrange(context: CanvasRenderingContext2D, colour: (name: string) => string): void {
-    context.fillStyle = colour("wrong");
     context.font = `600 11px ${colour("font")}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    for (const point of this.strange) context.fillText(Number.isNaN(point.value) ? "NaN" : "∞", this.x(point.order), TOP - 5);
+    let free = -Infinity;
+    for (const point of this.strange) {
+      if (point.order < this.range[0] || point.order > this.range[1]) continue;
+      const x = this.x(point.order), text = format.number(point.value), half = context.measureText(text).width / 2;
+      const level = this.app.report.levels[point.row]!;
+      // An infinite signal to noise ratio is as good as can be.
+      context.fillStyle = colour(level === WRONG || level === SUSPICIOUS ? LEVELS[level]! : "muted");
+      context.fillRect(x - 1, TOP - 8, 2, 6);
+      if (x - half < free) continue;
+      context.fillText(text, x, TOP - 15);
+      free = x + half + 3;
+    }
   }
 
   private drawDrag(context: CanvasRenderingContext2D, colour: (name: string) => string): void {
@@ -316,6 +331,12 @@ function mark(context: CanvasRenderingContext2D, x: number, y: number, radius: n
   context.strokeStyle = paint;
   context.lineWidth = 1.6;
   context.stroke();
+}
+
+/** A number with as few letters as can be: there is little room beside an axis. */
+function axisText(value: number): string {
+  const size = Math.abs(value);
+  return size >= 1e6 || (size && size < 1e-4) ? Number(value.toPrecision(4)).toExponential().replace("e+", "e") : format.number(value, 4);
 }
 
 function power(value: number): string {

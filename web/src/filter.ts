@@ -9,7 +9,7 @@ export function filtered(app: App): Int32Array {
   const wanted = filter.text.trim().toLowerCase();
   // Texts repeat: each is looked through once, as it is and as it is shown.
   const isShown = app.language === "zh" && /[^ -~]/.test(wanted);
-  const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted) || (isShown && app.told(text).includes(wanted))) : null;
+  const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted) || (isShown && app.told(text).toLowerCase().includes(wanted))) : null;
   const columns = ["target", "golden", "operator", "goldenTensor", "type", "reason", "why"].map((name) => report.row(name).numbers);
   const types = report.row("type").numbers, slots = report.row("slot").numbers;
   const units = wantedUnits(app);

@@ -14,6 +14,7 @@ import { table } from "./views/table";
 const root = document.getElementById("app")!;
 let view: View | null = null;
 let shownAddress = "";
+let isPrinting = false;
 
 function preferredLanguage(): Language {
   const chosen = remembered("language") ?? navigator.language;
@@ -38,21 +39,31 @@ async function start(): Promise<void> {
   app.theme = preferredTheme();
   window.addEventListener("hashchange", () => { if (location.hash !== shownAddress) show(app); });
   window.addEventListener("keydown", (event) => pressed(app, event));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(app, preferredTheme()));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (!isPrinting) setTheme(app, preferredTheme()); });
+  window.addEventListener("beforeprint", () => print(app, true));
+  window.addEventListener("afterprint", () => print(app, false));
   show(app);
   document.documentElement.dataset["ready"] = "yes";
 }
 
-function makeView(app: App): View {
+/** The view that the address names, and what of it; an address that names none is that of the overview. */
+function address({ report }: App): [where: string, argument: string] {
   const [where = "", argument = ""] = location.hash.replace(/^#\/?/, "").split("/").map(safeDecode);
-  if (where === "row" && Number(argument) >= 0 && Number(argument) < app.report.count) {
+  const isRow = /^\d+$/.test(argument) && Number(argument) < report.count;
+  const known: Record<string, boolean> = { row: isRow, graph: report.hasGraph, table: true, missing: true, changes: !!report.document.changes, about: true };
+  return Object.hasOwn(known, where) && known[where] ? [where, argument] : ["overview", ""];
+}
+
+function makeView(app: App): View {
+  const [where, argument] = address(app);
+  if (where === "row") {
     app.selected = Number(argument);
     return row(app, Number(argument));
   }
-  if (where === "graph" && app.report.hasGraph) return graph(app, argument);
+  if (where === "graph") return graph(app, argument);
   if (where === "table") return table(app);
   if (where === "missing") return missing(app);
-  if (where === "changes" && app.report.document.changes) return changes(app);
+  if (where === "changes") return changes(app);
   return where === "about" ? about(app) : overview(app);
 }
 
@@ -65,13 +76,14 @@ function show(app: App): void {
   shownAddress = location.hash;
   document.documentElement.lang = app.language;
   document.title = `opdiff · ${app.report.story.first || app.scenario}`;
+  if (address(app)[0] !== "row") app.from = location.hash || "#/";
   view = makeView(app);
   root.replaceChildren(topBar(app), view.element);
   view.shown?.();
 }
 
 function topBar(app: App): HTMLElement {
-  const here = location.hash.replace(/^#\/?/, "").split("/")[0] || "overview";
+  const [here] = address(app);
   const tabs: Key[] = ["overview", ...(app.report.hasGraph ? (["graph"] as const) : []), "table", "missing", ...(app.report.document.changes ? (["changes"] as const) : []), "about"];
   const current = here === "row" ? "table" : here;
   return h("header", { class: "top" },
@@ -94,6 +106,13 @@ function setTheme(app: App, theme: "light" | "dark"): void {
   app.theme = theme;
   document.documentElement.dataset["theme"] = theme;
   show(app);
+}
+
+/** Paper is light, and has everything on it that a screen scrolls to. */
+function print(app: App, starts: boolean): void {
+  isPrinting = starts;
+  document.documentElement.dataset["theme"] = starts ? "light" : app.theme;
+  view?.printing?.(starts);
 }
 
 function help(app: App): void {

@@ -16,9 +16,16 @@ export function ticks([low, high]: [number, number], count: number): number[] {
   const rough = (high - low) / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(rough || 1));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough) ?? power;
-  const found = [];
-  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n++) found.push(Number((n * step).toPrecision(12)));
-  return found;
+  const [first, last] = [Math.ceil(low / step), Math.floor(high / step + 1e-9)];
+  // Numbers with less between them than their last digit have no round ones there.
+  if (!Number.isFinite(step) || !Number.isSafeInteger(first) || !Number.isSafeInteger(last)) return low === high ? [low] : [low, high];
+  return Array.from({ length: Math.max(last - first + 1, 0) }, (_, n) => Number(((first + n) * step).toPrecision(12)));
+}
+
+/** The powers of ten around two positive numbers, as far as there are any. */
+export function decades(low: number, high: number): [number, number] {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high * 1.0001))];
+  return [10 ** Math.max(first, -323), 10 ** Math.min(last, 308)];
 }
 
 export function logTicks([low, high]: [number, number]): number[] {

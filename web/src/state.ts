@@ -5,7 +5,14 @@ import { CHECKSUMS, type Dimension, REAL } from "./tokens";
 import { type Key, type Language, scenarios, texts } from "./texts";
 
 export interface Filter { text: string; levels: Set<number>; type: string; outputs: boolean; where: Record<Dimension, number | null> }
-export interface View { element: HTMLElement; shown?: () => void; key?: (key: string) => boolean; gone?: () => void }
+export interface View {
+  element: HTMLElement;
+  shown?: () => void;
+  key?: (key: string) => boolean;
+  gone?: () => void;
+  /** Before it is printed, and after. */
+  printing?: (isPrinting: boolean) => void;
+}
 
 export class App {
   language: Language = "en";
@@ -17,7 +24,8 @@ export class App {
   selected = -1;
   /** The rows of the table as they are filtered and sorted; next and previous go by them. */
   order: ArrayLike<number> = [];
-
+  /** The address of the view from which a tensor was opened. */
+  from = "#/table";
   /** The token of one graph of one rank that the curve and the graph show. */
   unit = 0;
 
@@ -60,6 +68,11 @@ export class App {
 
   go(...parts: (string | number)[]): void {
     location.hash = `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+    this.redraw();
+  }
+
+  back(): void {
+    location.hash = this.from;
     this.redraw();
   }
 

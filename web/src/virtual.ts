@@ -6,6 +6,7 @@ export interface ColumnSpec { key: string; title: string; width: string; right?:
 
 const HEIGHT = 34;
 const SPARE = 6;
+const MOST_PRINTED = 2000;
 
 export class VirtualTable {
   readonly element: HTMLElement;
@@ -15,6 +16,7 @@ export class VirtualTable {
   private readonly header: HTMLElement;
   private readonly shown = new Map<number, HTMLElement>();
   private sorted = { column: "", down: false };
+  private isPrinting = false;
 
   constructor(
     private readonly columns: ColumnSpec[],
@@ -25,6 +27,8 @@ export class VirtualTable {
     this.header = h("div", { class: "vhead", attrs: { role: "row" } }, ...columns.map((column) => this.heading(column, sort)));
     this.element = h("div", { class: "vtable", attrs: { role: "grid", tabindex: "0" }, onscroll: () => this.draw() }, this.header, this.body);
     this.element.style.setProperty("--columns", layout);
+    // What all columns need at least: the first number of each width.
+    this.element.style.setProperty("--least", `${columns.reduce((sum, { width }) => sum + parseFloat(width.replace("minmax(", "")), 0)}rem`);
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
@@ -32,7 +36,6 @@ export class VirtualTable {
     this.rows = rows;
     this.sorted = sorted;
     this.element.setAttribute("aria-rowcount", String(rows.length));
-    this.body.style.height = `${rows.length * HEIGHT}px`;
     for (const [n, heading] of [...this.header.children].entries()) {
       const column = this.columns[n]!;
       heading.setAttribute("aria-sort", column.key === sorted.column ? (sorted.down ? "descending" : "ascending") : "none");
@@ -40,12 +43,8 @@ export class VirtualTable {
     this.redraw();
   }
 
-  get length(): number { return this.rows.length; }
-  get place(): number { return this.selected; }
-  get row(): number { return this.selected < 0 ? -1 : this.rows[this.selected]!; }
-
   /** Select a place and bring it into view. */
-  select(place: number): void {
+  private select(place: number): void {
     this.selected = Math.max(0, Math.min(place, this.rows.length - 1));
     const top = this.selected * HEIGHT;
     const { scrollTop, clientHeight } = this.element;
@@ -64,15 +63,35 @@ export class VirtualTable {
     return h("div", props, h("button", { attrs: { type: "button" }, onclick: () => sort(column.key) }, column.title));
   }
 
+  /** The keys that every table has. */
+  key(pressed: string): boolean {
+    if (pressed === "j") this.select(this.selected + 1);
+    else if (pressed === "k") this.select(this.selected - 1);
+    else if (pressed === "Enter" && this.selected >= 0 && this.selected < this.rows.length) this.open(this.rows[this.selected]!);
+    else return false;
+    return true;
+  }
+
+  /** On paper there is no scrolling: all rows exist, as far as anybody would print them. */
+  printing(isPrinting: boolean): void {
+    this.isPrinting = isPrinting;
+    const more = this.rows.length - MOST_PRINTED;
+    if (isPrinting && more > 0) this.element.dataset["more"] = `… + ${more}`;
+    else delete this.element.dataset["more"];
+    this.redraw();
+  }
+
   private redraw(): void {
+    this.body.style.height = `${(this.isPrinting ? Math.min(this.rows.length, MOST_PRINTED) : this.rows.length) * HEIGHT}px`;
     this.shown.clear();
     this.body.replaceChildren();
     this.draw();
   }
 
   private draw(): void {
-    const first = Math.max(0, Math.floor(this.element.scrollTop / HEIGHT) - SPARE);
-    const last = Math.min(this.rows.length, Math.ceil((this.element.scrollTop + this.element.clientHeight) / HEIGHT) + SPARE);
+    const { scrollTop, clientHeight } = this.element;
+    const first = this.isPrinting ? 0 : Math.max(0, Math.floor(scrollTop / HEIGHT) - SPARE);
+    const last = Math.min(this.rows.length, this.isPrinting ? MOST_PRINTED : Math.ceil((scrollTop + clientHeight) / HEIGHT) + SPARE);
     for (const [place, element] of this.shown) {
       if (place >= first && place < last) continue;
       element.remove();

@@ -42,6 +42,7 @@ _COMMANDS = {
 _EPILOG = """\
 examples:
   opdiff demo                         make a sample of dumps and look at it
+  opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
   opdiff inspect DUMP_DIR             what is in this directory, and is it sound?
   opdiff inspect Conv2D.conv1.4.3.1672900579018235 --stats
   opdiff convert DUMP_DIR -out npy    every tensor as a NumPy file

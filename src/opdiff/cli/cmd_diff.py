@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE
@@ -47,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.report.changes import ChangeKind, find_changes
     from opdiff.reporting import write_page
 
+    for saved in (args.old, args.new):
+        if os.path.exists(args.html) and os.path.samefile(args.html, saved):
+            raise UsageError(f"--html {args.html} would replace a saved comparison by a report")
     old, new = (load_saved(saved_files([path])) for path in (args.old, args.new))
     if (old.graph_mode is None) != (new.graph_mode is None):
         raise UsageError("one of the two is a result of graph mode, the other is not: they have no tensors in common")

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
+from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,12 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.pipeline import find_limits, judged
     from opdiff.report.as_json import load, save
     from opdiff.report.as_text import summary_lines
+    from opdiff.report.as_torchair_json import SCHEMA, schema_of
 
+    if schema_of(args.saved) == SCHEMA:
+        raise UsageError(
+            "a result of graph mode is judged when reports are made of it: opdiff report FOLDER --limits FILE"
+        )
     kept = judged(load(args.saved), find_limits(args.limits))
     lines = [*summary_lines(kept, number_text=number_text, lang=args.lang), *finding_lines(kept, args.lang)]
     for line in lines:

@@ -12,7 +12,9 @@ from opdiff.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+EXIT_NOTHING = 3
 DESCRIPTION = """\
 Make reports of a comparison that was saved: the JSON file beside every result file has everything they need. The HTML
 report is one file that works without network and server. Graph mode saves a file for each rank and graph: give those of
@@ -42,12 +44,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
     from opdiff.cli.terminal import printable
     from opdiff.graph_reporting import is_of_graph_mode, load_saved, report_stem, saved_files
+    from opdiff.report.judged import NOT_COMPARABLE, levels_of
     from opdiff.report.names import write_new
     from opdiff.reporting import report_name, write_page, write_report
 
     reports = wanted_reports(args)
     files = saved_files(args.saved)
-    _refuse(args, in_graph_mode=is_of_graph_mode(files))
+    _refuse(args, files, in_graph_mode=is_of_graph_mode(files))
     kept = load_saved(files, args.limits)
     folder, name = os.path.split(files[0])
     stem = report_stem(name) if kept.graph_mode is not None else os.path.splitext(name)[0]
@@ -57,13 +60,22 @@ def run(args: argparse.Namespace) -> int:
         else:
             path = write_new(folder, report_name(stem, kind), partial(write_report, kind, kept))
         print(printable(f"report: {path}"))
-    if args.fail_on is None or not args.fail_on.is_hit(kept):
+    if args.fail_on is None:
+        return 0
+    if all(level == NOT_COMPARABLE for level in levels_of(kept)):
+        print("opdiff: nothing was compared, so that no gate can be passed", file=sys.stderr)
+        return EXIT_NOTHING
+    if not args.fail_on.is_hit(kept):
         return 0
     print(printable(f"opdiff: {args.fail_on}"), file=sys.stderr)
     return EXIT_GATE
 
 
-def _refuse(args: argparse.Namespace, *, in_graph_mode: bool) -> None:
+def _refuse(args: argparse.Namespace, files: Sequence[str], *, in_graph_mode: bool) -> None:
+    if args.output and args.no_html:
+        raise UsageError("-o is the name of the HTML report, and --no-html says that there is none")
+    if os.path.exists(args.output) and any(os.path.samefile(args.output, file) for file in files):
+        raise UsageError(f"-o {args.output} would replace the saved comparison by its report")
     if in_graph_mode and args.model_explorer:
         raise UsageError("--model-explorer has one value for each operator; a result of graph mode has one a token")
     if not in_graph_mode and args.limits:

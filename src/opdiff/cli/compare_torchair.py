@@ -94,10 +94,6 @@ def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
     from opdiff.graphmode import DataMode
     from opdiff.torchair import GraphOptions
 
-    if args.xlsx:
-        from opdiff.report.as_xlsx import require_xlsx
-
-        require_xlsx()
     wishes = GraphWishes(args.quiet > 0, wanted_reports(args), args.limits, args.lang, args.remedies, args.fail_on)
     options = GraphOptions(
         target,

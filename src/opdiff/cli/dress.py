@@ -22,6 +22,7 @@ _COLOURS = {
     "vanished:": _YELLOW,
     "better:": _GREEN,
 }
+_TO_BE_COPIED = ("result:", "report:", "next:", "remedy:")
 _LEAST_COLUMNS = 20
 _USUAL_COLUMNS = 80
 
@@ -59,8 +60,11 @@ def _columns() -> int:
 
 
 def _cut(line: str, columns: int) -> str:
-    """The beginning and the end of a line that is too long: names end with what tells them apart. Paths stay whole."""
-    if len(line) <= columns or line.startswith(("result:", "report:")):
+    """The beginning and the end of a line that is too long: names end with what tells them apart.
+
+    What is meant to be copied stays whole: paths and commands.
+    """
+    if len(line) <= columns or line.startswith(_TO_BE_COPIED):
         return line
     end = columns // 2
     return f"{line[: columns - end - 1]}…{line[-end:]}"

@@ -21,7 +21,7 @@ _GATES = {"wrong": "wrong", "suspicious": "suspicious or worse"}
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
     """Describe which reports can be had."""
-    group = parser.add_argument_group("reports", "beside the result file; the HTML report is always written")
+    group = parser.add_argument_group("reports", "beside the result file; the HTML report is written by default")
     group.add_argument("--no-html", action="store_true", help="no HTML report")
     group.add_argument("--xlsx", action="store_true", help="a workbook, rows coloured by level; needs xlsxwriter")
     group.add_argument("--parquet", action="store_true", help="a Parquet file with all figures; needs pyarrow")

@@ -22,7 +22,10 @@ def next_command(target: str, golden: str, finding: Finding, rules: str = "") ->
 
 
 def _quoted(text: str) -> str:
-    return text if text and all(letter.isalnum() or letter in "/._-:" for letter in text) else json.dumps(text)
+    """A word as a shell takes it: nothing in it is expanded, nothing is escaped that the shell would not undo."""
+    if text and all(letter.isalnum() or letter in "/._-:" for letter in text):
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def files_of(findings: Sequence[Finding]) -> dict[str, str]:

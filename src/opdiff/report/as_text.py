@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from opdiff.report.as_csv import reason_text
+from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
 from opdiff.report.rows import saved
 
 if TYPE_CHECKING:
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from opdiff.comparison import Comparison
     from opdiff.report.columns import NumberText
     from opdiff.report.rows import ReportRow, SavedComparison
-
-GOOD_COSINE = 0.99
-"""From this cosine similarity on, networks are usually taken for accurate."""
-
-GOOD_RATIO = 0.01
-"""How far the norms of two tensors may be apart before it is mentioned."""
 
 _MOST = 3
 _WORST = 10

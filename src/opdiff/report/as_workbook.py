@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.report.flat import flat_table
 from opdiff.report.judged import LEVELS, SUSPICIOUS, WRONG, judged
-from opdiff.report.workbook import GREEN, MAX_ROWS, RED, SAFE, YELLOW, cell_text, write_cells
+from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, cell_text, new_workbook, write_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +20,7 @@ _WIDTHS = {"target": 40, "golden": 40, "tensor": 44, "golden_tensor": 44, "reaso
 
 def write_workbook(kept: SavedComparison, path: str) -> None:
     """Write the summary, then the rows: the heading stays in view and can be filtered."""
-    import xlsxwriter
-
-    with xlsxwriter.Workbook(path, SAFE) as book:
+    with new_workbook(path) as book:
         bold = book.add_format({"bold": True})
         fills = {level: book.add_format({"bg_color": fill}) for level, fill in _FILLS.items()}
         _write_summary(book.add_worksheet("Summary"), kept, fills)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from opdiff.errors import UsageError
 from opdiff.graphmode import Colour
 from opdiff.report.torchair_table import header, iter_cells
-from opdiff.report.workbook import GREEN, MAX_ROWS, RED, SAFE, YELLOW, write_cells
+from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, new_workbook, write_cells
 
 if TYPE_CHECKING:
     from opdiff.graphmode import DataMode
@@ -16,23 +15,9 @@ if TYPE_CHECKING:
 _FILLS = {Colour.RED: RED, Colour.YELLOW: YELLOW, Colour.GREEN: GREEN}
 
 
-def require_xlsx() -> None:
-    """Say so early when workbooks cannot be written.
-
-    Raises:
-        UsageError: the package is missing.
-    """
-    try:
-        import xlsxwriter  # noqa: F401  only whether it is there
-    except ImportError as error:
-        raise UsageError("--xlsx needs the package xlsxwriter: pip install 'opdiff[xlsx]'") from error
-
-
 def write_graph_xlsx(judged: Judged, mode: DataMode, path: str) -> None:
     """Write the table to a workbook: the heading stays in view, rows are red, yellow or green."""
-    import xlsxwriter
-
-    with xlsxwriter.Workbook(path, SAFE) as book:
+    with new_workbook(path) as book:
         formats = {colour: book.add_format({"bg_color": fill}) for colour, fill in _FILLS.items()}
         bold = book.add_format({"bold": True})
         sheet: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -161,6 +162,7 @@ def _both(before: _Seen, after: _Seen) -> ChangeKind | None:
     was, now = _distance(before), _distance(after)
     if not _RANK[after.level] or was is None or now is None:
         return None
+    was, now = _size(was), _size(now)
     if now > was * _FACTOR:
         return ChangeKind.WORSE
     return ChangeKind.BETTER if now < was / _FACTOR else None
@@ -193,6 +195,11 @@ def _rows(*seen: _Seen | None) -> Iterator[ReportRow]:
 
 def _cosine(seen: _Seen | None) -> float | None:
     return seen.row.metrics.cosine if seen and seen.row.metrics else None
+
+
+def _size(distance: float) -> float:
+    """What has become NaN is as far away as can be."""
+    return math.inf if math.isnan(distance) else distance
 
 
 def _distance(seen: _Seen | None) -> float | None:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
+from opdiff.files import errors_about
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 _MAX_BYTES = 240
 # Names of models come from folders and graphs that are not trusted: no separators, no control characters.
 _HARMFUL = r"[^\w.-]"
+# The ending that is known by both its parts: a number stands before it.
+_LONG_ENDING = ".junit.xml"
 # What file systems without links answer.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
@@ -53,9 +57,11 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     `write` is given a path to write to, of a hidden draft; the file takes its name when it is whole.
     """
     draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.draft")
-    stem, ending = os.path.splitext(name)
+    ending = _LONG_ENDING if name.endswith(_LONG_ENDING) else os.path.splitext(name)[1]
+    stem = name.removesuffix(ending)
     try:
-        write(draft)
+        with errors_about(os.path.join(folder, name), draft):
+            write(draft)
         for number in count():
             path = os.path.join(folder, f"{stem}_{number}{ending}" if number else name)
             if _take_name(draft, path):

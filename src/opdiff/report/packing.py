@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import zlib
 from array import array
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _INTEGERS = ("b", "h", "i")
 _LARGEST = sys.float_info.max
+# Controls, joiners, marks of direction: what ASCII does not have of them.
+_HIDDEN = re.compile("[\x80-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 # The levels above take up to twice as long for two percent less.
 _DEFLATE_LEVEL = 2
 
@@ -67,8 +70,7 @@ class Packer:
         """Everything, deflated; the document gets `texts`, in the order of their numbers."""
         texts = list(self._numbers_of_texts)
         if not "".join(texts).isascii():
-            # Names of files need not be text; what is not becomes an escape.
-            texts = [text.encode(errors="backslashreplace").decode() for text in texts]
+            texts = list(map(printable, texts))
         head = json.dumps(document | {"texts": texts}, separators=(",", ":"), allow_nan=False).encode()
         # At a multiple of 8, so that arrays can be looked at where they are.
         head += b" " * (-(len(head) + 4) % 8)
@@ -82,6 +84,16 @@ class Packer:
         start, self._end = self._end, self._end + len(data)
         place = {"type": numbers.typecode, "at": start, "count": len(numbers)}
         return place | {"absent": list(absent)} if absent else place
+
+
+def printable(text: str) -> str:
+    """A text as the page shows it.
+
+    Names of files need not be text, and may hold marks that turn the letters around or are not seen: those become
+    escapes, so that one name cannot look like another.
+    """
+    shown = text.encode(errors="backslashreplace").decode()
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), shown)
 
 
 def _without_none(numbers: Sequence[Number]) -> tuple[Sequence[float | int], Sequence[int]]:

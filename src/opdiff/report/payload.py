@@ -9,7 +9,7 @@ from opdiff.comparison import Birth, Metrics
 from opdiff.model import Slot
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
-from opdiff.report.packing import Packer
+from opdiff.report.packing import Packer, printable
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def pack(
 
 
 def _side(side: Side) -> dict[str, object]:
-    return {"path": _printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
+    return {"path": printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
 
 
 def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
@@ -164,32 +164,32 @@ def _custom(rows: Sequence[ReportRow], packer: Packer) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
     values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
     return [
-        {"name": _printable(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
+        {"name": printable(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
     ]
 
 
 def _story(thoughts: Judged) -> dict[str, Any]:
     return {
         "plain": thoughts.is_plain,
-        "first": _printable(thoughts.first_bad),
-        "advice": {"en": [*map(_printable, thoughts.advice)], "zh": [*map(_printable, thoughts.advice_zh)]},
+        "first": printable(thoughts.first_bad),
+        "advice": {"en": [*map(printable, thoughts.advice)], "zh": [*map(printable, thoughts.advice_zh)]},
         "findings": [_finding(finding) for finding in thoughts.findings],
     }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "operator": _printable(finding.operator),
-        "type": _printable(finding.op_type),
-        "tensor": _printable(finding.tensor),
+        "operator": printable(finding.operator),
+        "type": printable(finding.op_type),
+        "tensor": printable(finding.tensor),
         "level": LEVELS.index(str(finding.level)),
-        "kind": _printable(finding.kind),
-        "evidence": [*map(_printable, finding.evidence)],
-        "remedies": [*map(_printable, finding.remedies)],
+        "kind": printable(finding.kind),
+        "evidence": [*map(printable, finding.evidence)],
+        "remedies": [*map(printable, finding.remedies)],
         "share": _finite(finding.share),
-        "path": [*map(_printable, finding.path)],
-        "before": [*map(_printable, finding.before)],
-        "passes": [*map(_printable, (*finding.passes, *finding.buffer_passes))],
+        "path": [*map(printable, finding.path)],
+        "before": [*map(printable, finding.before)],
+        "passes": [*map(printable, (*finding.passes, *finding.buffer_passes))],
     }
 
 
@@ -212,7 +212,7 @@ def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
     return {
         "row": profile.row,
         "axis": profile.axis,
-        "letter": _printable(profile.letter),
+        "letter": printable(profile.letter),
         "extent": profile.extent,
         "width": profile.width,
         "seen": _finite(profile.seen),
@@ -242,8 +242,3 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
 
 def _finite(share: float | None) -> float | None:
     return share if share is not None and abs(share) < float("inf") else None
-
-
-def _printable(text: str) -> str:
-    """Names of files need not be text; what is not becomes an escape."""
-    return text.encode(errors="backslashreplace").decode()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _MOST = 3
 _LONGEST = 160
 _MAX_TOKENS = 12
+# So many columns with their whole title fit a terminal.
+_FEW_TOKENS = 7
+_WIDE, _NARROW = 10, 5
 _LOW_COSINE = 0.99
 
 
@@ -154,11 +157,15 @@ def _grid(tally: Tally) -> Iterator[str]:
     shown = tokens[:_MAX_TOKENS]
     more = f" (of {len(tokens)} tokens the first {_MAX_TOKENS})" if len(tokens) > _MAX_TOKENS else ""
     yield f"FAIL by rank and token{more}:"
-    yield "  rank  " + "".join(f"{f'token {token}':>10}" for token in shown)
+    is_wide = len(shown) <= _FEW_TOKENS
+    lines = [("rank", *(f"token {token}" for token in shown)) if is_wide else ("rank / token", *map(str, shown))]
     for rank in ranks:
         cells = (tally.counts.get((rank, token)) for token in shown)
-        numbers = "".join(f"{'-' if found is None else found['FAIL']:>10}" for found in cells)
-        yield f"  {'-' if rank is None else rank:<6}{numbers}"
+        lines.append(("-" if rank is None else str(rank), *("-" if one is None else str(one["FAIL"]) for one in cells)))
+    least = _WIDE if is_wide else _NARROW
+    width = max(least, 1 + max(len(cell) for line in lines for cell in line[1:]))
+    first = max(6, *(len(line[0]) for line in lines))
+    yield from (f"  {line[0]:<{first}}{''.join(f'{cell:>{width}}' for cell in line[1:])}" for line in lines)
 
 
 def _op(row: GraphRow) -> tuple[int, str, int]:

@@ -12,15 +12,29 @@ RED, YELLOW, GREEN = "#FFC7CE", "#FFEB9C", "#C6EFCE"
 MAX_ROWS = 1_048_576
 """A sheet ends there; further rows go to a further sheet."""
 
-SAFE = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-"""Rows are written through, and nothing in a cell is taken for a formula, a link or a number."""
+# Rows are written through, and nothing in a cell is taken for a formula, a link or a number.
+_SAFE = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 _MAX_TEXT = 32_767
 # Numbers of a workbook are floats of 64 bits.
 _LARGEST_EXACT = 2**53
 
 
-def write_cells(sheet: Any, line: int, cells: Sequence[object], fill: object) -> None:  # noqa: ANN401  the package is optional and untyped here
+def new_workbook(path: str) -> Any:  # noqa: ANN401  the package is optional and untyped here
+    """A workbook to write to; to be used in a `with` statement.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    import xlsxwriter
+
+    # The package tries it in the end only, makes an error of its own of it, and leaves its drafts open.
+    with open(path, "wb"):
+        pass
+    return xlsxwriter.Workbook(path, _SAFE)
+
+
+def write_cells(sheet: Any, line: int, cells: Sequence[object], fill: object) -> None:  # noqa: ANN401  as above
     """Write one line: numbers as numbers where they stay what they are, whatever else as text."""
     for column, cell in enumerate(cells):
         if _is_number(cell):

@@ -22,7 +22,8 @@ class Beside(Generic[Result]):
 
     def __init__(self, work: Callable[[], Result], *, worth_it: bool = True) -> None:
         self._work = work
-        self._child = self._pipe = 0
+        self._child = 0
+        self._pipe: int | None = None
         if not worth_it or usable_cores() < 2:
             return
         import pickle  # noqa: F401  once for both
@@ -41,7 +42,7 @@ class Beside(Generic[Result]):
 
     def is_done(self) -> bool:
         """Whether the copy has done what it was to do, or failed; without one there is nothing to wait for."""
-        if not self._child:
+        if self._pipe is None:
             return True
         import select
 
@@ -51,9 +52,11 @@ class Beside(Generic[Result]):
 
     def result(self) -> Result:
         """What the work yields, when it is done; raises what it raises."""
-        if not self._child:
+        if self._pipe is None:
             return self._work()
-        with os.fdopen(self._pipe, "rb") as pipe:
+        # The file closes it, also when an interrupt ends the reading.
+        receiving, self._pipe = self._pipe, None
+        with os.fdopen(receiving, "rb") as pipe:
             data = pipe.read()
         child, self._child = self._child, 0
         if os.waitpid(child, 0)[1]:
@@ -73,6 +76,7 @@ class Beside(Generic[Result]):
 
             os.kill(self._child, SIGKILL)
             os.waitpid(self._child, 0)
+        if self._pipe is not None:
             os.close(self._pipe)
 
     def _do_and_end(self, sending: int) -> None:

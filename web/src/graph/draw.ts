@@ -3,7 +3,7 @@ import { BORN, INHERITED, LEVELS } from "../data";
 import { colours } from "../dom";
 import { SIGNS } from "../parts";
 import type { Layout } from "./layout";
-import type { Folded, Network } from "./network";
+import { type Folded, type Network, isBad } from "./network";
 
 export const STEP_X = 208, STEP_Y = 92, WIDTH = 180, HEIGHT = 46;
 const READABLE = 0.42, CURVED = 0.12;
@@ -136,7 +136,7 @@ function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left:
   context.fillStyle = colour("muted");
   context.font = `11px ${colour("font")}`;
   context.fillText(shortened(under, 24), left, top + 36);
-  context.fillStyle = paint;
+  context.fillStyle = isBad(shape.level) ? paint : colour("muted");
   context.font = `700 12px ${colour("font")}`;
   context.textAlign = "right";
   context.fillText(SIGNS[shape.level]!, left + WIDTH - 28, top + 36);

@@ -37,7 +37,7 @@ export function changes(app: App): View {
     h("div", { class: `change ${kind}` }, h("b", {}, counts.get(kind) ?? 0), app.t(`change_${kind}`))),
     h("div", { class: "versions muted" }, versions(app, "old", old), versions(app, "new", now)));
   const body = all.length ? grid.element : h("p", { class: "empty" }, app.t("no_changes"));
-  return { element: h("main", { class: "full" }, summary, body), shown: () => grid.show(all) };
+  return { element: h("main", { class: "full" }, summary, body), shown: () => grid.show(all), key: (pressed) => grid.key(pressed), printing: (isPrinting) => grid.printing(isPrinting) };
 }
 
 function versions(app: App, which: "old" | "new", { opdiff, kernel, time }: Environment): HTMLElement {

@@ -8,7 +8,7 @@ import type { App, View } from "../state";
 import { unitSelects } from "./units";
 
 declare const WORKER_SOURCE: string;
-const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 400, PANEL = 300;
+const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 400, PANEL = 300, NARROW = 700, MOST_NEAR = 8;
 // What is chosen stays when the view is left.
 const chosen: { folding: Folding | ""; open: Set<string>; constants: boolean; network: Network | null; unit: number } = { folding: "", open: new Set(), constants: false, network: null, unit: 0 };
 
@@ -47,6 +47,7 @@ class GraphView {
       element: this.element,
       shown: () => { this.watcher.observe(this.element); this.layOut(this.wanted); },
       key: (key) => this.key(key),
+      printing: () => this.paint(),
       gone: () => { this.watcher.disconnect(); this.stop(); cancelAnimationFrame(this.frame); },
     };
   }
@@ -96,6 +97,7 @@ class GraphView {
   }
 
   private note(edges: Edge[]): string {
+    if (!this.network.operators.length) return this.app.t("verdict_nothing");
     if (!this.network.known) return this.app.t("no_graph");
     return edges.some(({ guess }) => guess) ? this.app.t("guessed") : "";
   }
@@ -108,11 +110,12 @@ class GraphView {
 
   private redraw(): void {
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => {
-      const { clientWidth: width, clientHeight: height } = this.element;
-      if (!this.scene || !width) return;
-      draw(sharp(this.canvas, width, height), this.scene, this.camera, width, height);
-    });
+    this.frame = requestAnimationFrame(() => this.paint());
+  }
+
+  private paint(): void {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (this.scene && width) draw(sharp(this.canvas, width, height), this.scene, this.camera, width, height);
   }
 
   private fit(): void {
@@ -144,7 +147,8 @@ class GraphView {
     const shape = this.scene.folded.of[node]!;
     const { camera, element, scene } = this;
     camera.scale = Math.max(camera.scale, 0.9);
-    camera.x = (element.clientWidth - PANEL) / 2 - (scene.layout.x[shape]! * STEP_X + WIDTH / 2) * camera.scale;
+    // The panel covers the right side, or the lower half where there is no room beside it.
+    camera.x = (element.clientWidth - (element.clientWidth > NARROW ? PANEL : 0)) / 2 - (scene.layout.x[shape]! * STEP_X + WIDTH / 2) * camera.scale;
     camera.y = element.clientHeight * 0.4 - (scene.layout.y[shape]! * STEP_Y + HEIGHT / 2) * camera.scale;
     this.redraw();
   }
@@ -155,6 +159,7 @@ class GraphView {
     this.current = node;
     this.scene.selected = folded.of[node]!;
     const operator = this.network.operators[node]!;
+    this.app.from = `#/graph/${encodeURIComponent(operator.name)}`;
     const told = this.app.report.story.findings.find((finding) => finding.operator === operator.name)?.path ?? [];
     const path = isBad(operator.level) ? pathFrom(this.network, node, told) : new Set<number>();
     this.scene.path = new Set([...path].map((one) => folded.of[one]!));
@@ -167,8 +172,8 @@ class GraphView {
     const operator = network.operators[node]!;
     const shape = this.scene!.folded.shapes[this.scene!.folded.of[node]!]!;
     const near = (title: "producers" | "consumers", nodes: number[]): (HTMLElement | null)[] => !nodes.length ? [] : [h("h3", {}, app.t(title)),
-      h("div", { class: "looks" }, ...nodes.slice(0, 8).map((other) => h("a", { class: "look", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); this.goTo(network.operators[other]!.name); } },
-        dot(network.operators[other]!.level), name(network.operators[other]!.name))))];
+      h("div", { class: "looks" }, ...nodes.slice(0, MOST_NEAR).map((other) => h("a", { class: "look", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); this.goTo(network.operators[other]!.name); } },
+        dot(network.operators[other]!.level), name(network.operators[other]!.name)))), nodes.length > MOST_NEAR ? h("p", { class: "muted" }, `… + ${nodes.length - MOST_NEAR}`) : null];
     const list = (title: "originals" | "passes", texts: string[]): (HTMLElement | null)[] => !texts.length ? [] : [h("h3", {}, app.t(title)), h("ul", {}, ...texts.map((text) => h("li", {}, name(text))))];
     this.panel.replaceChildren(
       h("header", {}, name(operator.name, "big"), button("×", () => this.panel.setAttribute("hidden", ""), "small quiet", app.t("close"))),

@@ -23,7 +23,11 @@ export function missing(app: App): View {
     { key: "tensor", title: app.t("c_tensor"), width: "8rem", cell: (row) => ({ text: short(app, row) }) },
     { key: "reason", title: app.t("c_reason"), width: "minmax(16rem, 4fr)", cell: (row) => ({ text: app.told(report.text("reason", row)) }) },
   ], (row) => app.open(row));
-  const update = (): void => grid.show(all.filter((row) => !kind || kindOf(app, row) === kind));
+  const update = (): void => {
+    const rows = all.filter((row) => !kind || kindOf(app, row) === kind);
+    app.order = rows;
+    grid.show(rows);
+  };
   const counts = new Map<string, number>();
   for (const row of all) counts.set(kindOf(app, row), (counts.get(kindOf(app, row)) ?? 0) + 1);
   const kinds = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([text, count]) => {
@@ -35,7 +39,7 @@ export function missing(app: App): View {
     return element;
   });
   const element = h("main", { class: "full" }, h("p", { class: "muted hint" }, app.t("missing_hint")), notes(app), h("div", { class: "reasons" }, ...kinds), grid.element);
-  return { element, shown: update };
+  return { element, shown: update, key: (pressed) => grid.key(pressed), printing: (isPrinting) => grid.printing(isPrinting) };
 }
 
 /** What is to be known about dumps of graph mode: ranks and tokens that one side lacks. */

@@ -26,10 +26,10 @@ export function overview(app: App): View {
     hero(app, counts),
     findings(app),
     grid && grid.element,
-    curveCard(app, curve, units),
+    counts.some((count, level) => count && level !== UNKNOWN) && curveCard(app, curve, units),
   );
   chosen();
-  return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone() };
+  return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone(), printing: () => curve.draw() };
 }
 
 function countLevels(app: App): number[] {
@@ -50,7 +50,7 @@ function hero(app: App, counts: number[]): HTMLElement {
     h("p", { class: "eyebrow" }, `${app.t("eyebrow")} · ${app.scenario}`),
     h("h1", {}, ...verdict(app, worst, counts)),
     ...advice.map((sentence) => h("p", { class: "advice" }, sentence)),
-    !advice.length && worst === 0 ? h("p", { class: "advice" }, app.t("good_text", { count: compared })) : null,
+    !advice.length && worst === 0 ? h("p", { class: "advice" }, app.t(compared === 1 ? "good_one" : "good_text", { count: compared })) : null,
     worst === UNKNOWN ? h("p", { class: "advice" }, app.t("nothing_text")) : null,
     modeLine(app),
     levelBar(app, counts),
@@ -65,7 +65,9 @@ function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
   if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t("verdict_fault", { kind: kindText(app, finding.kind) })}`];
   const count = counts[worst]!;
   const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
-  return [`${app.t(key, { count })} `, operatorLink(app, app.report.story.first)];
+  // The first error may be of a tensor that is not as bad as the only one of these.
+  const operator = count === 1 ? app.report.text("target", app.report.levels.indexOf(worst)) : app.report.story.first;
+  return [`${app.t(key, { count })} `, operatorLink(app, operator)];
 }
 
 function operatorLink(app: App, operator: string, finding = -1): HTMLElement {
@@ -108,7 +110,7 @@ function findings(app: App): HTMLElement | null {
   const found = app.report.story.findings;
   if (!found.length) return lookFirst(app);
   const list = h("div", { class: "findings" }, ...found.slice(0, MOST).map((finding, n) => findingCard(app, finding, n)));
-  return h("section", {}, h("h2", { class: "title" }, app.t("culprits")), list);
+  return h("section", {}, h("h2", { class: "title" }, app.t("culprits")), list, moreButton(app, found.length - MOST));
 }
 
 function findingCard(app: App, finding: Finding, number: number): HTMLElement {
@@ -159,12 +161,16 @@ function lookFirst(app: App): HTMLElement | null {
     h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
       h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.told(report.text("why", row))),
       report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
-  const more = rows.length > MOST ? button(app.t("more", { count: rows.length - MOST }), () => {
+  const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
+  return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), moreButton(app, rows.length - MOST));
+}
+
+/** Leads to what there is no room for; nothing where there is room for all. */
+function moreButton(app: App, count: number): HTMLElement | null {
+  return count <= 0 ? null : button(app.t("more", { count }), () => {
     app.filter.levels = new Set([SUSPICIOUS, WRONG]);
     app.go("table");
-  }, "small quiet") : null;
-  const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
-  return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), more);
+  }, "small quiet");
 }
 
 function curveCard(app: App, curve: Curve, units: HTMLElement): HTMLElement {

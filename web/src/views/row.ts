@@ -27,11 +27,12 @@ const FIGURES: Figure[] = [
 export function row(app: App, number: number): View {
   const { report } = app;
   const step = (by: number): void => {
-    const order = app.order.length ? Array.from(app.order) : Array.from({ length: report.count }, (_, place) => place);
-    const next = order[order.indexOf(number) + by];
-    if (next !== undefined) app.open(next);
+    // Where the list that was looked at does not have this row, all rows are gone through.
+    const place = Array.prototype.indexOf.call(app.order, number);
+    const next = place < 0 ? number + by : app.order[place + by];
+    if (next !== undefined && next >= 0 && next < report.count) app.open(next);
   };
-  const back = (): void => app.go("table");
+  const back = (): void => app.back();
   const element = h(
     "main",
     { class: "row-view" },
@@ -92,7 +93,7 @@ function sides(app: App, row: number): HTMLElement {
   ];
   const grid = h("table", { class: "facts-table" },
     h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, app.t("target")), h("th", {}, app.t("golden")))),
-    h("tbody", {}, ...lines.map(([key, [target, golden]]) => h("tr", {}, h("th", {}, app.t(key)), h("td", {}, target), h("td", {}, golden)))));
+    h("tbody", {}, ...lines.map(([key, [target, golden]]) => h("tr", {}, h("th", {}, app.t(key)), ...[target, golden].map((value) => h("td", {}, h("div", { class: "long" }, value)))))));
   const shape = format.shape(report.text("shape", row));
   const overflow = report.row("overflow").at(row);
   const more: [string, string][] = [[app.t("shape"), shape.length ? shape.join(" × ") : report.text("shape", row) || "–"]];

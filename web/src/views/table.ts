@@ -20,28 +20,30 @@ export function table(app: App): View {
     update();
   });
   const count = h("span", { class: "muted count", attrs: { role: "status" } });
-  const empty = h("p", { class: "empty", attrs: { hidden: "" } }, app.t("no_rows"));
+  const empty = h("p", { class: "empty", attrs: { hidden: "" } });
   const update = (): void => {
     const rows = sorted(app, filtered(app));
     app.order = rows;
     grid.show(rows, { ...app.sort });
     count.textContent = app.t("shown", { count: format.number(rows.length), all: format.number(app.report.count) });
     empty.toggleAttribute("hidden", rows.length > 0);
+    const { text, type, outputs, levels } = app.filter;
+    empty.textContent = text || type || outputs || levels.size || !isNothingCompared(app) ? app.t("no_rows") : `${app.t("verdict_nothing")}. ${app.t("nothing_text")}`;
   };
   const { bar, search } = toolbar(app, update);
   bar.append(count);
   const element = h("main", { class: "full table-view" }, bar, grid.element, empty);
   const key = (pressed: string): boolean => {
     if (pressed === "/") search.focus();
-    else if (pressed === "j") grid.select(grid.place + 1);
-    else if (pressed === "k") grid.select(grid.place - 1);
-    else if (pressed === "Enter" && grid.row >= 0) app.open(grid.row);
     else if (pressed === "Escape" && document.activeElement === search) search.blur();
-    else return false;
+    else return grid.key(pressed);
     return true;
   };
-  return { element, key, shown: () => { update(); if (app.selected >= 0) grid.selectRow(app.selected); } };
+  const shown = (): void => { update(); if (app.selected >= 0) grid.selectRow(app.selected); };
+  return { element, key, shown, printing: (isPrinting) => grid.printing(isPrinting) };
 }
+
+const isNothingCompared = ({ report }: App): boolean => report.levels.every((level) => level === UNKNOWN);
 
 function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTMLInputElement } {
   const { filter, report } = app;

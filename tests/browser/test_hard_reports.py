@@ -1,0 +1,222 @@
+"""Reports of unusual comparisons, and on unusual screens: extreme numbers, long names, nothing at all, paper."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from made_reports import BAD, FAULT, GOOD, OFF, kept, many_rows, not_compared, row, strange_names, with_judgement
+from opdiff.comparison import GraphNode
+from opdiff.reporting import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from browser_page import Opened
+    from opdiff.report.rows import SavedComparison
+
+    Show = Callable[[SavedComparison], Opened]
+
+
+@pytest.fixture
+def show(opened: Callable[..., Opened], tmp_path: Path) -> Show:
+    """Opens the report of a comparison."""
+
+    def write_and_open(made: SavedComparison) -> Opened:
+        write_page(made, str(tmp_path / "report.html"))
+        return opened(tmp_path / "report.html")
+
+    return write_and_open
+
+
+EXTREMES = (0.0, 5e-324, 1e-300, 1.0, 1.7e308, math.nan, math.inf, -math.inf, None)
+
+
+@pytest.mark.parametrize("numbers", [EXTREMES, (1e17,), (5e-324,), (1.79e308, 1.79e308), (0.0,)], ids=str)
+def test_a_curve_is_drawn_whatever_the_numbers_are(show: Show, numbers: tuple[float | None, ...]) -> None:
+    report = show(kept(*(row(f"op{n}", **GOOD | {"max_absolute_error": size}) for n, size in enumerate(numbers))))
+    report.page.select_option(".tools select", "max_absolute_error")
+    for log in (True, False):
+        report.page.locator(".tools input").first.set_checked(log)
+        assert report.page.evaluate("() => document.querySelector('.curve canvas').clientWidth") > 300
+
+
+def test_marks_of_direction_cannot_turn_a_name_around(show: Show) -> None:
+    report = show(strange_names(["\u202erelu", "soft\u200bmax", "卷积"]))
+    report.go("table")
+    assert report.texts(".vrow code") == ["\\u202erelu", "soft\\u200bmax", "卷积"]
+    assert "\\u202erelu" in report.page.title()
+
+
+def test_a_name_of_any_length_leaves_room_for_the_rest(show: Show) -> None:
+    report = show(strange_names(["x" * 10_000]))
+    for where in ("", "row/0"):
+        report.go(where)
+        height = report.page.evaluate("() => document.documentElement.scrollHeight")
+        assert height < 3000, where
+        assert report.page.evaluate("() => document.documentElement.scrollWidth") <= 1360, where
+
+
+def test_the_only_wrong_tensor_is_named_though_a_suspicious_one_is_before_it(show: Show) -> None:
+    report = show(kept(row("early", **OFF), row("late", **BAD)))
+    assert report.page.inner_text("h1") == "One tensor is wrong, in late"
+
+
+def test_one_good_tensor_is_told_in_good_english(show: Show) -> None:
+    assert show(kept(row("a"))).texts(".advice") == ["The one tensor that was compared is within its limits."]
+
+
+@pytest.mark.parametrize("made", [kept(not_compared("a"), not_compared("b")), kept()], ids=["failed", "none"])
+def test_a_comparison_of_nothing_says_so_everywhere(show: Show, made: SavedComparison) -> None:
+    report = show(made)
+    assert report.page.inner_text("h1") == "Nothing could be compared"
+    assert report.page.locator(".curve").count() == 0
+    report.go("table")
+    assert report.page.inner_text(".empty") == "Nothing could be compared. See under “Not compared” why."
+    report.go("graph")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    assert report.page.inner_text(".graph-status") == "Nothing could be compared"
+
+
+def test_rows_are_as_wide_as_their_columns(show: Show) -> None:
+    report = show(kept(row("a")))
+    report.page.set_viewport_size({"width": 900, "height": 700})
+    report.go("table")
+    for part in (".vhead", ".vrow"):
+        widths = f"() => [...document.querySelectorAll('{part}')].map((one) => one.scrollWidth - one.clientWidth)"
+        assert report.page.evaluate(widths) == [0]
+
+
+@pytest.mark.parametrize("where", ["", "row/100", "about", "graph"])
+def test_nothing_is_cut_off_in_a_narrow_window(opened: Any, demo_report: Path, where: str) -> None:
+    report = opened(demo_report)
+    report.page.set_viewport_size({"width": 400, "height": 800})
+    report.go(where)
+    assert report.page.evaluate("() => document.documentElement.scrollWidth") <= 400
+    for button in report.page.locator(".top button").all():
+        assert button.bounding_box()["x"] + button.bounding_box()["width"] <= 400
+
+
+def test_the_panel_of_the_graph_leaves_the_search_free_in_a_narrow_window(opened: Any, demo_report: Path) -> None:
+    report = opened(demo_report)
+    report.page.set_viewport_size({"width": 400, "height": 800})
+    report.go("graph")
+    report.page.wait_for_selector(".panel:not([hidden])")
+    search, panel = (report.page.locator(one).bounding_box() for one in (".graph-tools", ".panel"))
+    assert search["y"] + search["height"] < panel["y"]
+
+
+def test_a_tensor_leads_back_to_where_it_was_opened(show: Show) -> None:
+    report = show(with_judgement())
+    report.go("graph/c")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.page.click(".panel >> text=Details")
+    assert report.page.inner_text("h1") == "c:output:0"
+    report.page.keyboard.press("Escape")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    assert report.page.inner_text(".panel .name.big") == "c"
+    report.go("")
+    report.page.click(".finding >> text=Details")
+    report.page.click("text=← Back")
+    assert report.page.locator(".hero").count() == 1
+
+
+def test_every_list_is_gone_through_with_keys(show: Show) -> None:
+    report = show(kept(row("a"), not_compared("b"), row("c"), not_compared("d")))
+    report.go("missing")
+    for key in ("j", "j", "Enter"):
+        report.page.keyboard.press(key)
+    assert report.page.inner_text("h1") == "d"
+    report.page.keyboard.press("k")
+    assert report.page.inner_text("h1") == "b"
+
+
+WATCH = """() => addEventListener("beforeprint", () => {
+    const { theme } = document.documentElement.dataset;
+    window.printed = [document.querySelectorAll(".vrow").length, theme];
+})"""
+
+
+def test_all_rows_are_printed_on_light_paper(opened: Callable[..., Opened], tmp_path: Path) -> None:
+    write_page(many_rows(300), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html", theme="dark")
+    report.go("table")
+    assert report.page.locator(".vrow").count() < 60
+    report.page.evaluate(WATCH)
+    report.page.pdf()
+    assert report.page.evaluate("() => window.printed") == [300, "light"]
+    assert report.page.locator(".vrow").count() < 60
+    assert report.page.get_attribute("html", "data-theme") == "dark"
+
+
+def test_long_tables_are_printed_as_far_as_anybody_reads(show: Show) -> None:
+    report = show(many_rows(2500))
+    report.go("table")
+    report.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert report.page.locator(".vrow").count() == 2000
+    assert report.page.get_attribute(".vtable", "data-more") == "… + 500"
+    report.page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert report.page.get_attribute(".vtable", "data-more") is None
+
+
+def test_the_graph_is_on_paper(opened: Callable[..., Opened], demo_report: Path) -> None:
+    report = opened(demo_report)
+    report.go("graph")
+    report.page.wait_for_selector(".panel:not([hidden])")
+    report.page.emulate_media(media="print")
+    box = report.page.locator(".graph-view canvas").bounding_box()
+    assert box is not None
+    assert box["height"] > 300
+    assert not report.page.locator(".graph-tools").is_visible()
+
+
+@pytest.mark.parametrize("where", ["row/1.5", "row/-1", "row/", "row/99", "changes", "constructor", "%"])
+def test_an_address_that_names_nothing_leads_to_the_overview(show: Show, where: str) -> None:
+    report = show(kept(row("a"), row("b")))
+    report.go("table")
+    report.go(where)
+    assert report.page.inner_text("h1") == "No operator is at fault"
+    assert report.texts("nav [aria-current]") == ["Overview"]
+
+
+CONTRASTS = """() => {
+    const light = (colour) => {
+        const linear = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+        const [r, g, b] = colour.match(/\\d+/g).map((part) => linear(part / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    return [...document.querySelectorAll(".legend-list b")].map((sign) => {
+        const { color, backgroundColor } = getComputedStyle(sign);
+        const [low, high] = [color, backgroundColor].map(light).sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+    });
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_sign_of_every_level_can_be_read(opened: Callable[..., Opened], demo_report: Path, theme: str) -> None:
+    report = opened(demo_report, theme=theme)
+    report.go("about")
+    contrasts = report.page.evaluate(CONTRASTS)
+    assert len(contrasts) == 6
+    assert min(contrasts) >= 4.5, contrasts
+
+
+def test_what_there_is_no_room_for_is_counted(show: Show) -> None:
+    made = with_judgement()
+    assert made.judgement is not None
+    findings = tuple(FAULT._replace(operator=f"b{number}") for number in range(8))
+    feeding = tuple(GraphNode(f"in{number}", "Relu") for number in range(12))
+    last = GraphNode("b", "Conv2D", tuple(f"{node.name}:0" for node in feeding))
+    report = show(made._replace(judgement=made.judgement._replace(findings=findings), graph=(*feeding, last)))
+    assert report.page.locator(".finding").count() == 5
+    report.go("graph/b")
+    report.page.wait_for_selector(".panel:not([hidden])")
+    assert report.page.locator(".panel .look").count() == 8
+    assert "… + 4" in report.texts(".panel p")
+    report.go("")
+    report.page.click("text=3 more in the table")
+    assert report.page.locator(".vrow").count() == 2
