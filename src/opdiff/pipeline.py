@@ -236,7 +236,15 @@ def _measured(
         batch = measure_batch(jobs, options.workers or usable_cores(), lambda done: progress(done, total))
         rows |= {job.number: measured for job, measured in batch.done}
         jobs = batch.left
-    work = Work(measure_pairing, died, lambda job: job.nbytes, bool(options.custom), options.in_process, _WORTH_JOBS)
+    work = Work(
+        measure_pairing,
+        died,
+        lambda job: job.nbytes,
+        bool(options.custom),
+        options.in_process,
+        _WORTH_JOBS,
+        frees_interpreter=False,
+    )
     done = total - sum(job.nbytes for job in jobs)
     progress(done, total)
     for job, (measured, defect) in run(work, jobs, _workers(options, jobs)):

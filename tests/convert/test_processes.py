@@ -127,6 +127,11 @@ def test_workers_that_were_asked_for_start_where_they_gain(
     assert (os.getpid() not in processes_seen) is elsewhere
 
 
+def test_large_jobs_that_keep_the_interpreter_busy_get_processes() -> None:
+    work = Work(process_id, died, lambda _: 2 << 20, frees_interpreter=False)
+    assert os.getpid() not in {result for _, result in run_jobs(work, range(20), 2)}
+
+
 def test_usable_cores() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 

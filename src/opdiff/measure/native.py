@@ -210,7 +210,8 @@ class Call:
             len(jobs),
             len(self._packed.axes) // 4,
             len(self._packed.texts),
-            max(threads, 1),
+            # Short work beside which the caller has something to do leaves a core to it.
+            max(threads - 1 if must_run and self.nbytes < _LONG else threads, 1),
             _RESIDENT,
         )
         self._measure = library.od_measure

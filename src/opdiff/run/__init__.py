@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 # Below this much data starting other workers costs more than it gains.
 _WORTH_BYTES = 32 << 20
-# Jobs of this size keep the kernel and NumPy busy, which threads can use; smaller ones keep the interpreter busy.
+# Jobs of this size may leave the interpreter free for other threads; smaller ones keep it busy.
 _LARGE_JOB = 1 << 20
 
 
@@ -29,6 +29,7 @@ class Work(NamedTuple, Generic[Job, Result]):
         alone: jobs run code of others, which may end the process or mind threads.
         worth_jobs: how many small jobs it takes until other workers gain something.
         in_process: no other processes are to be started; programs that call us may not be made for that.
+        frees_interpreter: large jobs are copying and waiting for the most part, so that threads can share them.
     """
 
     function: Callable[[Job], Result]
@@ -37,6 +38,7 @@ class Work(NamedTuple, Generic[Job, Result]):
     alone: bool = False
     in_process: bool = False
     worth_jobs: int = 200
+    frees_interpreter: bool = True
 
 
 def usable_cores() -> int:
@@ -59,7 +61,8 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
     is_little = len(jobs) < work.worth_jobs and nbytes < _WORTH_BYTES
     if count <= 1 or (is_little and not (work.alone and workers)):
         return run_serial(work.function, jobs)
-    if work.in_process or (nbytes / len(jobs) >= _LARGE_JOB and not work.alone):
+    may_share = work.frees_interpreter and nbytes / len(jobs) >= _LARGE_JOB and not work.alone
+    if work.in_process or may_share:
         from opdiff.run.threads import run_threads
 
         return run_threads(work.function, jobs, count)
