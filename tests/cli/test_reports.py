@@ -17,6 +17,7 @@ from opdiff.sample import write_sample
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from opdiff.report.rows import SavedComparison
     from opdiff.sample import Sample
 
 EVERY = ["--xlsx", "--parquet", "--junit", "--model-explorer"]
@@ -199,6 +200,25 @@ def test_a_gate_that_means_nothing_is_refused_before_any_work(
     assert done.code == 2
     assert said in done.err
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
+
+    def gate(before: SavedComparison, after: SavedComparison) -> tuple[int, str]:
+        save(before, old)
+        save(after, new)
+        done = run(capsys, "diff", old, new, "--fail-on", "worse")
+        return done.code, done.err
+
+    assert gate(kept(row("a")), kept(row("a"), row("b"))) == (0, "")
+    assert gate(kept(row("a")), kept(row("a"), row("b", **BAD))) == (1, "opdiff: the gate is hit: new and bad: 1\n")
+    lost = row("b")._replace(metrics=None, reason="the file was cut off")
+    assert gate(kept(row("a"), row("b")), kept(row("a"), lost)) == (
+        1,
+        "opdiff: the gate is hit: not comparable any more: 1\n",
+    )
+    assert gate(kept(row("a"), row("b")), kept(row("a"))) == (0, "")
 
 
 def test_changes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE
@@ -36,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW, with the changes in it")
     parser.add_argument(
-        "--fail-on", choices=("worse",), default="", metavar="worse", help="exit with 1 when a tensor got worse"
+        "--fail-on",
+        choices=("worse",),
+        default="",
+        metavar="worse",
+        help="exit with 1 when a tensor got worse, is new and bad, or cannot be compared any more",
     )
 
 
@@ -45,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.cli.dress import dressed
     from opdiff.cli.terminal import json_text, printable
     from opdiff.graph_reporting import load_saved, saved_files
-    from opdiff.report.changes import ChangeKind, find_changes
+    from opdiff.report.changes import find_changes
     from opdiff.reporting import write_page
 
     for saved in (args.old, args.new):
@@ -64,7 +69,11 @@ def run(args: argparse.Namespace) -> int:
         write_page(new, args.html, changes)
         if not args.json:
             print(printable(f"report: {args.html}"))
-    return EXIT_GATE if args.fail_on and changes.of(ChangeKind.WORSE) else 0
+    losses = changes.losses() if args.fail_on else {}
+    if losses:
+        told = ", ".join(f"{what}: {count}" for what, count in losses.items())
+        print(f"opdiff: the gate is hit: {told}", file=sys.stderr)
+    return EXIT_GATE if losses else 0
 
 
 def _lines(changes: Changes) -> Iterator[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opdiff.report.rows import Environment, ReportRow, SavedComparison
 
 # The three good levels are one here: a good tensor that is a little less so is no news.
-_RANK = dict.fromkeys(LEVELS, 0) | {SUSPICIOUS: 1, WRONG: 2}
+_RANK = dict.fromkeys((*LEVELS, ""), 0) | {SUSPICIOUS: 1, WRONG: 2}
 # A bad tensor whose distance changes by less is as bad as before.
 _FACTOR = 1.1
 
@@ -90,6 +90,18 @@ class Changes(NamedTuple):
     def of(self, kind: ChangeKind) -> tuple[Change, ...]:
         """The changes of one kind."""
         return tuple(change for change in self.rows if change.kind is kind)
+
+    def losses(self) -> dict[str, int]:
+        """What a gate does not let through, in words, and how many tensors each is; nothing where all is well.
+
+        An operator that is not there any more is no loss; one that is, and cannot be compared any more, is.
+        """
+        counts = {
+            "got worse": len(self.of(ChangeKind.WORSE)),
+            "new and bad": sum(_RANK[change.after or ""] > 0 for change in self.of(ChangeKind.APPEARED)),
+            "not comparable any more": sum(change.row is not None for change in self.of(ChangeKind.VANISHED)),
+        }
+        return {what: count for what, count in counts.items() if count}
 
 
 class _Seen(NamedTuple):
