@@ -6,6 +6,28 @@
 #include "scalars.hpp"
 
 namespace opdiff {
+namespace {
+
+// What a block and the sums of other blocks have under the same names.
+template <typename Parts> void add_alike(Sums &sums, const Parts &parts) {
+    sums.x.add(parts.x);
+    sums.y.add(parts.y);
+    sums.xx.add(parts.xx);
+    sums.yy.add(parts.yy);
+    sums.xy.add(parts.xy);
+    sums.errors.add(parts.errors);
+    sums.error_sizes.add(parts.error_sizes);
+    sums.relative.add(parts.relative);
+    sums.over_1_permille += parts.over_1_permille;
+    sums.over_5_permille += parts.over_5_permille;
+    sums.zero_golden += parts.zero_golden;
+    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
+        sums.relative_bins[i] += parts.relative_bins[i];
+    for (int i = 0; i < OD_ULP_BINS; ++i)
+        sums.ulp_bins[i] += parts.ulp_bins[i];
+}
+
+}  // namespace
 
 void Extreme::offer(const Extreme &other) {
     if (other.index < 0)
@@ -33,22 +55,8 @@ void Sums::add(const Block &block, int n) {
     golden.include(block.min_y, block.max_y);
     pairs += n;
     unequal += n - block.equal;
-    x.add(block.x);
-    y.add(block.y);
-    xx.add(block.xx);
-    yy.add(block.yy);
-    xy.add(block.xy);
-    errors.add(block.errors);
-    error_sizes.add(block.error_sizes);
     error_squares.add(block.dd);
-    relative.add(block.relative);
-    over_1_permille += block.over_1_permille;
-    over_5_permille += block.over_5_permille;
-    zero_golden += block.zero_golden;
-    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
-        relative_bins[i] += block.relative_bins[i];
-    for (int i = 0; i < OD_ULP_BINS; ++i)
-        ulp_bins[i] += block.ulp_bins[i];
+    add_alike(*this, block);
 }
 
 // A pair with a NaN or an infinity in it.
@@ -107,18 +115,8 @@ void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
     golden.merge(other.golden, golden_kind);
     pairs += other.pairs;
     unequal += other.unequal;
-    x.add(other.x);
-    y.add(other.y);
-    xx.add(other.xx);
-    yy.add(other.yy);
-    xy.add(other.xy);
-    errors.add(other.errors);
-    error_sizes.add(other.error_sizes);
     error_squares.add(other.error_squares);
-    relative.add(other.relative);
-    over_1_permille += other.over_1_permille;
-    over_5_permille += other.over_5_permille;
-    zero_golden += other.zero_golden;
+    add_alike(*this, other);
     worst.offer(other.worst);
     worst_relative.offer(other.worst_relative);
     worst_ulps.offer(other.worst_ulps);
@@ -128,10 +126,6 @@ void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
     golden_infs += other.golden_infs;
     mismatches += other.mismatches;
     first_mismatch = earlier(first_mismatch, other.first_mismatch);
-    for (int i = 0; i < OD_RELATIVE_BINS; ++i)
-        relative_bins[i] += other.relative_bins[i];
-    for (int i = 0; i < OD_ULP_BINS; ++i)
-        ulp_bins[i] += other.ulp_bins[i];
     beyond_range |= other.beyond_range;
 }
 

@@ -6,8 +6,9 @@ import traceback
 from typing import TYPE_CHECKING, cast
 
 from opdiff.comparison import OpLabel, Pairing
-from opdiff.errors import DumpError, ElementError, LayoutError, OpdiffError
+from opdiff.errors import ElementError, LayoutError, OpdiffError
 from opdiff.graphmode import DataMode, Figures
+from opdiff.measuring import DIED, reason_of
 from opdiff.model import Slot, TensorKey
 from opdiff.values import NamedTuple
 
@@ -81,24 +82,18 @@ def measure_graph_job(job: GraphJob) -> Measurement:
     try:
         return _MODES[job.mode](job)
     except (OpdiffError, MemoryError) as error:
-        return _failed(job, _reason(error))
+        return _failed(job, reason_of(error))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
         return _failed(job, f"a defect of opdiff: {error!r}")._replace(defect=traceback.format_exc())
 
 
 def died(job: GraphJob) -> Measurement:
     """What becomes of a job whose process was ended from outside."""
-    return _failed(job, "the process that worked on it died, perhaps for want of memory")
+    return _failed(job, DIED)
 
 
 def _failed(job: GraphJob, reason: str) -> Measurement:
     return Measurement(described(job.target), described(job.golden), reason=reason)
-
-
-def _reason(error: OpdiffError | MemoryError) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for it"
-    return f"{error.path}: {error.brief}" if isinstance(error, DumpError) else str(error)
 
 
 # Real data

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from opdiff.measure.sums import Side, Sums
 
 
+DIED = "the process that worked on it died, perhaps for want of memory"
+"""Why a job has no numbers whose process was ended from outside."""
+
+
 class Extras(NamedTuple):
     """What is wanted beside the sums of one pass.
 
@@ -58,7 +62,7 @@ def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
 
 def died(job: MeasureJob) -> tuple[Measured, str]:
     """What becomes of a job whose process was ended from outside."""
-    return failed(job, "the process that worked on it died, perhaps for want of memory"), ""
+    return failed(job, DIED), ""
 
 
 def _measure(job: MeasureJob) -> Measured:

@@ -22,13 +22,13 @@ from opdiff.report.columns import MetricColumn
 from opdiff.report.names import mapping_file_name, with_drafts, write_new
 from opdiff.report.rows import saved
 from opdiff.reporting import environment, name_reports, write_report
-from opdiff.run import Work, run, usable_cores
+from opdiff.run import Work, fitting_workers, run, usable_cores
 from opdiff.run.beside import Beside
 from opdiff.sides import NotCompared, iter_sides
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from opdiff.align.custom import Custom
     from opdiff.comparison import Row, Unpaired
@@ -47,9 +47,6 @@ _MANY_ROWS = 500
 
 # Fewer small tensors are measured by the time that other processes have started.
 _WORTH_JOBS = 800
-
-# Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
-_COPIES = 3
 
 
 class Compared(NamedTuple):
@@ -193,7 +190,7 @@ def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
     from opdiff.measure.documented import number_text
     from opdiff.report.as_mapping import write_mapping
 
-    name = mapping_file_name(_now())
+    name = mapping_file_name(time.localtime())
     return write_new(
         options.output, name, lambda draft: write_mapping(pairs, draft, number_text, sequence=options.is_selected)
     )
@@ -247,7 +244,9 @@ def _measured(
     )
     done = total - sum(job.nbytes for job in jobs)
     progress(done, total)
-    for job, (measured, defect) in run(work, jobs, _workers(options, jobs)):
+    for job, (measured, defect) in run(
+        work, jobs, fitting_workers(options.workers, options.memory, (job.nbytes for job in jobs))
+    ):
         rows[job.number] = measured
         defects += [defect] if defect else []
         done += job.nbytes
@@ -275,15 +274,3 @@ def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
     found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
     return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)
-
-
-def _workers(options: CompareOptions, jobs: Sequence[MeasureJob]) -> int:
-    """As many as asked for, or fewer where the largest tensors would not fit in the memory that was granted."""
-    if not options.memory or not jobs:
-        return options.workers
-    fitting = options.memory // (_COPIES * max(job.nbytes for job in jobs) or 1)
-    return options.workers if fitting >= (options.workers or usable_cores()) else max(fitting, 1)
-
-
-def _now() -> time.struct_time:
-    return time.localtime()

@@ -14,7 +14,7 @@ from opdiff.pair.graph_nodes import graph_nodes
 from opdiff.pair.torchair import pair_token
 from opdiff.read.graph_ops import read_token
 from opdiff.read.torchair import read_graph_tree
-from opdiff.run import Work, run, usable_cores
+from opdiff.run import Work, fitting_workers, run, usable_cores
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Pairs that are measured together: enough to keep all workers busy, few enough to hold in memory.
 _BATCH = 20_000
-# Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
-_COPIES = 3
 
 
 class GraphOptions(NamedTuple):
@@ -174,21 +172,15 @@ def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Prog
     done = total - sum(job.weight for job in left)
     progress(done, total)
     work = Work(measure_graph_job, died, lambda job: job.nbytes, in_process=options.in_process)
-    for job, measurement in run(work, left, _workers(options, left)):
+    for job, measurement in run(
+        work, left, fitting_workers(options.workers, options.memory, (job.nbytes for job in left))
+    ):
         pending, place = owners[job.number]
         pending.measured[place] = measurement
         done += job.weight
         progress(done, total)
     for pending in waiting:
         yield _result(pending, options)
-
-
-def _workers(options: GraphOptions, jobs: Sequence[GraphJob]) -> int:
-    """As many as asked for, or fewer where the largest tensors would not fit in the memory that was granted."""
-    if not options.memory or not jobs:
-        return options.workers
-    fitting = options.memory // (_COPIES * max(job.nbytes for job in jobs) or 1)
-    return options.workers if fitting >= (options.workers or usable_cores()) else max(fitting, 1)
 
 
 def _result(pending: _Pending, options: GraphOptions) -> GraphResult:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
+
+if TYPE_CHECKING:
+    from opdiff.sides import CompareOptions
 
 
 def jobs_argument(text: str) -> int:
@@ -40,6 +44,24 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
+    )
+
+
+def two_sides(args: argparse.Namespace) -> CompareOptions:
+    """The comparison that the arguments of `add_sides` and `add_rules` name.
+
+    Raises:
+        InputError: a side is not there.
+    """
+    from opdiff.sides import CompareOptions
+
+    require_paths(args.target, args.golden)
+    return CompareOptions(
+        target=args.target,
+        golden=args.golden,
+        fusion_rules=args.fusion_rule_file,
+        close_rules=args.close_fusion_rule_file,
+        quant_rules=args.quant_fusion_rule_file,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, require_paths
+from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, two_sides
 
 if TYPE_CHECKING:
     import argparse
@@ -44,20 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look at the operator and return the exit code."""
-    from opdiff.sides import CompareOptions
     from opdiff.single import SingleOptions
 
-    require_paths(args.target, args.golden)
-    options = CompareOptions(
-        target=args.target,
-        golden=args.golden,
-        fusion_rules=args.fusion_rule_file,
-        close_rules=args.close_fusion_rule_file,
-        quant_rules=args.quant_fusion_rule_file,
-        output=args.output_dir,
-        pairs=args.pairs,
-        workers=args.jobs,
-    )
+    options = two_sides(args)._replace(output=args.output_dir, pairs=args.pairs, workers=args.jobs)
     tables = True if args.tables else False if args.ignore_single_op_result else None
     wanted = with_wishes(SingleOptions(args.name, tables=tables), args)
     return examine_and_report(options, wanted, json_path=args.json, quiet=args.quiet > 0)

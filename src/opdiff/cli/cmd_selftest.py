@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_rules, add_sides, require_paths
+from opdiff.cli.arguments import add_rules, add_sides, two_sides
 
 if TYPE_CHECKING:
     from opdiff.selftest import Outcome
@@ -36,17 +36,8 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.cli.terminal import Progress, json_text, printable, table
     from opdiff.files import whole_file
     from opdiff.selftest import SelftestOptions, choose_faults, run_selftest, summary
-    from opdiff.sides import CompareOptions
 
-    require_paths(args.target, args.golden)
-    options = CompareOptions(
-        target=args.target,
-        golden=args.golden,
-        fusion_rules=args.fusion_rule_file,
-        close_rules=args.close_fusion_rule_file,
-        quant_rules=args.quant_fusion_rule_file,
-        in_process=True,
-    )
+    options = two_sides(args)._replace(in_process=True)
     wanted = SelftestOptions(choose_faults(args.faults), args.places, args.seed)
     with Progress("planting faults", quiet=args.quiet > 0) as progress:
         outcomes = run_selftest(options, wanted, progress.reach)

@@ -202,18 +202,9 @@ class Call:
         self._jobs, self._with_kl = jobs, with_kl
         self._packed = pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
         self._rows = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
-        self._batch = Batch(
-            self._packed.jobs.buffer_info()[0],
-            ctypes.addressof(self._rows),
-            self._packed.axes.buffer_info()[0],
-            ctypes.cast(ctypes.c_char_p(self._packed.texts), ctypes.c_void_p),
-            len(jobs),
-            len(self._packed.axes) // 4,
-            len(self._packed.texts),
-            # Short work beside which the caller has something to do leaves a core to it.
-            max(threads - 1 if must_run and self.nbytes < _LONG else threads, 1),
-            _RESIDENT,
-        )
+        # Short work beside which the caller has something to do leaves a core to it.
+        threads = max(threads - 1 if must_run and self.nbytes < _LONG else threads, 1)
+        self._batch = self._packed.batch(ctypes.addressof(self._rows), threads)
         self._measure = library.od_measure
         self._code = 0
         self._thread: Thread | None = None
@@ -254,6 +245,20 @@ class Packed(NamedTuple):
     jobs: array[int]
     axes: array[int]
     texts: bytes
+
+    def batch(self, rows: int | None, threads: int) -> Batch:
+        """What the kernel is asked about them; `rows` is the address for results. They must be kept as long as it."""
+        return Batch(
+            self.jobs.buffer_info()[0],
+            rows,
+            self.axes.buffer_info()[0],
+            ctypes.cast(ctypes.c_char_p(self.texts), ctypes.c_void_p),
+            len(self.jobs) * self.jobs.itemsize // _SIZES[2],
+            len(self.axes) // 4,
+            len(self.texts),
+            threads,
+            _RESIDENT,
+        )
 
 
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:

@@ -22,9 +22,7 @@ def measure_slices(job: native.NativeJob, cuts: Sequence[Cut], sample: Sample) -
     if library is None:
         return None
     packed = native.pack([job], 0)
-    texts = ctypes.cast(ctypes.c_char_p(packed.texts), ctypes.c_void_p)
-    sizes = len(packed.axes) // 4, len(packed.texts)
-    batch = native.Batch(packed.jobs.buffer_info()[0], None, packed.axes.buffer_info()[0], texts, 1, *sizes, 1)
+    batch = packed.batch(None, 1)
     starts = array("q", sample.starts)
     chosen = array("q", (starts.buffer_info()[0], len(starts), sample.length))
     axes = array("q", [number for cut in cuts for number in (cut.extent, cut.behind, cut.width)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 _WORTH_BYTES = 32 << 20
 # Jobs of this size may leave the interpreter free for other threads; smaller ones keep it busy.
 _LARGE_JOB = 1 << 20
+# Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
+_COPIES = 3
 
 
 class Work(NamedTuple, Generic[Job, Result]):
@@ -44,6 +46,21 @@ class Work(NamedTuple, Generic[Job, Result]):
 def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def fitting_workers(workers: int, memory: int, nbytes: Iterable[int]) -> int:
+    """As many as asked for, or fewer where the largest jobs would not fit in the memory that was granted.
+
+    Args:
+        workers: how many are asked for; 0 for as many as there are cores.
+        memory: bytes that may be used; 0 when nothing limits them.
+        nbytes: of how much data the jobs are.
+    """
+    largest = max(nbytes, default=0)
+    if not memory or not largest:
+        return workers
+    fitting = memory // (_COPIES * largest)
+    return workers if fitting >= (workers or usable_cores()) else max(fitting, 1)
 
 
 def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Iterator[tuple[Job, Result]]:
