@@ -163,7 +163,7 @@ def write_compared(compared: Compared, kept: SavedComparison, options: CompareOp
         def write_json() -> None:
             save(kept, early, made_by=f"opdiff {__version__}")
 
-        # The JSON takes longer than the table and the page together.
+        # The JSON takes about as long as the table and the page together.
         with Beside(write_json, worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
             path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
             for kind, draft in reports:
@@ -244,9 +244,8 @@ def _measured(
     )
     done = total - sum(job.nbytes for job in jobs)
     progress(done, total)
-    for job, (measured, defect) in run(
-        work, jobs, fitting_workers(options.workers, options.memory, (job.nbytes for job in jobs))
-    ):
+    workers = fitting_workers(options.workers, options.memory, (job.nbytes for job in jobs))
+    for job, (measured, defect) in run(work, jobs, workers):
         rows[job.number] = measured
         defects += [defect] if defect else []
         done += job.nbytes

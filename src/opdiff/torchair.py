@@ -172,9 +172,8 @@ def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Prog
     done = total - sum(job.weight for job in left)
     progress(done, total)
     work = Work(measure_graph_job, died, lambda job: job.nbytes, in_process=options.in_process)
-    for job, measurement in run(
-        work, left, fitting_workers(options.workers, options.memory, (job.nbytes for job in left))
-    ):
+    workers = fitting_workers(options.workers, options.memory, (job.nbytes for job in left))
+    for job, measurement in run(work, left, workers):
         pending, place = owners[job.number]
         pending.measured[place] = measurement
         done += job.weight
