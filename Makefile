@@ -39,7 +39,7 @@ lint: $(STAMPS)/test $(STAMPS)/lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	mkdir -p build && $(BIN)/python native/build.py build/warnings.so $(WARNINGS)
+	mkdir -p build && for name in warnings.so warnings.abi3.so; do $(BIN)/python native/build.py build/$$name $(WARNINGS) || exit; done
 
 bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
@@ -78,7 +78,7 @@ cross: $(STAMPS)/test $(STAMPS)/cross
 clean:
 	rm -rf $(VENV) build dist opdiff-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
-$(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/*)
+$(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/* native/python/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet --editable .

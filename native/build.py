@@ -1,4 +1,7 @@
-"""Builds the measuring kernel with whatever C++ compiler is at hand: python native/build.py OUTPUT [FLAG ...]."""
+"""Builds the native code with whatever C++ compiler is at hand: python native/build.py OUTPUT [FLAG ...].
+
+An OUTPUT that ends in `.abi3.so` is the module for Python, any other one the measuring kernel.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,8 +28,12 @@ FLAGS = (
     "-fno-trapping-math",
 )
 LINK = ("-shared", "-static-libstdc++", "-static-libgcc", "-pthread")
+# The end of the name of a module that fits every Python from a version on.
+MODULE = ".abi3.so"
 # The loops are compiled once for every machine of a kind, and again for the newer ones among them.
 NEWER = {"x86_64": (("-march=x86-64-v3",), ("-march=x86-64-v4", "-mprefer-vector-width=512"))}
+
+Sources = list[tuple[Path, tuple[str, ...]]]
 
 
 class BuildError(Exception):
@@ -55,13 +63,27 @@ class Toolchain(NamedTuple):
 
 
 def build(output: Path, tools: Toolchain) -> None:
-    """Compile all sources and link them to `output`, which appears whole or not at all.
+    """Build the kernel, or the module for Python.
 
     Raises:
-        BuildError: the compiler failed.
+        BuildError: the compiler failed, or Python's headers are missing.
     """
-    sources: list[tuple[Path, tuple[str, ...]]] = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
-    sources += [(HERE / "kernel.cpp", flags) for flags in tools.newer]
+    if output.name.endswith(MODULE):
+        _build(_module_sources(), output, tools)
+        return
+    sources: Sources = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
+    _build(sources + [(HERE / "kernel.cpp", flags) for flags in tools.newer], output, tools)
+
+
+def _module_sources() -> Sources:
+    headers = Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").is_file():
+        raise BuildError(f"Python's headers are not in {headers}; some systems have them in a package of their own")
+    return [(path, ("-isystem", str(headers))) for path in sorted((HERE / "python").glob("*.cpp"))]
+
+
+def _build(sources: Sources, output: Path, tools: Toolchain) -> None:
+    """Compile all sources and link them to `output`, which appears whole or not at all."""
     with tempfile.TemporaryDirectory() as folder:
         objects = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
 

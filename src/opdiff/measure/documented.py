@@ -7,6 +7,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
+from opdiff.twins import native_twin
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class DocumentedMetric(NamedTuple):
         return self.name == "KullbackLeiblerDivergence"
 
 
+@native_twin
 def number_text(value: float | None) -> str:
     """A number as it is printed: six decimals where they show at least six digits, a power of ten otherwise.
 
@@ -62,10 +64,10 @@ def _has_six_decimals(value: float) -> bool:
 
 def deviation_text(metrics: Metrics) -> str:
     """Mean and standard deviation of the target and of the golden tensor: `(mean;std),(mean;std)`."""
-    sides = (metrics.target_mean, metrics.target_std), (metrics.golden_mean, metrics.golden_std)
-    if any(value is None for side in sides for value in side):
+    shown = metrics.target_mean, metrics.target_std, metrics.golden_mean, metrics.golden_std
+    if None in shown:
         return _NOT_A_NUMBER
-    return ",".join(f"({_short(mean)};{_short(std)})" for mean, std in sides)
+    return "({:.3f};{:.3f}),({:.3f};{:.3f})".format(*map(_rounded, shown))
 
 
 DOCUMENTED: tuple[DocumentedMetric, ...] = (
@@ -111,6 +113,6 @@ def select_metrics(text: str, custom: Iterable[str] = ()) -> tuple[DocumentedMet
     return tuple(BY_NAME[name] for name in parse_selection(text, custom) if name in BY_NAME)
 
 
-def _short(value: float | None) -> str:
-    """Three decimals; what is smaller than the last one is nothing. `nan` is small here, as it always was."""
-    return f"{0.0 if value is None or abs(value) < 0.001 else value:.3f}"
+def _rounded(value: float | None) -> float:
+    """What is smaller than the last of three decimals is nothing. `nan` is small here, as it always was."""
+    return 0.0 if value is None or abs(value) < 0.001 else value

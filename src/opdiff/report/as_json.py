@@ -15,6 +15,7 @@ from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Le
 from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.model import Slot, TensorKey
+from opdiff.report.json_text import json_document
 from opdiff.report.rows import Environment, ReportRow, SavedComparison, Side, saved
 
 if TYPE_CHECKING:
@@ -33,21 +34,14 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = "") -> None:
     """Write the whole file; `made_by` tells which program in which version did."""
     kept = saved(comparison)
-    head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by}
-    sides = {"target": plain(kept.target), "golden": plain(kept.golden), "scenario": kept.scenario}
-    sides |= {"metrics": kept.metrics, "sequence": kept.sequence, "overflow": kept.overflow}
-    sides |= {"environment": plain(kept.environment)}
-    if kept.graph:
-        sides["graph"] = plain(kept.graph)
-    if kept.judgement is not None:
-        sides["judgement"] = plain(kept.judgement)
-    if kept.profiles:
-        sides["profiles"] = plain(kept.profiles)
-    start = json.dumps(head | sides, allow_nan=False)[:-1]
-    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
-    rows = ",\n".join([_row_text(row, encode) for row in kept.rows])
+    head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **kept._asdict()}
+    for name in ("graph", "judgement", "profiles"):
+        if not head[name]:
+            del head[name]
+    for name in ("rows", "graph_mode"):
+        del head[name]
     with whole_file(path) as file:
-        file.write(f'{start}, "rows": [\n{rows}\n]}}\n'.encode())
+        file.write(json_document(head, kept.rows))
 
 
 def load(path: str) -> SavedComparison:
@@ -87,34 +81,7 @@ def _decode(document: dict[str, Any]) -> SavedComparison:
 _HEAD = ("schema", "version", "made_by")
 
 
-# From values to what JSON has
-
-
-def _row_text(row: ReportRow, encode: Callable[[object], str]) -> str:
-    """A row as JSON: at once where that can be, and value by value where there are NaNs and infinities."""
-    fields = row._asdict()
-    fields["label"] = row.label._asdict()
-    for name in ("key", "golden_key", "metrics"):
-        if fields[name] is not None:
-            fields[name] = fields[name]._asdict()
-    try:
-        return encode(fields)
-    except ValueError:  # a float that JSON does not have
-        return encode(plain(row))
-
-
-def plain(value: object) -> object:
-    """A value as JSON has it: named tuples become objects, tuples lists, and what is not finite a word."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(float(value))
-    if isinstance(value, tuple):
-        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-        items = [plain(item) for item in value]
-        return items if fields is None else dict(zip(fields, items, strict=True))
-    return value
-
-
-# And back, by the types of the fields
+# From JSON to values, by the types of the fields
 
 
 def build(kind: Any, value: object, decoders: Mapping[str, Decoder] | None = None) -> Any:  # noqa: ANN401  no type is that of all classes of named tuples

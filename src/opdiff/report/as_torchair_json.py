@@ -13,12 +13,13 @@ from opdiff.errors import InputError
 from opdiff.files import whole_file
 from opdiff.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow, RealFigures, SideFacts, Verdict
 from opdiff.model import Slot
-from opdiff.report.as_json import DECODERS, build, builder, document_of, optional, plain
+from opdiff.report.as_json import DECODERS, build, builder, document_of, optional
+from opdiff.report.json_text import json_document
 from opdiff.report.rows import Environment
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from opdiff.comparison import GraphNode
     from opdiff.report.as_json import Decoder
@@ -60,27 +61,9 @@ _HEAD_BYTES = 1000
 
 def graph_json(part: SavedGraph, made_by: str) -> bytes:
     """Every row with all that was measured, a line each; `made_by` tells which program in which version did it."""
-    about = {name: plain(value) for name, value in part._asdict().items() if name != "rows"}
-    head = json.dumps({"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about})[:-1]
-    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
-    lines = ",\n".join([_line(row, verdict, encode) for row, verdict in part.rows])
-    return f'{head}, "rows": [\n{lines}\n]}}\n'.encode()
-
-
-def _line(row: GraphRow, verdict: Verdict, encode: Callable[[object], str]) -> str:
-    """A row as JSON: at once where that can be, and value by value where there are NaNs and infinities."""
-    fields = row._asdict()
-    for side in ("target", "golden"):
-        if fields[side] is not None:
-            fields[side] = fields[side]._asdict()
-            fields[side]["figures"] = fields[side]["figures"]._asdict()
-    for name in ("real", "further", "metrics"):
-        if fields[name] is not None:
-            fields[name] = fields[name]._asdict()
-    try:
-        return encode({"row": fields, "verdict": verdict._asdict()})
-    except ValueError:  # a float that JSON does not have
-        return encode({"row": plain(row), "verdict": plain(verdict)})
+    about = {name: value for name, value in part._asdict().items() if name != "rows"}
+    head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about}
+    return json_document(head, ({"row": row, "verdict": verdict} for row, verdict in part.rows))
 
 
 def write_summary_json(tally: Tally, about: Mapping[str, object], path: str) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from typing import TYPE_CHECKING
 
 from opdiff.files import whole_file
+from opdiff.twins import native_twin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.model import Shape
+
+    Cell = str | float | None
 
 NOT_GIVEN = "NaN"
 """What stands in a documented column where there is nothing to tell."""
@@ -39,16 +40,23 @@ def shape_text(shape: Shape | None) -> str:
     return NOT_GIVEN if shape is None else f"[{','.join(map(str, shape))}]"
 
 
-def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> None:
-    """Write a CSV file, row by row: UTF-8, CRLF, quotes where they are needed; numbers with all their digits."""
+def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Write a CSV file, row by row: numbers with all their digits."""
     with whole_file(path) as file:
-        # Names of files need not be text; what is not becomes an escape.
-        text = io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
-        writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow(header)
-        writer.writerows(rows)
-        text.flush()
-        text.detach()
+        file.write(csv_line(header))
+        file.writelines(map(csv_line, rows))
+
+
+@native_twin
+def csv_line(cells: Sequence[Cell]) -> bytes:
+    """A line of a CSV file: UTF-8, quotes where they are needed, CRLF."""
+    import csv
+    import io
+
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    # Names of files need not be text; what is not becomes an escape.
+    return line.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _is_number(text: str) -> bool:

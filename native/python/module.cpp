@@ -1,0 +1,22 @@
+// The module `opdiff._native`.
+
+#include "texts.hpp"
+
+namespace {
+
+PyMethodDef functions[] = {
+    {"csv_line", csv_line, METH_O, nullptr},
+    {"json_text", json_text, METH_O, nullptr},
+    {"number_text", number_text, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_native", nullptr, 0, functions, nullptr, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+    return PyModuleDef_Init(&definition);
+}

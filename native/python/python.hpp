@@ -1,0 +1,7 @@
+// Python's own interface, of which only the part is used that stays the same from 3.11 on.
+
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>

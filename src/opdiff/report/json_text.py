@@ -1,0 +1,40 @@
+"""Values as JSON: named tuples are objects, other tuples lists. JSON has no NaN and no infinity: they are words."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from opdiff.twins import native_twin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@native_twin
+def json_text(value: object) -> bytes:
+    """A value that is made of named tuples, tuples, lists, dictionaries by text, texts, numbers, `bool` and `None`.
+
+    Raises:
+        TypeError: there is something else in it.
+    """
+    return json.dumps(_plain(value), allow_nan=False).encode()
+
+
+def json_document(head: Mapping[str, object], rows: Iterable[object]) -> bytes:
+    """An object with these fields, and then `rows`, a line each."""
+    return b'%s, "rows": [\n%s\n]}\n' % (json_text(head)[:-1], b",\n".join(map(json_text, rows)))
+
+
+def _plain(value: object) -> object:
+    """The same without named tuples and without numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        items = [_plain(item) for item in value]
+        return items if fields is None else dict(zip(fields, items, strict=True))
+    return value

@@ -1,0 +1,34 @@
+"""Functions that are also there in native code, which is several times as quick.
+
+The ones in Python say what they do, and take over where the native code was not built; tests hold both equal.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+NATIVE: ModuleType | None
+"""The module with the native functions; `None` where it was not built."""
+
+try:
+    from opdiff import _native as NATIVE  # noqa: N812  it is a constant here
+except ImportError:
+    NATIVE = None
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+DEFINITIONS: dict[str, Callable[..., Any]] = {}
+"""The functions in Python that have a native twin."""
+
+
+def native_twin(definition: F) -> F:
+    """The native function of this name; the one in Python where there is none, or the environment wants none."""
+    name = definition.__name__
+    DEFINITIONS[name] = definition
+    twin: F = definition if os.environ.get("OPDIFF_KERNEL") == "numpy" else getattr(NATIVE, name, definition)
+    return twin

@@ -1,0 +1,127 @@
+"""Native functions do what their definitions in Python do."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opdiff.measure import documented
+from opdiff.report import cells, json_text
+from opdiff.twins import DEFINITIONS, NATIVE
+
+MODULES = {"json_text": json_text, "number_text": documented, "csv_line": cells}
+
+pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
+
+
+def twins(name: str) -> tuple[Any, Any]:
+    return getattr(NATIVE, name), DEFINITIONS[name]
+
+
+class Word(StrEnum):
+    ONE = "one"
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+class Nothing(NamedTuple):
+    pass
+
+
+NUMBERS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.floats(-1, 1)
+    | st.integers(-(10**9), 10**9).map(lambda number: number / 1e6)
+    | st.decimals(allow_nan=False, allow_infinity=False, places=7, min_value=-10, max_value=10).map(float)
+)
+# Surrogates are how Python has what is not text in the names of files.
+TEXTS = st.text(st.characters()) | st.sampled_from([Word.ONE, "a,b", 'a"b', "a\r\nb", "\udc80x", "\U0001f600", "\x7f"])
+VALUES = st.recursive(
+    NUMBERS | TEXTS | st.builds(Nothing),
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(TEXTS, inner) | st.builds(Point, inner, inner)
+    ),
+    max_leaves=12,
+)
+
+
+def test_all_are_in_use() -> None:
+    assert set(DEFINITIONS) == set(MODULES)
+    for name, module in MODULES.items():
+        native, definition = twins(name)
+        assert getattr(module, name) is native is not definition
+
+
+@given(VALUES)
+def test_json(value: object) -> None:
+    native, definition = twins("json_text")
+    assert native(value) == definition(value)
+
+
+@pytest.mark.parametrize("value", [b"bytes", object(), (1, {2}), {"a": [Ellipsis]}])
+def test_json_refuses_what_it_does_not_have(value: object) -> None:
+    for text in twins("json_text"):
+        with pytest.raises(TypeError):
+            text(value)
+
+
+def test_json_of_endless_nesting_is_an_error() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    for text in twins("json_text"):
+        with pytest.raises(RecursionError):
+            text(endless)
+
+
+def test_json_of_a_named_tuple_that_lost_a_value_is_an_error() -> None:
+    for text in twins("json_text"):
+        with pytest.raises(ValueError, match=r"field|zip"):
+            text(tuple.__new__(Point, (1,)))
+
+
+@given(NUMBERS)
+def test_numbers(value: float | None) -> None:
+    native, definition = twins("number_text")
+    assert native(value) == definition(value)
+
+
+@pytest.mark.parametrize("power", range(-330, 310))
+def test_numbers_of_every_size(power: int) -> None:
+    native, definition = twins("number_text")
+    as_json, as_json_definition = twins("json_text")
+    for digits in ("1", "-1", "9.99999949999", "9.9999995", "1.2345675", "5"):
+        value = float(f"{digits}e{power}")
+        for near in (value, math.nextafter(value, math.inf), math.nextafter(value, -math.inf)):
+            assert native(near) == definition(near)
+            assert as_json(near) == as_json_definition(near)
+
+
+@given(st.lists(TEXTS | NUMBERS) | st.lists(TEXTS).map(tuple))
+def test_lines(line: list[object]) -> None:
+    native, definition = twins("csv_line")
+    assert native(line) == definition(line)
+
+
+def test_the_environment_can_choose_the_definitions() -> None:
+    code = "from opdiff.measure.documented import number_text; print(number_text.__class__.__name__)"
+    chosen = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | more, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for more in ({}, {"OPDIFF_KERNEL": "numpy"})
+    ]
+    assert chosen == ["builtin_function_or_method", "function"]
