@@ -60,14 +60,18 @@ screenshots: $(STAMPS)/test $(STAMPS)/browser
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
-# Python itself is not built with the sanitizers, so they are loaded before it; what it leaks is not ours.
+# A copy of the package with other native code. Python itself is not built with the sanitizers, so they are loaded before
+# it; what it leaks is not ours.
+SANITIZERS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 sanitize: $(STAMPS)/test
-	mkdir -p build
-	$(BIN)/python native/build.py build/sanitized.so -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/opdiff build/sanitized
+	for name in measure/_kernel.so _native.abi3.so; do \
+		$(BIN)/python native/build.py build/sanitized/opdiff/$$name $(SANITIZERS) || exit; \
+	done
 	PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-		OPDIFF_KERNEL="$(CURDIR)/build/sanitized.so" \
-		$(BIN)/python -m pytest -q -s -n auto -p no:faulthandler tests/measure/test_native*.py
+		PYTHONPATH=build/sanitized $(BIN)/python -m pytest -q -s -n auto -p no:faulthandler \
+		tests/measure/test_native*.py tests/test_twins.py tests/read/test_protowire.py
 
 # With clang, for this machine and for aarch64; what can be run here is.
 cross: $(STAMPS)/test $(STAMPS)/cross

@@ -1,12 +1,15 @@
 // The module `opdiff._native`.
 
 #include "texts.hpp"
+#include "wire.hpp"
 
 namespace {
 
 PyMethodDef functions[] = {
     {"csv_line", csv_line, METH_O, nullptr},
+    {"decode_message", decode_message, METH_VARARGS, nullptr},
     {"json_text", json_text, METH_O, nullptr},
+    {"message_table", message_table, METH_O, nullptr},
     {"number_text", number_text, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

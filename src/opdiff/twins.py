@@ -6,19 +6,19 @@ The ones in Python say what they do, and take over where the native code was not
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-NATIVE: ModuleType | None
-"""The module with the native functions; `None` where it was not built."""
+NATIVE: ModuleType | None = None
+"""The module with the native functions; `None` where it was not built, or the environment wants none."""
 
-try:
-    from opdiff import _native as NATIVE  # noqa: N812  it is a constant here
-except ImportError:
-    NATIVE = None
+with suppress(ImportError):
+    if os.environ.get("OPDIFF_KERNEL") != "numpy":
+        from opdiff import _native as NATIVE  # noqa: N812  it is a constant here
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -27,8 +27,8 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {}
 
 
 def native_twin(definition: F) -> F:
-    """The native function of this name; the one in Python where there is none, or the environment wants none."""
+    """The native function of this name; the one in Python where there is none."""
     name = definition.__name__
     DEFINITIONS[name] = definition
-    twin: F = definition if os.environ.get("OPDIFF_KERNEL") == "numpy" else getattr(NATIVE, name, definition)
+    twin: F = getattr(NATIVE, name, definition)
     return twin

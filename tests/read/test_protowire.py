@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from dumpdata_proto import DumpData
 from opdiff.errors import DumpError
+from opdiff.read import protowire
 from opdiff.read.ascend import DUMP_DATA
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.twins import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +78,8 @@ def random_tensor(rng: random.Random, *, output: bool) -> dict[str, Any]:
     return tensor
 
 
-def random_header(rng: random.Random) -> bytes:
+def random_header(rng: random.Random, *, embedded: bool = True) -> bytes:
+    """A header; `embedded` data is what the old form has."""
     message = DumpData(
         version=rng.choice(["", "2.0"]),
         dump_time=rng.getrandbits(64),
@@ -88,6 +91,8 @@ def random_header(rng: random.Random) -> bytes:
         space=[{"type": 0, "size": 4, "arg_index": 9}] * rng.randrange(2),
         dfx_message=rng.choice(["", "text"]),
     )
+    for item in () if embedded else (*message.output, *message.input, *message.buffer):
+        item.ClearField("data")
     raw: bytes = message.SerializeToString()
     return raw
 
@@ -136,24 +141,25 @@ def outcome(raw: bytes) -> object:
         return error.problem, error.offset
 
 
-def tables(message: Message) -> list[Message]:
-    """A table and those of the messages in it."""
-    inner = [field.message for field in message.fields.values() if field.message is not None]
-    return [message, *(table for below in inner for table in tables(below))]
-
-
 @pytest.mark.parametrize("damage", [cut, flip, insert], ids=["cut", "flipped", "inserted"])
-def test_shortcuts_change_nothing(
+def test_native_code_changes_nothing(
     damage: Callable[[random.Random, bytearray], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(21)
-    headers = [bytearray(random_header(rng)) for _ in range(2500)]
+    headers = [bytearray(random_header(rng, embedded=bool(number % 5))) for number in range(2500)]
     for raw in headers[500:]:
         damage(rng, raw)
-    short = [outcome(bytes(raw)) for raw in headers]
-    for message in tables(DUMP_DATA):
-        monkeypatch.setattr(message, "_shortcuts", {})
-    assert short == [outcome(bytes(raw)) for raw in headers]
+    by_both = [outcome(bytes(raw)) for raw in headers]
+    monkeypatch.setattr(protowire, "NATIVE", None)
+    assert by_both == [outcome(bytes(raw)) for raw in headers]
+
+
+@pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
+def test_native_code_decodes_the_headers_of_standard_dumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(22)
+    headers = [random_header(rng, embedded=False) for _ in range(100)]
+    monkeypatch.setattr(Message, "decode_into", None)
+    assert all(outcome(raw) for raw in headers)
 
 
 @given(st.binary(max_size=60))

@@ -9,13 +9,12 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from opdiff.read.cursor import Cursor
+from opdiff.twins import NATIVE
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Shortcut = Callable[[dict[str, Any], Cursor, int], int]
+    from opdiff._native import Table
+    from opdiff.read.cursor import Cursor
 
 _MAX_GROUP_DEPTH = 100
 # A few bytes can announce an item, so their number is bounded, and so is the length of a text.
@@ -58,129 +57,38 @@ class Message:
     """The table of a message: its fields by number."""
 
     def __init__(self, fields: dict[int, Field]) -> None:
-        self.fields = fields
-        # By the one byte that nearly every field begins with: its number and its wire type.
-        self._shortcuts = {
-            number << 3 | wire: shortcut
-            for number, known in fields.items()
-            for wire, shortcut in _shortcuts(known)
-            if number < 16
-        }
+        self._fields = fields
+        self._table = _native_table(fields)
 
     def decode(self, cursor: Cursor) -> dict[str, Any]:
         """The values by field name, repeated ones as lists; absent fields are absent."""
+        if NATIVE is not None and self._table is not None:
+            found: dict[str, Any] | None
+            found = NATIVE.decode_message(self._table, cursor.data, cursor.position, cursor.end)
+            if found is not None:
+                return found
         values: dict[str, Any] = {}
-        self._decode_into(values, cursor)
+        self.decode_into(values, cursor)
         return values
 
-    def _decode_into(self, values: dict[str, Any], cursor: Cursor) -> None:
-        data, end, shortcuts = cursor.data, cursor.end, self._shortcuts
-        position = cursor.position
-        while position < end:
-            shortcut = shortcuts.get(data[position])
-            after = shortcut(values, cursor, position + 1) if shortcut is not None and position + 1 < end else 0
-            if not after:
-                cursor.position = position
-                self._take_any(values, cursor)
-                after = cursor.position
-            position = after
-
-    def _take_any(self, values: dict[str, Any], cursor: Cursor) -> None:
-        number, wire = _tag(cursor)
-        known = self.fields.get(number)
-        if known is None or not _store(values, known, wire, cursor):
-            _pass_over(cursor, number, wire)
+    def decode_into(self, values: dict[str, Any], cursor: Cursor) -> None:
+        """The same, merged into what there is: field by field, and by what is written here alone."""
+        while cursor.remaining:
+            number, wire = _tag(cursor)
+            known = self._fields.get(number)
+            if known is None or not _store(values, known, wire, cursor):
+                _pass_over(cursor, number, wire)
 
 
-# Shortcuts for fields as they nearly always are: several times as fast. They are given the place behind the tag, which
-# is inside of the bytes, and return the place behind the value; or 0, with nothing done, when `_take_any` has to look.
-
-
-def _shortcuts(known: Field) -> tuple[tuple[int, Shortcut], ...]:
-    """The wire types of a field that have a shortcut, and the shortcut."""
-    if known.message is not None:
-        return ((_LENGTH, _message_shortcut(known, known.message)),)
-    if known.type is Type.STRING:
-        return ((_LENGTH, _text_shortcut(known)),)
-    if known.type is Type.DATA:
-        return ()
-    return ((_LENGTH, _packed_shortcut(known)),) if known.repeated else ((_VARINT, _number_shortcut(known)),)
-
-
-def _number_shortcut(known: Field) -> Shortcut:
-    name = known.name
-
-    def take(values: dict[str, Any], cursor: Cursor, position: int) -> int:
-        number = cursor.data[position]
-        if number < 0x80:
-            values[name] = number
-            return position + 1
-        cursor.position = position
-        values[name] = _number(cursor, known)
-        return cursor.position
-
-    return take
-
-
-def _packed_shortcut(known: Field) -> Shortcut:
-    """For a list of numbers; and not for more of them, when there are some already."""
-    name = known.name
-
-    def take(values: dict[str, Any], cursor: Cursor, position: int) -> int:
-        length = cursor.data[position]
-        end = position + 1 + length
-        if length >= 0x80 or end > cursor.end or name in values:
-            return 0
-        numbers = list(cursor.data[position + 1 : end])
-        if not numbers:
-            return 0
-        if max(numbers) >= 0x80:  # else every number is one byte
-            part = Cursor(cursor.data, cursor.path, position + 1, end, cursor.origin)
-            numbers = []
-            while part.position < end:
-                numbers.append(_number(part, known))
-        values[name] = numbers
-        return end
-
-    return take
-
-
-def _text_shortcut(known: Field) -> Shortcut:
-    name = known.name
-
-    def take(values: dict[str, Any], cursor: Cursor, position: int) -> int:
-        length = cursor.data[position]
-        end = position + 1 + length
-        if length >= 0x80 or end > cursor.end or known.repeated:
-            return 0
-        try:
-            values[name] = str(cursor.data[position + 1 : end], "utf-8")
-        except UnicodeDecodeError:
-            return 0
-        return end
-
-    return take
-
-
-def _message_shortcut(known: Field, message: Message) -> Shortcut:
-    name, repeated = known.name, known.repeated
-
-    def take(values: dict[str, Any], cursor: Cursor, position: int) -> int:
-        length = cursor.data[position]
-        end = position + 1 + length
-        if length >= 0x80 or end > cursor.end:
-            return 0
-        part = Cursor(cursor.data, cursor.path, position + 1, end, cursor.origin)
-        if repeated or name in values:
-            _store_message(values, known, message, part)
-        else:
-            values[name] = message.decode(part)
-        return end
-
-    return take
-
-
-# The long way
+def _native_table(fields: dict[int, Field]) -> Table | None:
+    if NATIVE is None:
+        return None
+    described = (
+        (number, field.name, field.type.value, field.repeated, field.message and field.message._table)  # noqa: SLF001  same class
+        for number, field in fields.items()
+    )
+    table: Table = NATIVE.message_table(tuple(described))
+    return table
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:
@@ -220,10 +128,12 @@ def _store_number(values: dict[str, Any], known: Field, wire: int, cursor: Curso
 
 def _store_message(values: dict[str, Any], known: Field, message: Message, part: Cursor) -> None:
     if known.repeated:
-        _append(values, known, message.decode(part), part)
+        item: dict[str, Any] = {}
+        message.decode_into(item, part)
+        _append(values, known, item, part)
     else:
         # A message that comes twice is merged, field by field.
-        message._decode_into(values.setdefault(known.name, {}), part)  # noqa: SLF001  same module
+        message.decode_into(values.setdefault(known.name, {}), part)
 
 
 def _put(values: dict[str, Any], known: Field, value: object, cursor: Cursor) -> None:
