@@ -24,9 +24,10 @@ _MAGIC = b"\x93NUMPY"
 _USUAL_START = _MAGIC + b"\x01\x00"
 # NumPy itself refuses longer headers.
 MAX_HEADER = 1 << 16
-_ENTRY = re.compile(
-    r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
-)
+_ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
+# What stands between the quotes of a dictionary as NumPy writes it; type string, order and shape are in the gaps.
+_USUAL_WORDS = ["{", "descr", ": ", ", ", "fortran_order", "shape"]
+_USUAL_ORDERS = {": False, ": "False", ": True, ": "True"}
 NOT_NUMBERS = "are not numbers"
 """What is said of arrays of objects and texts."""
 
@@ -89,19 +90,40 @@ def parse_header(cursor: Cursor) -> Header:
 def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
     """Type string, order and shape from the header's dictionary; nothing in it is evaluated."""
     text = raw.decode("latin-1").rstrip(" \n\0")
+    entries = _usual_entries(text) or _entries(text)
+    if entries is None:
+        return None
+    descr, order, shape = entries
+    dims = [part.strip() for part in shape.split(",") if part.strip()]
+    if len(dims) > MAX_RANK or not all(dim.isdecimal() and len(dim) < 20 for dim in dims):
+        return None
+    return descr, order == "True", tuple(map(int, dims))
+
+
+def _usual_entries(text: str) -> tuple[str, str, str] | None:
+    """The three entries as they are written, if they are written as NumPy does."""
+    words = text.split("'")
+    if len(words) != 9 or [*words[:3], *words[4:6], words[7]] != _USUAL_WORDS:
+        return None
+    descr, order, shape = words[3], _USUAL_ORDERS.get(words[6]), words[8]
+    if not order or not 0 < len(descr) <= 64 or "\\" in descr or shape[:3] != ": (" or shape[-4:] != "), }":
+        return None
+    return descr, order, shape[3:-4]
+
+
+def _entries(text: str) -> tuple[str, str, str] | None:
+    """The same, of any dictionary that has them."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     entries: dict[str, str] = {}
+    pattern = re.compile(_ENTRY)
     position = 1
-    while match := _ENTRY.match(text, position):
+    while match := pattern.match(text, position):
         entries[match[1]] = match[2] or match[3] or match[4] or ""
         position = match.end()
     if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in ("True", "False"):
         return None
-    dims = [part.strip() for part in entries["shape"].split(",") if part.strip()]
-    if len(dims) > MAX_RANK or not all(dim.isdigit() and len(dim) < 20 for dim in dims):
-        return None
-    return entries["descr"], entries["fortran_order"] == "True", tuple(int(dim) for dim in dims)
+    return entries["descr"], entries["fortran_order"], entries["shape"]
 
 
 # The arrays of a network have few different shapes: the same header comes again and again.
