@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from opdiff.files import whole_file
+from opdiff.run import beside as beside_module
 from opdiff.run.beside import Beside
 
 if TYPE_CHECKING:
@@ -100,3 +102,35 @@ def test_an_interrupt_while_it_is_waited_for_stays_one() -> None:
 
     with pytest.raises(KeyboardInterrupt), Beside(work) as beside:
         beside.result()
+
+
+def test_what_it_has_begun_is_taken_away(tmp_path: Path) -> None:
+    def work() -> None:
+        with whole_file(str(tmp_path / "file")):
+            time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), Beside(work):
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 1_000_000], ids=["at work", "handing over"])
+def test_nobody_works_on_where_interrupts_are_ignored(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside_module, "_PATIENCE", 0.05)
+
+    def work() -> bytes:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if not size:
+            time.sleep(60)
+        return bytes(size)
+
+    beside = Beside(work)
+    child = beside._child
+    with pytest.raises(KeyboardInterrupt), beside:
+        while size and not beside.is_done():
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
     Pairs = tuple[Pairing | Unpaired, ...]
 
-# From here on another core writes the JSON while this one writes the table and the reports.
+# From here on another core writes the JSON and the reports while this one writes the table.
 _MANY_ROWS = 500
 
 # Fewer small tensors are measured by the time that other processes have started.
@@ -160,14 +160,14 @@ def write_compared(compared: Compared, kept: SavedComparison, options: CompareOp
         """What is beside the table goes to files that have no names yet: they are called after the table."""
         early, reports = drafts[0], tuple(zip(kinds, drafts[1:], strict=True))
 
-        def write_json() -> None:
+        def write_others() -> None:
             save(kept, early, made_by=f"opdiff {__version__}")
-
-        # The JSON takes about as long as the table and the page together.
-        with Beside(write_json, worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
-            path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
             for kind, draft in reports:
                 write_report(kind, kept, draft)
+
+        # The table takes about as long as the JSON and the page together.
+        with Beside(write_others, worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
+            path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
             beside.result()
         stem = os.path.splitext(os.path.basename(path))[0]
         write_new(options.output, f"{stem}.json", lambda draft: os.replace(early, draft))

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from opdiff.run import usable_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Result = TypeVar("Result")
+
+# Seconds in which a copy that nobody waits for any more can end by itself.
+_PATIENCE = 1.0
 
 
 class Beside(Generic[Result]):
@@ -27,7 +30,18 @@ class Beside(Generic[Result]):
         if not worth_it or usable_cores() < 2:
             return
         import pickle  # noqa: F401  once for both
+        from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 
+        # An interrupt must not find the copy where it could go on as if it were this process.
+        wanted = pthread_sigmask(SIG_BLOCK, {SIGINT})
+        try:
+            self._start(wanted)
+            pthread_sigmask(SIG_SETMASK, wanted)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _start(self, wanted: Iterable[int]) -> None:
         receiving, sending = os.pipe()
         try:
             self._child = os.fork()
@@ -36,28 +50,28 @@ class Beside(Generic[Result]):
             os.close(sending)
             return
         if not self._child:
-            self._do_and_end(sending)
+            os.close(receiving)
+            self._do_and_end(sending, wanted)
         os.close(sending)
         self._pipe = receiving
 
-    def is_done(self) -> bool:
-        """Whether the copy has done what it was to do, or failed; without one there is nothing to wait for."""
+    def is_done(self, within: float = 0.0) -> bool:
+        """Whether the copy has done what it was to do, or failed, so many seconds from now at the latest."""
         if self._pipe is None:
             return True
         import select
 
         poll = select.poll()
         poll.register(self._pipe, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(within * 1000))
 
     def result(self) -> Result:
         """What the work yields, when it is done; raises what it raises."""
         if self._pipe is None:
             return self._work()
-        # The file closes it, also when an interrupt ends the reading.
-        receiving, self._pipe = self._pipe, None
-        with os.fdopen(receiving, "rb") as pipe:
+        with os.fdopen(self._pipe, "rb", closefd=False) as pipe:
             data = pipe.read()
+        self._close()
         child, self._child = self._child, 0
         if os.waitpid(child, 0)[1]:
             return self._work()
@@ -72,17 +86,28 @@ class Beside(Generic[Result]):
     def __exit__(self, *_: object) -> None:
         """Nobody waits any more: end it."""
         if self._child:
-            from signal import SIGKILL
+            from signal import SIGINT, SIGKILL
 
-            os.kill(self._child, SIGKILL)
+            # It may have begun a file, and takes that away if it can.
+            os.kill(self._child, SIGINT)
+            if not self.is_done(within=_PATIENCE):
+                os.kill(self._child, SIGKILL)
+            self._close()
             os.waitpid(self._child, 0)
-        if self._pipe is not None:
-            os.close(self._pipe)
 
-    def _do_and_end(self, sending: int) -> None:
+    def _close(self) -> None:
+        """Read no more; a copy that still writes is told by that."""
+        if self._pipe is not None:
+            receiving, self._pipe = self._pipe, None
+            os.close(receiving)
+
+    def _do_and_end(self, sending: int, wanted: Iterable[int]) -> None:
         code = 1
         try:
             import pickle
+            from signal import SIG_SETMASK, pthread_sigmask
+
+            pthread_sigmask(SIG_SETMASK, wanted)
 
             data = pickle.dumps(self._work(), pickle.HIGHEST_PROTOCOL)
             with os.fdopen(sending, "wb") as pipe:
