@@ -242,7 +242,10 @@ class Level(StrEnum):
     @property
     def is_bad(self) -> bool:
         """Whether it has to be looked at."""
-        return self is Level.SUSPICIOUS or self is Level.WRONG
+        return self in _BAD
+
+
+_BAD = (Level.SUSPICIOUS, Level.WRONG)
 
 
 class Birth(StrEnum):

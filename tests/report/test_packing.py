@@ -63,6 +63,37 @@ def test_other_columns_keep_six_digits_and_their_size(values: list[float | None]
             assert (kept == 0) == (value == 0)
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([], "f"),
+        ([1.5, -2.0], "f"),
+        ([0.0, -0.0, 1.5], "f"),
+        ([0.0, 1e-40], "f"),
+        ([0.0, 1e-46], "d"),
+        ([-1e-46], "d"),
+        ([3.4e38, -3.4e38], "f"),
+        ([1.0, 3.5e38], "d"),
+        ([math.inf, -math.inf, math.nan], "f"),
+        ([math.inf, -1e39], "d"),
+        ([None, 1.5], "f"),
+        ([None, 1e-46], "d"),
+        ([1, 10**400], "d"),
+        ([None, 10**400], "d"),
+    ],
+)
+def test_columns_are_as_wide_as_their_numbers_need(values: list[float | int | None], kind: str) -> None:
+    assert Packer().floats(values)["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([], "b"), ([0, 127, True], "b"), ([-128], "b"), ([128], "h"), ([-129, 5], "h"), ([2**15], "i"), ([2**31], "d")],
+)
+def test_integers_take_as_few_bytes_as_they_can(values: list[int], kind: str) -> None:
+    assert Packer().integers(values)["type"] == kind
+
+
 @given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.lists(st.integers(-200, 200)))
 def test_integers_stay_exact(large: list[int], small: list[int]) -> None:
     packer = Packer()

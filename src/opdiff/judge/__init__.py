@@ -42,7 +42,7 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judg
     located = locate(rows, network, limits)
     ranked = rank(network, located)
     findings = _findings(rows, network, located, ranked) if ranked else ()
-    first_bad = first_in_order(ranked, network)
+    first_bad = first_in_order(ranked, network) if ranked else ""
     advice, advice_zh = advice_of(findings, located.verdicts, first_bad)
     return Judgement(
         limits.path,

@@ -136,14 +136,14 @@ def advice_of(
     """The result in at most three sentences, English and Chinese; `first_bad` is the first operator at fault."""
     if findings:
         return _faulty(findings, next((each for each in findings if each.operator == first_bad), findings[0]))
-    compared = sum(verdict.level is not Level.NOT_COMPARABLE for verdict in verdicts)
+    compared = len(verdicts) - [verdict.level for verdict in verdicts].count(Level.NOT_COMPARABLE)
     if not compared:
         return (
             ("Nothing could be compared, so nothing can be said about any operator.",),
             ("没有可比较的数据，无法判断任何算子。",),
         )
-    gathered = [verdict for verdict in verdicts if verdict.origin is Birth.ACCUMULATED]
-    return _gathered(len(gathered)) if gathered else _clean(compared)
+    gathered = [verdict.origin for verdict in verdicts].count(Birth.ACCUMULATED)
+    return _gathered(gathered) if gathered else _clean(compared)
 
 
 def _faulty(findings: Sequence[Finding], earliest: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:

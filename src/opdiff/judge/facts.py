@@ -91,18 +91,22 @@ def size_of(metrics: Metrics) -> Size | None:
     if not metrics.count:
         return None
     special = metrics.special_mismatches > 0
-    snr = metrics.snr_db
-    if metrics.is_equal or snr is None:
-        error = 0.0 if metrics.is_equal or not special else inf
-    else:
-        error = inf if snr == -inf else 10 ** (-snr / 20)
-    worst = metrics.worst_target, metrics.worst_golden
-    peak = 0.0 if worst[0] is None or worst[1] is None else abs(worst[0] - worst[1])
+    target, golden = metrics.worst_target, metrics.worst_golden
+    peak = 0.0 if target is None or golden is None else float(abs(target - golden))
     mean, std = metrics.golden_mean, metrics.golden_std
     if mean is None or std is None or not isfinite(mean) or not isfinite(std):
         # NaNs in the golden data; what the error is beside it is known all the same.
         mean, std = 0.0, _finite_rms(metrics)
-    return Size(error, sqrt(mean * mean + std * std), std, float(peak), special)
+    return Size(_error(metrics, special=special), sqrt(mean * mean + std * std), std, peak, special)
+
+
+def _error(metrics: Metrics, *, special: bool) -> float:
+    if metrics.is_equal:
+        return 0.0
+    snr = metrics.snr_db
+    if snr is None:
+        return inf if special else 0.0
+    return inf if snr == -inf else 10 ** (-snr / 20)
 
 
 def _finite_rms(metrics: Metrics) -> float:

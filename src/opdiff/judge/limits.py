@@ -6,6 +6,7 @@ an operator type or operators whose names fit a pattern; what is said later, and
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,7 @@ class Limits(NamedTuple):
         return limit._replace(**changes)
 
 
+@lru_cache(maxsize=1024)
 def coarser(target: str, golden: str) -> str:
     """Of two element types that with fewer digits, as `DEFAULTS` has it. Beside an integer type a float type counts."""
     ours, theirs = float_type(target), float_type(golden)

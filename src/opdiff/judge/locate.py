@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING
 from opdiff.comparison import Birth, Level, Verdict
 from opdiff.judge.facts import size_of
 from opdiff.judge.limits import Limits, coarser
-from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, is_quantized
+from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, inherited, is_quantized
 from opdiff.judge.traits import Flow, trait_of
-from opdiff.judge.verdict import counted, is_counted, not_comparable, of_places, opinion_of
+from opdiff.judge.verdict import counted, is_counted, of_places, opinion_of
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.comparison import Metrics
     from opdiff.judge.facts import Row, Size
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
+    from opdiff.judge.traits import Trait
     from opdiff.judge.verdict import Opinion
+
+    # What comes in at an operator, and the part of its error that is its own.
+    Passed = tuple[tuple[State, ...], float]
 
 # Operators of which the noise of a run is learnt, at least.
 _ENOUGH = 8
@@ -32,7 +37,9 @@ _ABOVE_USUAL = 2.5
 _NOISIEST = 4.0
 # An input may differ from what its producer wrote by this much.
 _SAME = 1.25
-_NO_BUDGET = Budget(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+_NO_BUDGET = Budget(0.0, 0.0, 0.0)
+# Members that every row is compared with: to look one up in its class takes longer than to compare.
+_NONE, _BORN, _PICK = Birth.NONE, Birth.BORN, Flow.PICK
 
 
 class Born(NamedTuple):
@@ -56,18 +63,18 @@ class Born(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Verdicts of all rows, the errors that were born, in the order of execution, and what passes on what.
+    """Verdicts of all rows, the errors that were born, in the order of execution, and what passed on what.
 
     Attributes:
         verdicts: one for each row.
         born: where errors were born.
-        flows: for each operator, the operators before it and their parts of its error; what is missing is its own.
+        passed: for each operator what came in, and the part of its error that is its own.
         noise: how much noisier this run is than expected.
     """
 
     verdicts: tuple[Verdict, ...]
     born: tuple[Born, ...]
-    flows: dict[str, tuple[tuple[str, float], ...]]
+    passed: dict[str, Passed]
     noise: float
 
 
@@ -90,9 +97,10 @@ class _Court:
         self._limits = limits
         self._noise = noise
         self._states: dict[tuple[str, int], State] = {}
+        self._worst: dict[str, State] = {}
         self._verdicts: list[Verdict | None] = [None] * len(rows)
         self._born: list[Born] = []
-        self._flows: dict[str, tuple[tuple[str, float], ...]] = {}
+        self._passed: dict[str, Passed] = {}
         self._ratios: list[float] = []
         self._usual = 0.0
         self._known_limits: dict[tuple[str, str], Limit] = {}
@@ -103,7 +111,7 @@ class _Court:
         verdicts = tuple(
             [verdict or self._unknown(row) for verdict, row in zip(self._verdicts, self._rows, strict=True)]
         )
-        return Located(verdicts, tuple(self._born), self._flows, self._noise)
+        return Located(verdicts, tuple(self._born), self._passed, self._noise)
 
     def usual_noise(self) -> float:
         """What operators add, in units of what they are expected to add, allowing for the spread."""
@@ -112,178 +120,162 @@ class _Court:
         return _ABOVE_USUAL * sorted(self._ratios)[len(self._ratios) // 2]
 
     def _unknown(self, row: Row) -> Verdict:
-        if row.metrics is None:
-            return Verdict(*not_comparable(row))
-        size = size_of(row.metrics)
-        if size is None:
-            return Verdict(Level.NOT_COMPARABLE, "the tensor has no elements")
-        return Verdict(*self._alone(row, size))
-
-    def _limit(self, dtype: str, row: Row) -> Limit:
-        name = row.key.op if row.key else row.label.target
-        if self._limits.names:
-            return self._limits.of(dtype, row.label.op_type, name)
-        key = dtype, row.label.op_type
-        if key not in self._known_limits:
-            self._known_limits[key] = self._limits.of(dtype, row.label.op_type, name)
-        return self._known_limits[key]
-
-    def _alone(self, row: Row, size: Size) -> Opinion:
-        """A tensor of which nothing is known but its numbers."""
+        """A row of which nothing is known but its numbers."""
         metrics = row.metrics
         if metrics is None:
-            return not_comparable(row)
+            return Verdict(Level.NOT_COMPARABLE, row.reason or "there are no numbers")
+        size = size_of(metrics)
+        if size is None:
+            return Verdict(Level.NOT_COMPARABLE, "the tensor has no elements")
+        noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
+        return Verdict(*self._opinion(row, metrics, size, noise, 16 * noise * size.rms))
+
+    def _limit(self, dtype: str, row: Row) -> Limit:
+        op_type = row.label.op_type
+        if self._limits.names:
+            return self._limits.of(dtype, op_type, row.key.op if row.key else row.label.target)
+        limit = self._known_limits.get((dtype, op_type))
+        if limit is None:
+            limit = self._known_limits[dtype, op_type] = self._limits.of(dtype, op_type, "")
+        return limit
+
+    def _opinion(self, row: Row, metrics: Metrics, size: Size, allowed: float, peak: float) -> Opinion:
         limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
-        if is_counted(row):
-            return counted(metrics, limit)
-        return opinion_of(metrics, size, limit, limit.noise, 16 * limit.noise * size.rms)
+        return counted(metrics, limit) if is_counted(row) else opinion_of(metrics, size, limit, allowed, peak)
 
     # Inputs
 
     def _judge(self, operator: Operator) -> None:
-        inputs = [(edge, self._input(operator, edge)) for edge in operator.edges]
-        states = tuple([_from(edge, state) for edge, state in inputs if state is not None])
+        states = self._inputs(operator)
+        picks = operator.trait.flow is _PICK
         compared = False
         for index, number in operator.outputs.items():
             row = self._rows[number]
             size = size_of(row.metrics) if row.metrics is not None else None
-            if row.metrics is None or size is None:
+            if size is None:
                 continue
             compared = True
-            if trait_of(operator.node.op_type).flow is not Flow.PICK or not is_counted(row):
+            if not picks or not is_counted(row):
                 self._output(operator, index, number, size, states)
-        if trait_of(operator.node.op_type).flow is Flow.PICK:
+        if picks:
             self._places(operator, states)
         if not compared:
             self._pass_on(operator, states)
 
-    def _input(self, operator: Operator, edge: Edge) -> State | None:
-        """What is known about the error that comes in at an input."""
-        before = self._find_state(edge)
-        row = None if edge.row is None else self._rows[edge.row]
-        size = None if row is None or row.metrics is None else size_of(row.metrics)
-        if edge.row is None or row is None or size is None:
-            return before
-        if before is None or before.through:
-            return self._first_seen(operator, edge.row, size, before)
-        producer = edge.producer or ("", 0)
-        if size.error <= _SAME * before.error + 1e-12 and not size.special > before.special:
-            self._repeat(edge.row, producer)
-            return before
-        return self._changed(operator, edge.row, size, before)
+    def _inputs(self, operator: Operator) -> tuple[State, ...]:
+        """What is known about the errors that come in, and the operators that they come from."""
+        states = []
+        for edge in operator.edges:
+            state = self._find_state(edge)
+            if edge.row is not None:
+                state = self._input(operator, edge.row, edge, state)
+            if state is not None:
+                source = edge.producer[0] if edge.producer else ""
+                states.append(state if state.source == source else state._replace(source=source))
+        return tuple(states)
 
     def _find_state(self, edge: Edge) -> State | None:
-        if edge.producer is None:
+        producer = edge.producer
+        if producer is None:
             return None
-        return self._states.get(edge.producer) or self._states.get((edge.producer[0], -1))
+        return self._states.get(producer) or self._worst.get(producer[0])
 
-    def _first_seen(self, operator: Operator, number: int, size: Size, before: State | None) -> State:
+    def _input(self, operator: Operator, number: int, edge: Edge, before: State | None) -> State | None:
+        """What is known about an input that was dumped itself, beside what its producer wrote."""
+        metrics = self._rows[number].metrics
+        size = size_of(metrics) if metrics is not None else None
+        if metrics is None or size is None:
+            return before
+        if before is None or before.through:
+            return self._first_seen(operator, number, metrics, size, before)
+        if size.error <= _SAME * before.error + 1e-12 and not size.special > before.special:
+            self._repeat(number, edge.producer or ("", 0))
+            return before
+        return self._changed(operator, number, metrics, size, before)
+
+    def _first_seen(self, operator: Operator, number: int, metrics: Metrics, size: Size, before: State | None) -> State:
         """An input whose producer has no numbers: it is judged by itself, or by what the producer was given."""
         row = self._rows[number]
-        metrics = row.metrics
-        limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
-        floor = limit.noise * self._noise
+        floor = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise * self._noise
         if not self._network.is_told:
             # It may come from any operator before, and has then as much noise as that.
             floor = max(floor, 2 * self._usual)
-        if metrics is None:
-            return State(size.error, min(size.error, floor))
-        states = (before,) if before else ()
-        trait = trait_of("" if before else "Cast")
-        budget = (
-            budget_of(trait, states, floor, size, metrics.count)
-            if before
-            else _NO_BUDGET._replace(floor=floor, allowed=floor, peak=16 * floor * size.rms, clean=floor / 2)
-        )
-        opinion = (
-            counted(metrics, limit)
-            if is_counted(row)
-            else opinion_of(metrics, size, limit, budget.allowed, budget.peak)
-        )
-        is_born = opinion.level.is_bad and not (before and before.is_bad)
-        if is_born:
+        if before:
+            budget = budget_of(trait_of(""), (before,), floor, size, metrics.count)
+        else:
+            budget = Budget(floor, floor, 16 * floor * size.rms)
+        level, rule = self._opinion(row, metrics, size, budget.allowed, budget.peak)
+        is_bad, origin = level.is_bad, _NONE
+        if is_bad:
+            origin = Birth.INHERITED if before and before.is_bad else _BORN
+        if origin is _BORN:
+            states = (before,) if before else ()
             self._born.append(Born(operator, number, size, budget, states, is_input=True))
-        origin = (Birth.BORN if is_born else Birth.INHERITED) if opinion.level.is_bad else Birth.NONE
-        self._verdicts[number] = Verdict(*opinion, origin, _over(size.error, budget.allowed))
-        return self._state(row, size, opinion, budget.clean)
+        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, budget.allowed))
+        return self._state(metrics, size, budget.clean if is_bad else None)
 
     def _repeat(self, number: int, producer: tuple[str, int]) -> None:
         """An input that is what its producer wrote."""
         operator = self._network.operators.get(producer[0])
         source = operator.outputs.get(producer[1]) if operator else None
         verdict = None if source is None else self._verdicts[source]
-        if verdict is None:
-            return
-        origin = Birth.INHERITED if verdict.origin is Birth.BORN else verdict.origin
-        self._verdicts[number] = verdict._replace(origin=origin)
+        if verdict is not None:
+            is_born = verdict.origin is _BORN
+            self._verdicts[number] = verdict._replace(origin=Birth.INHERITED) if is_born else verdict
 
-    def _changed(self, operator: Operator, number: int, size: Size, before: State) -> State:
+    def _changed(self, operator: Operator, number: int, metrics: Metrics, size: Size, before: State) -> State:
         """An input that is worse than what its producer wrote: something happened to it in between."""
         row = self._rows[number]
-        metrics = row.metrics
-        limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
-        allowed = 2 * before.error + limit.noise * self._noise
+        noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
+        allowed = 2 * before.error + noise * self._noise
         peak = 4 * before.peak + 16 * allowed * size.rms
-        if metrics is None:
-            return before
-        opinion = counted(metrics, limit) if is_counted(row) else opinion_of(metrics, size, limit, allowed, peak)
-        origin = Birth.NONE
-        if opinion.level.is_bad:
+        level, rule = self._opinion(row, metrics, size, allowed, peak)
+        is_bad, origin = level.is_bad, _NONE
+        if is_bad:
             is_born = size.error > allowed or size.peak > peak or size.special > before.special
-            origin = Birth.BORN if is_born else Birth.INHERITED
-            if is_born:
-                budget = _NO_BUDGET._replace(floor=limit.noise, allowed=allowed, peak=peak, expected=before.error)
-                self._born.append(Born(operator, number, size, budget, (before,), is_input=True))
-        self._verdicts[number] = Verdict(*opinion, origin, _over(size.error, allowed))
-        return self._state(row, size, opinion, before.clean)
+            origin = _BORN if is_born else Birth.INHERITED
+        if origin is _BORN:
+            budget = Budget(noise, allowed, peak, before.error)
+            self._born.append(Born(operator, number, size, budget, (before,), is_input=True))
+        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, allowed))
+        return self._state(metrics, size, before.clean if is_bad else None)
 
     # Outputs
 
     def _output(self, operator: Operator, index: int, number: int, size: Size, states: tuple[State, ...]) -> None:
-        row = self._rows[number]
+        row, name = self._rows[number], operator.node.name
         metrics = row.metrics
         if metrics is None:
             return
-        trait = trait_of(operator.node.op_type)
-        limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
-        noise = self._limit(coarsest(operator, self._rows, row), row).noise
+        dtype = coarser(row.target_dtype, row.golden_dtype)
+        limit = self._limit(dtype, row)
+        coarse = coarsest(operator, self._rows, dtype)
+        noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
         quantized = is_quantized(operator, self._rows, states)
         floor = floor_of(operator, self._rows, states, noise, quantized=quantized) * self._noise
-        budget = budget_of(trait, states, floor, size, metrics.count)
-        if is_counted(row):
-            opinion = counted(metrics, limit)
+        budget = budget_of(operator.trait, states, floor, size, metrics.count)
+        if dtype == "integer":
+            level, rule = counted(metrics, limit)
         else:
             if quantized:
                 limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
-            opinion = opinion_of(metrics, size, limit, budget.allowed, budget.peak)
+            level, rule = opinion_of(metrics, size, limit, budget.allowed, budget.peak)
             self._learn(size, budget)
-        origin = self._origin(opinion, row, size, budget, states)
-        if origin is Birth.BORN:
+        is_bad, own, origin = level.is_bad, 0.0, _NONE
+        if is_bad:
+            origin = _origin(row, size, operator.trait, budget, states)
+        if origin is _BORN:
             self._born.append(Born(operator, number, size, budget, states))
-        self._verdicts[number] = Verdict(*opinion, origin, _over(size.error, budget.allowed))
-        state = self._state(row, size, opinion, budget.clean, operator.name)
+            own = 1.0 if size.special or not size.error else 1 - min(budget.expected / size.error, 1.0) ** 2
+        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, budget.allowed))
+        state = self._state(metrics, size, budget.clean if is_bad else None, name)
         if origin is Birth.ACCUMULATED:
             state = state._replace(is_bad=False)
-        self._states[operator.name, index] = state
-        worst = self._states.get((operator.name, -1))
+        self._states[name, index] = state
+        worst = self._worst.get(name)
         if worst is None or worst.error < state.error:
-            self._states[operator.name, -1] = state
-            self._flows[operator.name] = _parts(states, size, budget, is_born=origin is Birth.BORN)
-
-    def _origin(self, opinion: Opinion, row: Row, size: Size, budget: Budget, states: tuple[State, ...]) -> Birth:
-        if not opinion.level.is_bad:
-            return Birth.NONE
-        if any(state.special for state in states):
-            return Birth.INHERITED
-        if size.special:
-            return Birth.BORN
-        if is_counted(row):
-            return Birth.INHERITED if any(state.is_bad for state in states) else Birth.BORN
-        worst = abs(row.metrics.worst_golden or 0) if row.metrics else 0.0
-        peak = 10 * budget.floor * worst
-        if size.error > budget.inherited or size.peak > budget.inherited_peak + peak:
-            return Birth.BORN
-        return Birth.INHERITED if any(state.is_bad for state in states) else Birth.ACCUMULATED
+            self._worst[name] = state
+            self._passed[name] = states, own
 
     def _learn(self, size: Size, budget: Budget) -> None:
         if budget.floor and size.error < inf:
@@ -304,63 +296,55 @@ class _Court:
             size = size_of(row.metrics) if row.metrics is not None and is_counted(row) else None
             if row.metrics is None or size is None:
                 continue
-            limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
+            limit = self._limit("integer", row)
             is_clean = not any(state.is_bad for state in states)
-            opinion = of_places(row.metrics, limit, values_agree=agree, inputs_agree=is_clean)
-            origin = Birth.NONE
-            if opinion.level.is_bad:
-                origin = Birth.BORN if is_clean and agree is not False else Birth.INHERITED
-            if origin is Birth.BORN and opinion.level is Level.WRONG:
+            level, rule = of_places(row.metrics, limit, values_agree=agree, inputs_agree=is_clean)
+            origin = _NONE
+            if level.is_bad:
+                origin = _BORN if is_clean and agree is not False else Birth.INHERITED
+            if origin is _BORN and level is Level.WRONG:
                 self._born.append(Born(operator, number, size, _NO_BUDGET, states))
-            self._verdicts[number] = Verdict(*opinion, origin)
-            self._states[operator.name, index] = self._state(row, size, opinion, 0.0, operator.name)
-            self._states.setdefault((operator.name, -1), self._states[operator.name, index])
+            self._verdicts[number] = Verdict(level, rule, origin)
+            state = self._state(row.metrics, size, 0.0 if level.is_bad else None, operator.name)
+            self._states[operator.name, index] = state
+            self._worst.setdefault(operator.name, state)
 
     def _pass_on(self, operator: Operator, states: tuple[State, ...]) -> None:
         """What operators without numbers of their own let through."""
-        flow = trait_of(operator.node.op_type).flow
-        if flow is Flow.NONE or not states:
+        if operator.trait.flow is Flow.NONE or not states:
             return
         worst = max(states, key=lambda state: (state.special, state.error))
         quantized = is_quantized(operator, self._rows, states)
         through = tuple(dict.fromkeys((*(name for state in states for name in state.through), operator.name)))
-        self._states[operator.name, -1] = worst._replace(through=through, quantized=quantized)
-        self._flows[operator.name] = _parts(states, None, _NO_BUDGET, is_born=False)
+        self._worst[operator.name] = worst._replace(through=through, quantized=quantized)
+        self._passed[operator.name] = states, 0.0
 
-    def _state(self, row: Row, size: Size, opinion: Opinion, clean: float, source: str = "") -> State:
-        metrics = row.metrics
-        width = 0.0
-        if metrics is not None and metrics.golden_max is not None and metrics.golden_min is not None:
-            width = float(metrics.golden_max - metrics.golden_min)
-        is_bad = opinion.level.is_bad
+    def _state(self, metrics: Metrics, size: Size, clean: float | None, source: str = "") -> State:
+        """The state of a tensor that is bad, of which `clean` is noise; without it, all of its error is noise."""
+        low, high = metrics.golden_min, metrics.golden_max
+        width = 0.0 if low is None or high is None else float(high - low)
         error = size.error if size.error < inf else 1e6
-        noise = clean if is_bad else error
+        noise = error if clean is None else clean
         self._usual = max(self._usual, noise)
-        count = metrics.count if metrics is not None else 0
-        size_now = size.rms, size.std, size.peak
-        return State(error, noise, *size_now, width, count, is_bad, size.special, source=source)
+        is_bad = clean is not None
+        return State(error, noise, size.rms, size.std, size.peak, width, metrics.count, is_bad, size.special, source)
 
 
-def _from(edge: Edge, state: State) -> State:
-    """The state with the operator that it comes from."""
-    source = edge.producer[0] if edge.producer else ""
-    return state if state.source == source else state._replace(source=source)
+def _origin(row: Row, size: Size, trait: Trait, budget: Budget, states: tuple[State, ...]) -> Birth:
+    """Where the error of a bad output comes from."""
+    if any(state.special for state in states):
+        return Birth.INHERITED
+    if size.special:
+        return Birth.BORN
+    is_rough = any(state.is_bad for state in states)
+    if is_counted(row) or row.metrics is None:
+        return Birth.INHERITED if is_rough else Birth.BORN
+    error, peak = inherited(trait, states, budget, size, row.metrics.count)
+    peak += 10 * budget.floor * abs(row.metrics.worst_golden or 0)
+    if size.error > error or size.peak > peak:
+        return Birth.BORN
+    return Birth.INHERITED if is_rough else Birth.ACCUMULATED
 
 
 def _over(error: float, allowed: float) -> float | None:
     return error / allowed if allowed else None
-
-
-def _parts(
-    states: Sequence[State], size: Size | None, budget: Budget, *, is_born: bool
-) -> tuple[tuple[str, float], ...]:
-    """Who before an operator has which part of its error; together 1, less what was born in it."""
-    weights = [(1e6 if state.special else state.error * (state.rms or 1.0)) ** 2 for state in states]
-    total = sum(weights)
-    if not total:
-        return ()
-    own = 0.0
-    if is_born and size is not None:
-        own = 1.0 if size.special or not size.error else 1 - min(budget.expected / size.error, 1.0) ** 2
-    parts = zip(states, weights, strict=True)
-    return tuple((state.source, (1 - own) * weight / total) for state, weight in parts if state.source)

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.judge.facts import Row
+    from opdiff.judge.traits import Trait
     from opdiff.model import TensorKey
 
     Port = tuple[str, int]
+
+# Every row is compared with it: to look it up in its class takes longer than to compare.
+_INPUT = Slot.INPUT
 
 
 class Edge(NamedTuple):
@@ -37,12 +41,14 @@ class Operator(NamedTuple):
 
     Attributes:
         node: what is known about it.
+        trait: what is expected of its type.
         edges: its inputs.
         outputs: the numbers of the rows of its outputs, by output.
         rows: the numbers of all its rows.
     """
 
     node: GraphNode
+    trait: Trait
     edges: tuple[Edge, ...]
     outputs: dict[int, int]
     rows: tuple[int, ...]
@@ -85,13 +91,11 @@ def build(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
         operators[name] = operator if is_told else _linked(operator, rows, holders)
         if operator.outputs:
             previous = name
-    ordered = _in_order(operators)
-    readers: dict[str, list[str]] = {}
-    for operator in ordered.values():
-        for edge in operator.edges:
-            if edge.producer is not None:
-                readers.setdefault(edge.producer[0], []).append(operator.name)
-    return Network(ordered, readers, _ends(ordered, readers), is_told)
+    readers, is_ordered = _readers(operators)
+    if not is_ordered:
+        operators = _in_order(operators, readers)
+        readers, _ = _readers(operators)
+    return Network(operators, readers, _ends(operators, readers), is_told)
 
 
 def _linked(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:
@@ -127,14 +131,15 @@ def _operator(
     for number in numbers:
         key = rows[number].key
         if key is not None:
-            (inputs if key.slot is Slot.INPUT else outputs)[key.index] = number
-    producers = [_port(text, known) for text in node.inputs]
-    edges = [Edge(producer, inputs.get(index)) for index, producer in enumerate(producers)]
-    edges += [Edge(None, number) for index, number in inputs.items() if index >= len(producers)]
-    if not edges and previous and outputs and trait_of(node.op_type).flow is not Flow.NONE:
+            (inputs if key.slot is _INPUT else outputs)[key.index] = number
+    edges = [Edge(_port(text, known), inputs.get(index)) for index, text in enumerate(node.inputs)]
+    if inputs:
+        edges += [Edge(None, number) for index, number in inputs.items() if index >= len(node.inputs)]
+    trait = trait_of(node.op_type)
+    if not edges and previous and outputs and trait.flow is not Flow.NONE:
         # Files of arrays tell neither inputs nor addresses.
         edges = [Edge((previous, -1), None, is_order=True)]
-    return Operator(node, tuple(edges), outputs, tuple(numbers))
+    return Operator(node, trait, tuple(edges), outputs, tuple(numbers))
 
 
 def _port(text: str, known: dict[str, GraphNode]) -> Port | None:
@@ -142,17 +147,22 @@ def _port(text: str, known: dict[str, GraphNode]) -> Port | None:
     return (name, int(index)) if name in known and index.isdecimal() and len(index) < 10 else None
 
 
-def _in_order(operators: dict[str, Operator]) -> dict[str, Operator]:
-    """Producers before readers; where the graph runs in a circle, as it was told."""
-    waiting: dict[str, int] = {}
+def _readers(operators: dict[str, Operator]) -> tuple[dict[str, list[str]], bool]:
+    """Who reads each operator, and whether producers come before their readers already."""
     readers: dict[str, list[str]] = {}
+    is_ordered = True
     for name, operator in operators.items():
-        producers = {edge.producer[0] for edge in operator.edges if edge.producer is not None}
-        waiting[name] = len(producers)
-        for producer in producers:
-            readers.setdefault(producer, []).append(name)
-    if _is_ordered(operators):
-        return operators
+        for edge in operator.edges:
+            if edge.producer is not None:
+                readers.setdefault(edge.producer[0], []).append(name)
+        if name in readers:
+            is_ordered = False
+    return readers, is_ordered
+
+
+def _in_order(operators: dict[str, Operator], readers: dict[str, list[str]]) -> dict[str, Operator]:
+    """Producers before readers; where the graph runs in a circle, as it was told."""
+    waiting = {name: sum(edge.producer is not None for edge in operator.edges) for name, operator in operators.items()}
     ready = [name for name, count in waiting.items() if not count]
     ordered: dict[str, Operator] = {}
     for name in ready:
@@ -162,15 +172,6 @@ def _in_order(operators: dict[str, Operator]) -> dict[str, Operator]:
             if not waiting[reader]:
                 ready.append(reader)
     return ordered | operators
-
-
-def _is_ordered(operators: dict[str, Operator]) -> bool:
-    seen: set[str] = set()
-    for name, operator in operators.items():
-        if any(edge.producer is not None and edge.producer[0] not in seen for edge in operator.edges):
-            return False
-        seen.add(name)
-    return True
 
 
 def _ends(operators: dict[str, Operator], readers: dict[str, list[str]]) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from math import log2, prod, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.judge.facts import ratio
-from opdiff.judge.limits import coarser, float_type
-from opdiff.judge.traits import Flow, trait_of
+from opdiff.judge.limits import coarser
+from opdiff.judge.traits import Flow, is_quantizing
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ _WEIGHTS_OF_8_BITS = 0.011
 _UNIT_OF_SUMS = 2.0**-24
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int4", "qint8", "quint8", "int2", "uint2"})
 
+# Members that every row is compared with: to look one up in its class takes longer than to compare.
+_MOVE, _ADD, _LINEAR, _NORM, _SOFT = Flow.MOVE, Flow.ADD, Flow.LINEAR, Flow.NORM, Flow.SOFT
+_SUMMED_IN_PAIRS = (Flow.POOL, Flow.SOFT, Flow.NORM)
+
 # How far the largest error of many may be above their root mean square.
 _LARGEST_OF_MANY = 16.0
 
@@ -47,23 +51,23 @@ class State(NamedTuple):
         count: its elements.
         is_bad: whether the error is more than noise.
         special: whether NaNs or infinities are where they should not be.
+        source: the operator that it comes from; empty when not known.
         through: operators without numbers of their own that lie between.
         quantized: whether quantized numbers lie between.
-        source: the operator that it comes from; empty when not known.
     """
 
     error: float
     clean: float
-    rms: float = 0.0
-    std: float = 0.0
-    peak: float = 0.0
-    width: float = 0.0
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count
-    is_bad: bool = False
-    special: bool = False
+    rms: float
+    std: float
+    peak: float
+    width: float
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    is_bad: bool
+    special: bool
+    source: str
     through: tuple[str, ...] = ()
     quantized: bool = False
-    source: str = ""
 
 
 class Budget(NamedTuple):
@@ -73,95 +77,94 @@ class Budget(NamedTuple):
         floor: what the operator itself adds.
         allowed: its relative error, if nothing but the noise of its inputs comes in.
         peak: its largest absolute error, likewise.
-        inherited: its relative error, given the errors that do come in.
-        inherited_peak: its largest absolute error, likewise.
         expected: its relative error if it adds nothing.
-        clean: the noise that is to be expected of it.
+        noise: the same, if nothing but the noise of its inputs comes in.
     """
 
     floor: float
     allowed: float
     peak: float
-    inherited: float
-    inherited_peak: float
-    expected: float
-    clean: float
+    expected: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def clean(self) -> float:
+        """The noise that is to be expected of it."""
+        return sqrt(self.noise * self.noise + self.floor * self.floor / 4)
 
 
 def budget_of(trait: Trait, states: Sequence[State], floor: float, size: Size, count: int) -> Budget:
     """What an output of this size may be off. `floor` is what its operator adds."""
-    clean = carried(trait, [(state, state.clean) for state in states], size, count)
-    actual = carried(trait, [(state, state.error) for state in states], size, count)
-    is_rough = any(state.is_bad for state in states)
-    calm = trait.calm * _spread_of_few(trait, states, count)
-    allowed = calm * clean + floor
-    inherited = max(allowed, (max(trait.rough, calm) if is_rough else calm) * actual + floor)
-    room = _LARGEST_OF_MANY * size.rms
+    expected = noise = _carried(trait, states, size, count)
+    calm = states
+    if [state for state in states if state.is_bad or state.clean != state.error]:
+        noise = _carried(trait, [state._replace(error=state.clean) for state in states], size, count)
+        calm = [state for state in states if not state.is_bad]
+    allowed = _calm(trait, states, count) * noise + floor
+    peaks = _carried_peak(trait, calm, size)
+    return Budget(floor, allowed, _LARGEST_OF_MANY * size.rms * allowed + trait.calm * peaks, expected, noise)
+
+
+def inherited(trait: Trait, states: Sequence[State], budget: Budget, size: Size, count: int) -> tuple[float, float]:
+    """The relative error that an output may have, given the errors that do come in, and its largest absolute error."""
+    growth = _calm(trait, states, count)
+    if any(state.is_bad for state in states):
+        growth = max(trait.rough, growth)
+    error = max(budget.allowed, growth * budget.expected + budget.floor)
     # Where single elements are off by much, so are those that are made of them.
-    peaks = _carried_peak(trait, states, size)
-    calm_peaks = _carried_peak(trait, [state for state in states if not state.is_bad], size)
-    return Budget(
-        floor,
-        allowed,
-        room * allowed + trait.calm * calm_peaks,
-        inherited,
-        room * inherited + trait.rough * peaks,
-        actual,
-        sqrt(clean * clean + floor * floor / 4),
-    )
+    return error, _LARGEST_OF_MANY * size.rms * error + trait.rough * _carried_peak(trait, states, size)
 
 
-def _spread_of_few(trait: Trait, states: Sequence[State], count: int) -> float:
-    """How much more errors may grow by chance where few numbers are involved; 1 for many."""
-    if trait.flow in _ABSOLUTE:
-        return 1.0
-    fewest = min([count, *(state.count for state in states if state.count)])
-    return 1 + 3 / sqrt(max(fewest, 1))
+def _calm(trait: Trait, states: Sequence[State], fewest: int) -> float:
+    """How many times noise may grow; by chance it grows more where few numbers are involved."""
+    if trait.is_absolute:
+        return trait.calm
+    for state in states:
+        if 0 < state.count < fewest:
+            fewest = state.count
+    return trait.calm * (1 + 3 / sqrt(max(fewest, 1)))
 
 
-def carried(trait: Trait, inputs: Sequence[tuple[State, float]], size: Size, count: int) -> float:
-    """The relative error of an output whose operator passes on the given relative errors of its inputs."""
+def _carried(trait: Trait, states: Sequence[State], size: Size, count: int) -> float:
+    """The relative error of an output whose operator passes on the errors of its inputs."""
     flow = trait.flow
-    if not inputs:
+    if not states:
         return 0.0
-    if flow in _ABSOLUTE and size.rms:
-        errors = [_concentrated(flow, state, count) * error * state.rms for state, error in inputs if error]
-        return ratio(sum(errors) if flow is Flow.ADD else max(errors, default=0.0), size.rms)
-    if flow is Flow.NORM:
-        return sqrt(sum((error * min(ratio(state.rms, state.std), 1e3)) ** 2 for state, error in inputs if error))
-    if flow is Flow.SOFT:
-        return sqrt(sum((error * max(state.rms, 1.0)) ** 2 for state, error in inputs if error))
-    return sqrt(sum(error * error for _, error in inputs))
-
-
-_ABSOLUTE = (Flow.MOVE, Flow.ADD, Flow.MAP, Flow.POOL)
+    if trait.is_absolute and size.rms:
+        errors = [_concentrated(flow, state, count) * state.error * state.rms for state in states if state.error]
+        return ratio(sum(errors) if flow is _ADD else max(errors, default=0.0), size.rms)
+    if flow is _NORM:
+        off = [state for state in states if state.error]
+        return sqrt(sum([(state.error * min(ratio(state.rms, state.std), 1e3)) ** 2 for state in off]))
+    if flow is _SOFT:
+        return sqrt(sum([(state.error * max(state.rms, 1.0)) ** 2 for state in states if state.error]))
+    return sqrt(sum([state.error * state.error for state in states]))
 
 
 def _concentrated(flow: Flow, state: State, count: int) -> float:
     """A part of a tensor may have all of its errors; a place read many times multiplies its own."""
-    if flow is not Flow.MOVE or not count or not state.count:
+    if flow is not _MOVE or not count or not state.count:
         return 1.0
     return min(sqrt(max(state.count / count, 1.0)), 16.0)
 
 
 def _carried_peak(trait: Trait, states: Sequence[State], size: Size) -> float:
-    if trait.flow in _ABSOLUTE:
-        return sum(state.peak for state in states)
-    return size.rms * sum(min(ratio(state.peak, state.rms), 1e3) for state in states)
+    if trait.is_absolute:
+        return sum([state.peak for state in states])
+    return size.rms * sum([min(ratio(state.peak, state.rms), 1e3) for state in states])
 
 
 def floor_of(
     operator: Operator, rows: Sequence[Row], states: Sequence[State], noise: float, *, quantized: bool
 ) -> float:
     """What an operator adds by rounding; `noise` is the limit of the coarsest type that it works with."""
-    trait = trait_of(operator.node.op_type)
-    length = reduction_length(operator, rows)
+    trait = operator.trait
     floor = trait.rounds * noise
-    if trait.flow is Flow.LINEAR:
-        floor += _UNIT_OF_SUMS * sqrt(length)
-    elif trait.flow in (Flow.POOL, Flow.SOFT, Flow.NORM):
+    if trait.flow is _LINEAR:
+        floor += _UNIT_OF_SUMS * sqrt(reduction_length(operator, rows))
+    elif trait.flow in _SUMMED_IN_PAIRS:
         # Vector units sum in pairs, each sum rounded.
-        floor *= 1 + log2(max(length, 1)) / 16
+        floor *= 1 + log2(max(reduction_length(operator, rows), 1)) / 16
     if quantized:
         floor += 2 * sqrt(_quantization(states) ** 2 + _WEIGHTS_OF_8_BITS**2)
     return floor
@@ -169,10 +172,14 @@ def floor_of(
 
 def is_quantized(operator: Operator, rows: Sequence[Row], states: Sequence[State]) -> bool:
     """Whether an operator, or one without numbers right before it, works on integers of few bits."""
-    if "quant" in operator.node.op_type.lower() or any(state.quantized for state in states):
+    if is_quantizing(operator.node.op_type):
         return True
-    trait = trait_of(operator.node.op_type)
-    return trait.flow is Flow.LINEAR and any(rows[number].target_dtype in _SMALL_INTEGERS for number in operator.rows)
+    for state in states:
+        if state.quantized:
+            return True
+    if operator.trait.flow is not _LINEAR:
+        return False
+    return not _SMALL_INTEGERS.isdisjoint([rows[number].target_dtype for number in operator.rows])
 
 
 def _quantization(states: Sequence[State]) -> float:
@@ -181,28 +188,27 @@ def _quantization(states: Sequence[State]) -> float:
     return max(steps, default=_WEIGHTS_OF_8_BITS)
 
 
-def coarsest(operator: Operator, rows: Sequence[Row], of: Row) -> str:
-    """The coarsest float type that an operator reads or writes; its golden types do not count."""
-    found = coarser(of.target_dtype, of.golden_dtype)
+def coarsest(operator: Operator, rows: Sequence[Row], found: str) -> str:
+    """The coarsest float type of one and those that an operator reads or writes; its golden types do not count."""
     for number in operator.rows:
-        dtype = float_type(rows[number].target_dtype)
-        if dtype != "integer":
-            found = coarser(dtype, found)
+        found = coarser(found, rows[number].target_dtype)
     return found
 
 
 def reduction_length(operator: Operator, rows: Sequence[Row]) -> int:
     """How many products or numbers go into one element of the result, by the shapes of inputs and outputs."""
-    flow = trait_of(operator.node.op_type).flow
-    inputs = [_shape(rows, edge.row) for edge in operator.edges if edge.row is not None]
-    outputs = [_shape(rows, number) for number in operator.outputs.values()]
-    if not inputs or not outputs or not prod(outputs[0]):
+    flow = operator.trait.flow
+    inputs = [rows[edge.row].shape or () for edge in operator.edges if edge.row is not None]
+    if not inputs or not operator.outputs:
         return 1
-    if flow is Flow.LINEAR:
-        return _length_of_products(operator.node.op_type, inputs, outputs[0])
-    if flow in (Flow.SOFT, Flow.NORM):
+    output = rows[next(iter(operator.outputs.values()))].shape or ()
+    if not prod(output):
+        return 1
+    if flow is _LINEAR:
+        return _length_of_products(operator.node.op_type, inputs, output)
+    if flow is _SOFT or flow is _NORM:
         return max(inputs[0][-1] if inputs[0] else 1, 1)
-    return max(prod(inputs[0]) // prod(outputs[0]), 1)
+    return max(prod(inputs[0]) // prod(output), 1)
 
 
 def _length_of_products(op_type: str, inputs: Sequence[Shape], output: Shape) -> int:
@@ -214,7 +220,3 @@ def _length_of_products(op_type: str, inputs: Sequence[Shape], output: Shape) ->
         return max(second // max(channels, 1), 1)
     # Of A (m x k), B (k x n) and C (m x n), for each matrix of a batch.
     return max(round(sqrt(first * second / prod(output))), 1)
-
-
-def _shape(rows: Sequence[Row], number: int | None) -> Shape:
-    return () if number is None else rows[number].shape or ()

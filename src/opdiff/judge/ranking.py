@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from opdiff.judge.locate import Born, Located
     from opdiff.judge.network import Network
+    from opdiff.judge.noise import State
 
 _LONGEST_PATH = 200
 # An operator with bad inputs may enlarge them in a way that is not expected of its type: half a fault.
@@ -74,7 +75,7 @@ def _shares(network: Network, located: Located, worst: dict[str, Born]) -> dict[
             continue
         passed = 0.0
         is_sure = name in worst and not any(state.is_bad for state in worst[name].states)
-        for producer, part in located.flows.get(name, ()):
+        for producer, part in _parts(*located.passed.get(name, ((), 0.0))):
             weights[producer] = weights.get(producer, 0.0) + weight * part
             passed += part
         if name in worst:
@@ -82,6 +83,16 @@ def _shares(network: Network, located: Located, worst: dict[str, Born]) -> dict[
             shares[name] = own if is_sure else own * _DOUBTFUL
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()} if total else {}
+
+
+def _parts(states: Sequence[State], own: float) -> list[tuple[str, float]]:
+    """Which operator before another has which part of its error, of which `own` was born in it."""
+    weights = [(1e6 if state.special else state.error * (state.rms or 1.0)) ** 2 for state in states]
+    total = sum(weights)
+    if not total:
+        return []
+    parts = zip(states, weights, strict=True)
+    return [(state.source, (1 - own) * weight / total) for state, weight in parts if state.source]
 
 
 def _is_bad(network: Network, located: Located, name: str) -> bool:
@@ -119,4 +130,4 @@ def first_in_order(ranked: Sequence[Ranked], network: Network) -> str:
     """The operator that comes first in the order of execution."""
     order = {name: number for number, name in enumerate(network.operators)}
     names = [found.born.operator.name for found in ranked]
-    return min(names, key=lambda name: order.get(name, 0), default="")
+    return min(names, key=lambda name: order.get(name, 0))

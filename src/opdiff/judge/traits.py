@@ -34,19 +34,21 @@ class Trait(NamedTuple):
         rounds: what it adds, in units of the limit `noise`.
         calm: how many times its inputs' rounding errors may grow.
         rough: how many times larger errors of its inputs may grow.
+        is_absolute: absolute errors pass, whatever they are relative to.
     """
 
     flow: Flow
     rounds: float
     calm: float
     rough: float
+    is_absolute: bool = False
 
 
 _NONE = Trait(Flow.NONE, 0.0, 1.0, 1.0)
-_MOVE = Trait(Flow.MOVE, 0.6, 1.1, 1.5)
-_ADD = Trait(Flow.ADD, 0.75, 1.1, 1.2)
-_MAP = Trait(Flow.MAP, 1.5, 1.25, 1.6)
-_POOL = Trait(Flow.POOL, 1.0, 1.5, 3.5)
+_MOVE = Trait(Flow.MOVE, 0.6, 1.1, 1.5, is_absolute=True)
+_ADD = Trait(Flow.ADD, 0.75, 1.1, 1.2, is_absolute=True)
+_MAP = Trait(Flow.MAP, 1.5, 1.25, 1.6, is_absolute=True)
+_POOL = Trait(Flow.POOL, 1.0, 1.5, 3.5, is_absolute=True)
 _LINEAR = Trait(Flow.LINEAR, 1.25, 1.75, 5.0)
 _TIMES = Trait(Flow.TIMES, 1.0, 1.75, 5.0)
 _NORM = Trait(Flow.NORM, 2.0, 2.5, 8.0)
@@ -176,6 +178,12 @@ _BY_PART = (
     ("concat", _MOVE),
     ("slice", _MOVE),
 )
+
+
+@lru_cache(maxsize=1024)
+def is_quantizing(op_type: str) -> bool:
+    """Whether operators of a type have to do with quantized numbers, by its name."""
+    return "quant" in op_type.lower()
 
 
 @lru_cache(maxsize=1024)

@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 import sys
 import zlib
-from array import array
+from collections import defaultdict
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     Number = float | int | None
 
 _INTEGERS = ("b", "h", "i")
+_WIDTHS = {"b": 1, "h": 2, "i": 4, "f": 4, "d": 8}
+# Numbers are packed as the machine has them where that is little-endian already, which is quicker.
+_ORDER = "@" if sys.byteorder == "little" else "<"
 _LARGEST = sys.float_info.max
+# The last bytes of single floats, of either sign: those that are nearly zero, and those that are huge or not finite.
+_TINY, _HUGE = (0x00, 0x80), (0x7F, 0xFF)
 # Controls, joiners, marks of direction: what ASCII does not have of them.
 _HIDDEN = re.compile("[\x80-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 # The levels above take up to twice as long for two percent less.
@@ -35,36 +42,37 @@ class Packer:
     """Collects texts and arrays, and makes one byte string of them and a document that refers to them."""
 
     def __init__(self) -> None:
-        self._numbers_of_texts: dict[str, int] = {}
+        self._numbers_of_texts: dict[str, int] = defaultdict(count().__next__)
         self._parts: list[bytes] = []
         self._end = 0
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
         """A column of texts."""
-        known = self._numbers_of_texts
-        for text in dict.fromkeys(texts):
-            known.setdefault(text, len(known))
-        return self.integers(list(map(known.__getitem__, texts)))
+        return self.integers(list(map(self._numbers_of_texts.__getitem__, texts)))
 
     def integers(self, numbers: Sequence[int]) -> dict[str, Any]:
         """A column of integers; those that 32 bits do not hold become floats."""
+        # To try what fits is quicker than to look first, and small numbers are bytes as they are.
+        with suppress(ValueError):
+            data = bytes(numbers)
+            if data.isascii():
+                return self._add("b", data)
         for kind in _INTEGERS:
-            # An array refuses at once what does not fit, which is quicker than to look first.
-            with suppress(OverflowError):
-                return self._add(array(kind, numbers))
-        return self._add(_array("d", numbers))
+            with suppress(struct.error):
+                return self._add(kind, _packed(kind, numbers))
+        return self._add("d", _packed("d", list(map(_as_float, numbers))))
 
     def exact(self, numbers: Sequence[Number]) -> dict[str, Any]:
         """A column of numbers in double precision; `None` is kept."""
-        filled, absent = _without_none(numbers)
-        return self._add(_array("d", filled), absent)
+        data, _, absent = _floats("d", numbers)
+        return self._add("d", data, absent)
 
     def floats(self, numbers: Sequence[Number]) -> dict[str, Any]:
         """A column of numbers to seven digits; in double precision if one is beyond single precision."""
-        filled, absent = _without_none(numbers)
-        single = _array("f", filled)
-        lost = any(single.count(limit) != filled.count(limit) for limit in (math.inf, -math.inf, 0.0))
-        return self._add(_array("d", filled) if lost else single, absent)
+        data, filled, absent = _floats("f", numbers)
+        if _is_lost(data, filled):
+            return self._add("d", _floats("d", filled)[0], absent)
+        return self._add("f", data, absent)
 
     def packed(self, document: dict[str, Any]) -> bytes:
         """Everything, deflated; the document gets `texts`, in the order of their numbers."""
@@ -76,13 +84,11 @@ class Packer:
         head += b" " * (-(len(head) + 4) % 8)
         return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *self._parts]), _DEFLATE_LEVEL)
 
-    def _add(self, numbers: array[Any], absent: Sequence[int] = ()) -> dict[str, Any]:
-        if sys.byteorder == "big":
-            numbers.byteswap()
-        data, width = numbers.tobytes(), numbers.itemsize
+    def _add(self, kind: str, data: bytes, absent: Sequence[int] = ()) -> dict[str, Any]:
+        width = _WIDTHS[kind]
         self._parts += [data[plane::width] for plane in range(width)]
         start, self._end = self._end, self._end + len(data)
-        place = {"type": numbers.typecode, "at": start, "count": len(numbers)}
+        place = {"type": kind, "at": start, "count": len(data) // width}
         return place | {"absent": list(absent)} if absent else place
 
 
@@ -96,18 +102,27 @@ def printable(text: str) -> str:
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), shown)
 
 
-def _without_none(numbers: Sequence[Number]) -> tuple[Sequence[float | int], Sequence[int]]:
-    if None not in numbers:
-        return numbers, ()  # type: ignore[return-value]  # there is no None in it
+def _packed(kind: str, numbers: Sequence[float | int]) -> bytes:
+    return struct.pack(f"{_ORDER}{len(numbers)}{kind}", *numbers)
+
+
+def _floats(kind: str, numbers: Sequence[Number]) -> tuple[bytes, Sequence[float | int], Sequence[int]]:
+    """Floats as bytes; the numbers with zeros for those that are not there, and the places of these."""
+    with suppress(struct.error, OverflowError):
+        return _packed(kind, numbers), numbers, ()  # type: ignore[arg-type, return-value]  # else it does not fit
     absent = [place for place, number in enumerate(numbers) if number is None]
-    return [0.0 if number is None else number for number in numbers], absent
+    filled = [0.0 if number is None else _as_float(number) for number in numbers]
+    return _packed(kind, filled), filled, absent
 
 
-def _array(kind: str, numbers: Sequence[float | int]) -> array[float]:
-    try:
-        return array(kind, numbers)
-    except OverflowError:
-        return array(kind, map(_as_float, numbers))
+def _is_lost(single: bytes, numbers: Sequence[float | int]) -> bool:
+    """Whether numbers became zero or infinite in single precision."""
+    ends = single[3::4]
+    tiny, huge = sum(map(ends.count, _TINY)), sum(map(ends.count, _HUGE))
+    if not huge and (not tiny or tiny == numbers.count(0.0)):
+        return False
+    values = struct.unpack(f"{_ORDER}{len(numbers)}f", single)
+    return any(values.count(limit) != numbers.count(limit) for limit in (math.inf, -math.inf, 0.0))
 
 
 def _as_float(number: float) -> float:

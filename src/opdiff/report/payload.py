@@ -5,20 +5,21 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from opdiff.comparison import Birth, Metrics
+from opdiff.comparison import Birth, Metrics, OpLabel
 from opdiff.model import Slot
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer, printable
+from opdiff.report.rows import ReportRow
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from opdiff.comparison import Finding, GraphNode, Profile
     from opdiff.report.changes import Changes
     from opdiff.report.judged import Judged
-    from opdiff.report.rows import ReportRow, SavedComparison, Side
+    from opdiff.report.rows import SavedComparison, Side
 
 VERSION = 2
 
@@ -83,37 +84,49 @@ def _side(side: Side) -> dict[str, object]:
 
 
 def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
-    labels = [row.label for row in rows]
-    keys = [row.key for row in rows]
+    of = _by_field(ReportRow, rows)
+    labels = _by_field(OpLabel, of["label"])
+    keys = of["key"]
     texts, integers = packer.texts, packer.integers
-    target_folder, target_file = _paths([row.target_path for row in rows])
-    golden_folder, golden_file = _paths([row.golden_path for row in rows])
+    target_folder, target_file = _paths(of["target_path"])
+    golden_folder, golden_file = _paths(of["golden_path"])
     return {
         "count": len(rows),
-        "index": integers([label.index for label in labels]),
-        "sequence": integers([label.sequence for label in labels]),
-        "type": texts([label.op_type for label in labels]),
-        "target": texts([label.target for label in labels]),
-        "golden": texts([label.golden for label in labels]),
+        "index": integers(labels["index"]),
+        "sequence": integers(labels["sequence"]),
+        "type": texts(labels["op_type"]),
+        "target": texts(labels["target"]),
+        "golden": texts(labels["golden"]),
         "operator": texts(["" if key is None else key.op for key in keys]),
         "slot": integers([_SLOTS[key and key.slot] for key in keys]),
         "number": integers([0 if key is None else key.index for key in keys]),
-        "goldenTensor": texts(["" if row.golden_key is None else str(row.golden_key) for row in rows]),
+        "goldenTensor": texts(["" if key is None else str(key) for key in of["golden_key"]]),
         "targetFolder": texts(target_folder),
         "targetFile": texts(target_file),
         "goldenFolder": texts(golden_folder),
         "goldenFile": texts(golden_file),
-        "targetType": texts([row.target_dtype for row in rows]),
-        "goldenType": texts([row.golden_dtype for row in rows]),
-        "targetAddress": packer.exact([row.target_address for row in rows]),
-        "goldenAddress": packer.exact([row.golden_address for row in rows]),
-        "shape": texts(["" if row.shape is None else str(list(row.shape)) for row in rows]),
-        "steps": texts(["\n".join(row.steps) for row in rows]),
+        "targetType": texts(of["target_dtype"]),
+        "goldenType": texts(of["golden_dtype"]),
+        "targetAddress": packer.exact(of["target_address"]),
+        "goldenAddress": packer.exact(of["golden_address"]),
+        "shape": texts(_made(lambda shape: "" if shape is None else str(list(shape)), of["shape"])),
+        "steps": texts(["\n".join(steps) for steps in of["steps"]]),
         "reason": texts([reason_text(row) for row in rows]),
-        "rule": texts([row.rule for row in rows]),
-        "confidence": integers([-1 if row.confidence is None else _permille(row.confidence) for row in rows]),
-        "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
+        "rule": texts(of["rule"]),
+        "confidence": integers(_made(_permille, of["confidence"])),
+        "overflow": integers([-1 if overflow is None else int(overflow) for overflow in of["overflow"]]),
     }
+
+
+def _by_field(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """Columns of named tuples. All at once: one at a time would take several times as long."""
+    return dict(zip(kind._fields, zip(*values, strict=True) if values else repeat(()), strict=False))
+
+
+def _made(make: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """What is made of each value; of equal ones, which layers of a network have, once."""
+    made = {value: make(value) for value in set(values)}
+    return [made[value] for value in values]
 
 
 def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -121,8 +134,8 @@ def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return [folder for folder, _, _ in parts], [name for _, _, name in parts]
 
 
-def _permille(share: float) -> int:
-    return round(share * _SURE) if 0 <= share <= 1 else -1
+def _permille(share: float | None) -> int:
+    return round(share * _SURE) if share is not None and 0 <= share <= 1 else -1
 
 
 def _thoughts(thoughts: Judged, packer: Packer) -> dict[str, Any]:
@@ -138,12 +151,11 @@ def _metrics(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
     """The columns of the rows that have numbers, and which those are."""
     places = [place for place, row in enumerate(rows) if row.metrics is not None]
     found = [row.metrics for row in rows if row.metrics is not None]
-    # All columns at once: one at a time would take several times as long.
-    by_name = dict(zip(Metrics._fields, zip(*found, strict=True) if found else repeat(()), strict=False))
+    by_name = _by_field(Metrics, found)
     columns = {name: packer.floats(by_name[name]) for name in _FLOATS}
     columns |= {name: packer.exact(by_name[name]) for name in _EXACT}
     columns |= {name: packer.integers(by_name[name]) for name in _COUNTS}
-    columns["is_equal"] = packer.integers(list(map(int, by_name["is_equal"])))
+    columns["is_equal"] = packer.integers(by_name["is_equal"])
     return {
         "rows": packer.integers(places),
         "columns": columns,
