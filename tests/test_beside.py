@@ -109,9 +109,10 @@ def test_what_it_has_begun_is_taken_away(tmp_path: Path) -> None:
         with whole_file(str(tmp_path / "file")):
             time.sleep(5)
 
-    with pytest.raises(KeyboardInterrupt), Beside(work):
-        while not list(tmp_path.iterdir()):
-            time.sleep(0.001)
+    beside = Beside(work)
+    while not list(tmp_path.iterdir()):
+        time.sleep(0.001)
+    with pytest.raises(KeyboardInterrupt), beside:
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
 
@@ -128,9 +129,9 @@ def test_nobody_works_on_where_interrupts_are_ignored(size: int, monkeypatch: py
 
     beside = Beside(work)
     child = beside._child
+    while size and not beside.is_done():
+        time.sleep(0.001)
     with pytest.raises(KeyboardInterrupt), beside:
-        while size and not beside.is_done():
-            time.sleep(0.001)
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
