@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from opdiff.align.pairs import AlignedPair
     from opdiff.comparison import Measured, Pairing
+    from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
     from opdiff.measure.sums import Sums
     from opdiff.measuring import MeasureJob
@@ -135,8 +136,7 @@ def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | Non
         return ""
     if isinstance(aligned, OpdiffError):
         return reason_of(aligned)
-    sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
-    return _Prepared(aligned.pair, native.NativeJob(*sides, aligned.shape))
+    return _Prepared(aligned.pair, _job(pairing, aligned))
 
 
 def _summed(running: _Running) -> Iterator[Summed | str]:
@@ -162,16 +162,18 @@ def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
     aligned = _align(pairing)
     if aligned is None or isinstance(aligned, OpdiffError):
         return None
-    sides = _operand(pairing.target, aligned.target), _operand(pairing.golden, aligned.golden)
-    return aligned.pair, native.NativeJob(*sides, aligned.shape)
+    return aligned.pair, _job(pairing, aligned)
 
 
 class _Aligned(NamedTuple):
-    """Two aligned sides, the axes by which the kernel finds their elements, and the shape in which it sees them."""
+    """Two aligned sides, what the kernel is told of the elements of each, and the shape in which it sees them.
+
+    That is, as in `native.Operand`, how many bytes there are, the type, and the axes by which elements are found.
+    """
 
     pair: AlignedPair
-    target: Axes
-    golden: Axes
+    target: tuple[int, DType, Axes]
+    golden: tuple[int, DType, Axes]
     shape: Shape
 
 
@@ -202,7 +204,8 @@ def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     except OpdiffError as error:
         return error
     parts = native.parts_of(target.spec.dtype)
-    return _Aligned(pair, *axes, pair.shape if parts == 1 else (*pair.shape, parts))
+    shape = pair.shape if parts == 1 else (*pair.shape, parts)
+    return _Aligned(pair, _described(target, axes[0]), _described(golden, axes[1]), shape)
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -236,6 +239,15 @@ def _axes(tensor: Tensor, found: object, before: Places) -> Axes:
     return (*((extent, split, 2 * outer, 2 * inner) for extent, split, outer, inner in axes), (2, 1, 1, 0))
 
 
-def _operand(tensor: Tensor, axes: Axes) -> native.Operand:
-    source, spec = cast("FileRange", tensor.source), tensor.spec
-    return native.Operand(source.path, source.offset, spec.dtype.nbytes(spec.count), spec.dtype, axes)
+def _described(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
+    spec = tensor.spec
+    return spec.dtype.nbytes(spec.count), spec.dtype, axes
+
+
+def _job(pairing: Pairing, aligned: _Aligned) -> native.NativeJob:
+    target, golden = cast("FileRange", pairing.target.source), cast("FileRange", pairing.golden.source)
+    return native.NativeJob(
+        native.Operand(target.path, target.offset, *aligned.target),
+        native.Operand(golden.path, golden.offset, *aligned.golden),
+        aligned.shape,
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from types import EllipsisType
 
     Shape = tuple[int, ...]
@@ -31,6 +31,11 @@ class Factor(NamedTuple):
     stride: int
 
 
+def _count(factors: Sequence[Factor]) -> int:
+    """How many numbers can be written in these digits."""
+    return factors[0].extent if len(factors) == 1 else prod([factor.extent for factor in factors])
+
+
 class Axis(NamedTuple):
     """One axis: an index is written in the factors as a number in digits, the first one being the highest.
 
@@ -43,7 +48,7 @@ class Axis(NamedTuple):
     @property
     def is_full(self) -> bool:
         """Whether nothing is cut off."""
-        return self.extent == prod(factor.extent for factor in self.factors)
+        return self.extent == _count(self.factors)
 
     def cut(self, extent: int) -> Axis:
         """Only the first indices."""
@@ -52,7 +57,7 @@ class Axis(NamedTuple):
             return self
         # The highest digit need not go further than the last index.
         (_, stride), *rest = self.factors
-        inner = prod(factor.extent for factor in rest)
+        inner = _count(rest)
         factors = (Factor(-(-extent // inner), stride), *rest)
         if len(factors) > 1 and extent <= inner:
             return Axis(self.extent, tuple(rest)).cut(extent) if extent < inner else Axis(extent, tuple(rest))
@@ -62,28 +67,31 @@ class Axis(NamedTuple):
 class Places:
     """The places of a tensor's elements, seen as an array."""
 
-    __slots__ = ("axes", "ndim", "shape", "size")
+    __slots__ = ("_axes", "_fortran_order", "ndim", "shape", "size")
 
-    def __init__(self, axes: Iterable[Axis]) -> None:
-        self.axes = tuple(axes)
-        self.shape = tuple([axis.extent for axis in self.axes])
-        self.ndim = len(self.axes)
-        self.size = prod(self.shape)
+    def __init__(self, shape: Shape, axes: Sequence[Axis] | None = None, *, fortran_order: bool = False) -> None:
+        self.shape = shape
+        self.ndim = len(shape)
+        self.size = prod(shape)
+        self._axes = axes
+        self._fortran_order = fortran_order
 
     @classmethod
     def of(cls, shape: Shape, *, fortran_order: bool = False) -> Places:
         """Elements one behind the other in row-major order, or in column-major order."""
-        order = range(len(shape)) if fortran_order else reversed(range(len(shape)))
-        strides, stride = [0] * len(shape), 1
-        for axis in order:
-            strides[axis] = stride
-            stride *= shape[axis]
-        return cls([Axis(extent, (Factor(extent, step),)) for extent, step in zip(shape, strides, strict=True)])
+        return cls(shape, fortran_order=fortran_order)
+
+    @property
+    def axes(self) -> Sequence[Axis]:
+        """Its axes; those of elements one behind the other are made when they are asked for, and most never are."""
+        if self._axes is None:
+            self._axes = _stored_axes(self.shape, fortran_order=self._fortran_order)
+        return self._axes
 
     def transpose(self, *order: int | Sequence[int]) -> Places:
         """The axes in another order."""
         wanted = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
-        return Places(self.axes[int(axis)] for axis in wanted)  # type: ignore[arg-type]
+        return _places([self.axes[axis] for axis in wanted])  # type: ignore[index]
 
     def reshape(self, *shape: int | Sequence[int]) -> Places:
         """The same elements under other axes.
@@ -93,14 +101,14 @@ class Places:
             NotPlaces: an axis would not be a number in digits any more.
         """
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        extents = tuple(int(extent) for extent in wanted)  # type: ignore[arg-type]
+        extents = tuple(map(int, wanted))  # type: ignore[arg-type]
         if prod(extents) != self.size:
             raise ValueError(f"{self.size} elements do not fill {list(extents)}")
         if extents == self.shape:
             return self
         if not self.size:
-            return Places(Axis(extent, (Factor(extent, 1),)) for extent in extents)
-        return Places(_regroup(self.axes, extents))
+            return Places(extents)
+        return Places(extents, _regroup(self.axes, extents))
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Places:
         """The first elements of each axis (`:n`), all (`:`), or only the very first (0)."""
@@ -110,11 +118,10 @@ class Places:
             rest = self.ndim - len(wanted) + 1
             wanted = (*wanted[:at], *[slice(None)] * rest, *wanted[at + 1 :])
         axes = []
-        for place, axis in enumerate(self.axes):
-            part = wanted[place] if place < len(wanted) else slice(None)
+        for axis, part in zip(self.axes, wanted, strict=False):
             if isinstance(part, slice):
                 axes.append(axis if part.stop is None else axis.cut(part.stop))
-        return Places(axes)
+        return _places([*axes, *self.axes[len(wanted) :]])
 
     def in_two_digits(self) -> list[tuple[int, int, int, int]]:
         """Each axis as extent, split, outer, inner: index i is i // split * outer + i % split * inner from its start.
@@ -138,6 +145,19 @@ def require_data(array: object) -> None:
     """
     if is_places(array):
         raise NotPlaces
+
+
+def _places(axes: Sequence[Axis]) -> Places:
+    return Places(tuple([axis.extent for axis in axes]), axes)
+
+
+def _stored_axes(shape: Shape, *, fortran_order: bool) -> list[Axis]:
+    order = range(len(shape)) if fortran_order else reversed(range(len(shape)))
+    strides, stride = [0] * len(shape), 1
+    for axis in order:
+        strides[axis] = stride
+        stride *= shape[axis]
+    return [Axis(extent, (Factor(extent, step),)) for extent, step in zip(shape, strides, strict=True)]
 
 
 def _two_digits(axis: Axis) -> tuple[int, int, int, int]:
@@ -187,10 +207,16 @@ def _regroup(axes: Sequence[Axis], extents: Shape) -> list[Axis]:
 
 def _merge(axes: Sequence[Axis]) -> Axis:
     """Several axes as one. Padding behind any but the first would leave gaps."""
-    if any(not axis.is_full for axis in axes[1:]):
-        raise NotPlaces
-    factors = tuple(factor for axis in axes for factor in axis.factors)
-    return Axis(prod(axis.extent for axis in axes), factors or (Factor(1, 1),))
+    if len(axes) == 1:
+        return axes[0]
+    extent = 1
+    factors: list[Factor] = []
+    for number, axis in enumerate(axes):
+        if number and not axis.is_full:
+            raise NotPlaces
+        extent *= axis.extent
+        factors += axis.factors
+    return Axis(extent, tuple(factors) or (Factor(1, 1),))
 
 
 def _split(axis: Axis, extents: Sequence[int]) -> list[Axis]:

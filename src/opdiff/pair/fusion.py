@@ -45,13 +45,13 @@ class Group(NamedTuple):
     @property
     def target_names(self) -> str:
         """Its operators, comma-separated."""
-        return ",".join(operator.name for operator in self.operators)
+        return ",".join([operator.name for operator in self.operators])
 
     @property
     def golden_names(self) -> str:
         """The originals of its operators that have names, comma-separated, equal lists once; `*` for none."""
-        lists = dict.fromkeys(",".join(filter(None, operator.originals)) for operator in self.operators)
-        return ",".join(names for names in lists if names) or "*"
+        lists = dict.fromkeys([",".join(filter(None, operator.originals)) for operator in self.operators])
+        return ",".join(filter(None, lists)) or "*"
 
 
 class Network(NamedTuple):

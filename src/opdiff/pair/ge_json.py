@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdiff.errors import InputError
 from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.pair.unread import READ, without_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     Place = tuple[str | int, ...]
 
@@ -30,21 +31,6 @@ _KINDS: dict[type, str] = {
     float: "a fraction",
     type(None): "null",
 }
-# The attributes that are looked at; an operator has dozens of others.
-_READ = frozenset(
-    {
-        "_datadump_original_op_names",
-        "_datadump_is_multiop",
-        "_L1_fusion_sub_graph_no",
-        "pass_name",
-        "pass_name_ub",
-        "_datadump_origin_name",
-        "_datadump_origin_output_index",
-        "_datadump_origin_format",
-        "origin_format",
-        "origin_shape",
-    }
-)
 
 T = TypeVar("T")
 
@@ -58,14 +44,12 @@ def read_rules(path: str) -> RuleFile:
     content = _read_bytes(path)
     with _no_garbage_collection():
         try:
-            value = json.loads(content)
+            text = content.decode(json.detect_encoding(content), "surrogatepass")
+            return RuleFile(path, _read_shortened(text) or _graphs(json.loads(text)))
         except RecursionError as error:
             raise InputError(path, "nested too deeply to be a rule file") from error
         except ValueError as error:
             raise InputError(path, f"not valid JSON: {error}") from error
-        try:
-            graphs = _need(_want(value, dict, ()), "graph", list, ())
-            return RuleFile(path, tuple(_graph(graph, ("graph", number)) for number, graph in enumerate(graphs)))
         except _MisfitError as misfit:
             raise InputError(path, str(misfit)) from None
 
@@ -132,47 +116,95 @@ class _MisfitError(Exception):
         return f"{where.removeprefix('.')}: {self.problem}" if where else self.problem
 
 
-# Places are handed down as their steps, and are put into words only when something is wrong there.
+# A misfit knows the last steps of its place; those before them are added on its way out.
 
 
-def _want(value: object, kind: type[T], place: Place) -> T:
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+def _want(value: object, kind: type[T], *place: str | int) -> T:
+    # Texts, numbers and the others have exactly these types, and `true` is no whole number.
+    if type(value) is kind:
         return value
     problem = f"{_KINDS[kind]} is expected, and it is {_KINDS.get(type(value), 'something else')}"
     raise _MisfitError(problem, place)
 
 
-def _need(fields: dict[str, Any], key: str, kind: type[T], place: Place) -> T:
+def _need(fields: dict[str, Any], key: str, kind: type[T], *place: str | int) -> T:
     """What an object has under a key that it must have."""
     if key not in fields:
         raise _MisfitError("missing", (*place, key))
-    return _want(fields[key], kind, (*place, key))
+    return _want(fields[key], kind, *place, key)
 
 
-def _graph(value: object, place: Place) -> RuleGraph:
-    fields = _want(value, dict, place)
-    name = _want(fields.get("name", ""), str, (*place, "name"))
-    operators = _need(fields, "op", list, place)
+def _want_each(value: object, kind: type[T], *place: str | int) -> tuple[T, ...]:
+    """A list of items of one kind."""
+    items = _want(value, list, *place)
+    for number, item in enumerate(items):
+        if type(item) is not kind:
+            _want(item, kind, *place, number)
+    return tuple(items)
+
+
+def _each(items: list[Any], name: str, read: Callable[[Any, int], T]) -> tuple[T, ...]:
+    """What is read from each item of a list, which has this name, and its number."""
+    found = []
+    for number, item in enumerate(items):
+        try:
+            found.append(read(item, number))
+        except _MisfitError as misfit:
+            raise _MisfitError(misfit.problem, (name, number, *misfit.place)) from None
+    return tuple(found)
+
+
+def _read_shortened(text: str) -> tuple[RuleGraph, ...] | None:
+    """The graphs of a file in which most of what nobody reads is skipped; `None` where everything has to be read.
+
+    That is where something is wrong, too: only the whole text tells the right place.
+    """
+    shortened = without_unread(text)
+    if shortened is None:
+        return None
+    try:
+        value = json.loads(shortened)
+        graphs = _graphs(value)
+    except (ValueError, RecursionError, _MisfitError):
+        return None
+    return None if _has_stray_attributes(value) else graphs
+
+
+def _has_stray_attributes(value: dict[str, Any]) -> bool:
+    """Whether something that looks like an attribute stands among graphs, operators or outputs, where items count."""
+    operators = [operator for graph in value["graph"] for operator in graph["op"]]
+    outputs = [output for operator in operators for output in operator.get("output_desc", ())]
+    return any("key" in item for items in (value["graph"], operators, outputs) for item in items)
+
+
+def _graphs(value: object) -> tuple[RuleGraph, ...]:
+    return _each(_need(_want(value, dict), "graph", list), "graph", _graph)
+
+
+def _graph(value: object, number: int) -> RuleGraph:
+    fields = _want(value, dict)
+    name = _want(fields.get("name", ""), str, "name")
+    operators = _need(fields, "op", list)
     # Graphs without a name are told apart by their place: `graph[1]`.
-    key = name or f"graph[{place[-1]}]"
-    return RuleGraph(name, tuple([_operator(item, key, (*place, "op", n)) for n, item in enumerate(operators)]))
+    key = name or f"graph[{number}]"
+    return RuleGraph(name, _each(operators, "op", lambda item, _: _operator(item, key)))
 
 
-def _operator(value: object, graph_name: str, place: Place) -> RuleOp:
-    fields = _want(value, dict, place)
-    name = _unsliced(_need(fields, "name", str, place))
-    attributes = _attributes(fields, place)
-    originals = _originals(attributes, place)
+def _operator(value: object, graph_name: str) -> RuleOp:
+    fields = _want(value, dict)
+    name = _unsliced(_need(fields, "name", str))
+    attributes = _attributes(fields)
+    originals = _originals(attributes)
     return RuleOp(
         name,
-        _need(fields, "type", str, place),
-        _want(fields.get("id", 0), int, (*place, "id")),
-        _inputs(fields, place),
-        _outputs(fields, place),
+        _need(fields, "type", str),
+        _want(fields.get("id", 0), int, "id"),
+        _inputs(fields),
+        _each(_want(fields.get("output_desc", []), list, "output_desc"), "output_desc", _output),
         (name,) if originals is None else originals,
         originals is not None,
-        _attribute(attributes, "_datadump_is_multiop", "b", bool, place) or False,
-        _attribute(attributes, "_L1_fusion_sub_graph_no", "s", str, place) or "",
+        _attribute(attributes, "_datadump_is_multiop", "b", bool) or False,
+        _attribute(attributes, "_L1_fusion_sub_graph_no", "s", str) or "",
         graph_name,
         _passes(attributes, "pass_name"),
         _passes(attributes, "pass_name_ub"),
@@ -183,77 +215,61 @@ def _unsliced(name: str) -> str:
     return re.sub("_lxslice[0-9]+", "", name) if "_lxslice" in name else name
 
 
-def _inputs(fields: dict[str, Any], place: Place) -> tuple[str, ...]:
-    entries = _want(fields.get("input", []), list, (*place, "input"))
-    texts = [_want(entry, str, (*place, "input", number)) for number, entry in enumerate(entries)]
+def _inputs(fields: dict[str, Any]) -> tuple[str, ...]:
+    texts = _want_each(fields.get("input", []), str, "input")
     return tuple([_unsliced(text) for text in texts if text and not text.endswith(":-1")])
 
 
-def _outputs(fields: dict[str, Any], place: Place) -> tuple[OutputDesc, ...]:
-    place = (*place, "output_desc")
-    items = _want(fields.get("output_desc", []), list, place)
-    return tuple([_output(item, number, (*place, number)) for number, item in enumerate(items)])
-
-
-def _output(value: object, position: int, place: Place) -> OutputDesc:
-    fields = _want(value, dict, place)
-    attributes = _attributes(fields, place)
-    index = _attribute(attributes, "_datadump_origin_output_index", "i", int, place)
-    layout = _attribute(attributes, "_datadump_origin_format", "s", str, place)
+def _output(value: object, position: int) -> OutputDesc:
+    fields = _want(value, dict)
+    attributes = _attributes(fields)
+    index = _attribute(attributes, "_datadump_origin_output_index", "i", int)
+    layout = _attribute(attributes, "_datadump_origin_format", "s", str)
     if layout is None:
-        layout = _attribute(attributes, "origin_format", "s", str, place)
+        layout = _attribute(attributes, "origin_format", "s", str)
     return OutputDesc(
         position,
-        _want(fields.get("dtype", ""), str, (*place, "dtype")),
-        _attribute(attributes, "_datadump_origin_name", "s", str, place) or "",
+        _want(fields.get("dtype", ""), str, "dtype"),
+        _attribute(attributes, "_datadump_origin_name", "s", str) or "",
         position if index is None else index,
         layout or "",
-        _shape(attributes, place),
+        _list(attributes, "origin_shape", "i", int) or (),
     )
 
 
-def _attributes(fields: dict[str, Any], place: Place) -> dict[str, dict[str, Any]]:
+def _attributes(fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Attribute values by key; of a repeated key the first."""
-    place = (*place, "attr")
     found: dict[str, dict[str, Any]] = {}
-    for number, item in enumerate(_want(fields.get("attr", []), list, place)):
-        key = item.get("key") if isinstance(item, dict) else None
-        if not isinstance(key, str):
-            _need(_want(item, dict, (*place, number)), "key", str, (*place, number))
-        elif key in _READ:
+    for number, item in enumerate(_want(fields.get("attr", []), list, "attr")):
+        key = item.get("key") if type(item) is dict else None
+        if type(key) is not str:
+            _need(_want(item, dict, "attr", number), "key", str, "attr", number)
+        elif key in READ and key not in found:
             value = item.get("value")
-            found.setdefault(key, value if isinstance(value, dict) else {})
+            found[key] = value if type(value) is dict else {}
     return found
 
 
-def _attribute(attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T], place: Place) -> T | None:
+def _attribute(attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T]) -> T | None:
     value = attributes[key].get(form) if key in attributes else None
-    return None if value is None else _want(value, kind, (*place, f"attr[{key}]", form))
+    return value if value is None or type(value) is kind else _want(value, kind, f"attr[{key}]", form)
 
 
-def _list(
-    attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T], place: Place
-) -> tuple[T, ...] | None:
+def _list(attributes: dict[str, dict[str, Any]], key: str, form: str, kind: type[T]) -> tuple[T, ...] | None:
     """The list of an attribute: `None` when the attribute or the list is not there."""
-    place = (*place, f"attr[{key}]", "list")
-    holder = _want(attributes.get(key, {}).get("list", {}), dict, place)
-    if form not in holder:
+    if key not in attributes:
         return None
-    place = (*place, form)
-    return tuple([_want(item, kind, (*place, n)) for n, item in enumerate(_want(holder[form], list, place))])
+    holder = _want(attributes[key].get("list", {}), dict, f"attr[{key}]", "list")
+    return _want_each(holder[form], kind, f"attr[{key}]", "list", form) if form in holder else None
 
 
-def _originals(attributes: dict[str, dict[str, Any]], place: Place) -> tuple[str, ...] | None:
+def _originals(attributes: dict[str, dict[str, Any]]) -> tuple[str, ...] | None:
     """Original names. The attribute without a list says that there is none: one empty name stands for that."""
     key = "_datadump_original_op_names"
     if key not in attributes:
         return None
-    names = _list(attributes, key, "s", str, place)
+    names = _list(attributes, key, "s", str)
     return ("",) if names is None else names
-
-
-def _shape(attributes: dict[str, dict[str, Any]], place: Place) -> tuple[int, ...]:
-    return _list(attributes, "origin_shape", "i", int, place) or ()
 
 
 def _passes(attributes: dict[str, dict[str, Any]], key: str) -> tuple[str, ...]:

@@ -144,8 +144,9 @@ def _no_file(sides: Sides, operator: RuleOp) -> str:
 
 def _no_tensors(operator: RuleOp, slots: tuple[Slot, ...], dump: DumpedOp) -> str:
     """Why an operator that was dumped has nothing to compare; empty when it has."""
-    if any(dump.tensors(slot) for slot in slots):
-        return ""
+    for slot in slots:
+        if dump.tensors(slot):
+            return ""
     if dump.problem:
         return _unreadable(operator, dump)
     if not dump.inputs and not dump.outputs:
