@@ -1,5 +1,6 @@
 // The module `opdiff._native`.
 
+#include "rules.hpp"
 #include "texts.hpp"
 #include "wire.hpp"
 
@@ -11,6 +12,7 @@ PyMethodDef functions[] = {
     {"json_text", json_text, METH_O, nullptr},
     {"message_table", message_table, METH_O, nullptr},
     {"number_text", number_text, METH_O, nullptr},
+    {"rule_json", rule_json, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

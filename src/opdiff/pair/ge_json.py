@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdiff.errors import InputError
 from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
-from opdiff.pair.unread import READ, without_unread
+from opdiff.twins import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +32,20 @@ _KINDS: dict[type, str] = {
     type(None): "null",
 }
 
+# The attributes that are looked at; an operator has dozens of others.
+_READ = (
+    "_datadump_original_op_names",
+    "_datadump_is_multiop",
+    "_L1_fusion_sub_graph_no",
+    "pass_name",
+    "pass_name_ub",
+    "_datadump_origin_name",
+    "_datadump_origin_output_index",
+    "_datadump_origin_format",
+    "origin_format",
+    "origin_shape",
+)
+
 T = TypeVar("T")
 
 
@@ -44,8 +58,7 @@ def read_rules(path: str) -> RuleFile:
     content = _read_bytes(path)
     with _no_garbage_collection():
         try:
-            text = content.decode(json.detect_encoding(content), "surrogatepass")
-            return RuleFile(path, _read_shortened(text) or _graphs(json.loads(text)))
+            return RuleFile(path, _read_shortened(content) or _graphs(json.loads(content)))
         except RecursionError as error:
             raise InputError(path, "nested too deeply to be a rule file") from error
         except ValueError as error:
@@ -154,27 +167,16 @@ def _each(items: list[Any], name: str, read: Callable[[Any, int], T]) -> tuple[T
     return tuple(found)
 
 
-def _read_shortened(text: str) -> tuple[RuleGraph, ...] | None:
-    """The graphs of a file in which most of what nobody reads is skipped; `None` where everything has to be read.
+def _read_shortened(content: bytes) -> tuple[RuleGraph, ...] | None:
+    """The graphs of a file whose attributes that nobody reads are passed over; `None` where all has to be read.
 
-    That is where something is wrong, too: only the whole text tells the right place.
+    That is where something is wrong, too: only the whole file tells the right place.
     """
-    shortened = without_unread(text)
-    if shortened is None:
-        return None
+    value = None if NATIVE is None else NATIVE.rule_json(content, _READ)
     try:
-        value = json.loads(shortened)
-        graphs = _graphs(value)
-    except (ValueError, RecursionError, _MisfitError):
+        return None if value is None else _graphs(value)
+    except _MisfitError:
         return None
-    return None if _has_stray_attributes(value) else graphs
-
-
-def _has_stray_attributes(value: dict[str, Any]) -> bool:
-    """Whether something that looks like an attribute stands among graphs, operators or outputs, where items count."""
-    operators = [operator for graph in value["graph"] for operator in graph["op"]]
-    outputs = [output for operator in operators for output in operator.get("output_desc", ())]
-    return any("key" in item for items in (value["graph"], operators, outputs) for item in items)
 
 
 def _graphs(value: object) -> tuple[RuleGraph, ...]:
@@ -244,7 +246,7 @@ def _attributes(fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
         key = item.get("key") if type(item) is dict else None
         if type(key) is not str:
             _need(_want(item, dict, "attr", number), "key", str, "attr", number)
-        elif key in READ and key not in found:
+        elif key in _READ and key not in found:
             value = item.get("value")
             found[key] = value if type(value) is dict else {}
     return found

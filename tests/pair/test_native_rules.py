@@ -1,4 +1,4 @@
-"""Attributes that nobody reads are taken out before parsing: rules and errors stay the same."""
+"""Native code passes over attributes that nobody reads: rules and errors stay the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from opdiff.errors import InputError
 from opdiff.pair import ge_json
-from opdiff.pair.ge_json import read_rules
-from opdiff.pair.unread import READ, without_unread
+from opdiff.pair.ge_json import _READ, read_rules
+from opdiff.twins import NATIVE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ VALUES = st.dictionaries(st.sampled_from(["i", "s", "b", "f", "list", "A"]), SIM
 LISTED = st.fixed_dictionaries(
     {"list": st.dictionaries(st.sampled_from("si"), st.lists(SIMPLE | st.integers(1, 9), max_size=3))}
 )
-KEYS = st.sampled_from(["_k", "_kernel_name", "other", "origin_", "", "pass"]) | st.sampled_from(sorted(READ)) | TEXTS
+KEYS = st.sampled_from(["_k", "_kernel_name", "other", "origin_", "", "pass"]) | st.sampled_from(_READ) | TEXTS
 ATTRIBUTES = st.builds(attribute, KEYS, VALUES | LISTED)
 # What is usual is frequent here: long lists of attributes, few of which are read.
 USUAL = st.builds(
@@ -119,7 +119,7 @@ def outcome(path: str) -> RuleFile | str:
 def check(directory: Path, content: bytes) -> None:
     file = directory / "rules.json"
     file.write_bytes(content)
-    with patch.object(ge_json, "without_unread", return_value=None):
+    with patch.object(ge_json, "NATIVE", None):
         plain = outcome(str(file))
     assert outcome(str(file)) == plain
 
@@ -163,18 +163,32 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
     check(tmp_path, with_middle('{"s": "@"}').encode().replace(b"@", b"\xff"))
 
 
-@pytest.mark.parametrize("style", STYLES, ids=repr)
-def test_what_is_not_read_is_taken_out_of_every_usual_form(style: dict[str, Any]) -> None:
-    values = [{"i": 7}, {"s": "x y"}, {"s": "核"}, {"f": -2.5e-9}, {"b": False}]
+@pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
+@pytest.mark.parametrize("style", [*STYLES, SPACED], ids=repr)
+def test_what_is_not_read_is_passed_over(style: dict[str, Any]) -> None:
+    assert NATIVE is not None
+    values = [{"i": 7}, {"s": "x y"}, {"s": "核"}, {"f": -2.5e-9}, {"b": False}, {"list": {"i": [1, {"x": None}]}}]
     unread = [attribute(f"_kernel_{number}", value) for number, value in enumerate(values)]
-    read = [attribute(key, {"s": "x"}) for key in sorted(READ)]
-    operators = [{"name": name, "attr": [*unread, *read, *unread]} for name in "ab"]
-    shortened = without_unread(json.dumps({"graph": [{"op": operators}]}, **{**style, "ensure_ascii": False}))
-    assert shortened is not None
-    # The first attribute has no comma before it, and behind the last there is none.
-    left = [*unread[:1], *read, *unread[-1:]]
-    assert [operator["attr"] for operator in json.loads(shortened)["graph"][0]["op"]] == [left, left]
+    read = [attribute(key, {"s": 'x"\\/\b\f\n\r\t\u00fc核\U0001f600', "f": 1.5, "i": -12}) for key in _READ]
+    operators = [{"name": name, "attr": [*unread, *read, *unread], "other": unread} for name in "ab"]
+    text = json.dumps({"graph": [{"op": operators}]}, **style)
+    left = [{**operator, "attr": read} for operator in operators]
+    assert NATIVE.rule_json(text.encode(), _READ) == {"graph": [{"op": left}]}
 
 
-def test_nothing_is_taken_out_where_every_attribute_is_read() -> None:
-    assert without_unread(json.dumps([attribute(key, {"s": "x"}) for key in sorted(READ)])) is None
+@pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
+@given(VALUES | ITEMS | DOCUMENTS, st.sampled_from([*STYLES, SPACED]))
+def test_json_is_read_as_python_reads_it(value: object, style: dict[str, Any]) -> None:
+    assert NATIVE is not None
+    data = json.dumps(value, **style).encode(errors="surrogatepass")
+    # Where every key is read, nothing is passed over.
+    found = NATIVE.rule_json(data, (*_READ, *keys_in(value)))
+    assert found is None or repr(found) == repr(json.loads(data))
+
+
+def keys_in(value: object) -> list[str]:
+    """All texts under `key`, anywhere."""
+    if isinstance(value, dict):
+        own = [value["key"]] if isinstance(value.get("key"), str) and "\ud800" not in value["key"] else []
+        return own + [key for item in value.values() for key in keys_in(item)]
+    return [key for item in value for key in keys_in(item)] if isinstance(value, list) else []
