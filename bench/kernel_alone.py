@@ -16,6 +16,7 @@ import numpy as np
 from opdiff import dtypes
 from opdiff.align import LAYOUTS
 from opdiff.measure import native
+from opdiff.measure.native_results import Failure, measure_all
 from opdiff.places import Places
 from opdiff.sample.storage import place
 
@@ -113,8 +114,8 @@ def _operand(array: AnyArray, axes: Axes = ()) -> native.Operand:
 
 def _measurer(job: native.NativeJob, threads: int, *, with_kl: bool) -> Callable[[], object]:
     def action() -> None:
-        (result,) = native.measure_all([job], threads, lambda _: None, with_kl=with_kl)
-        if isinstance(result, native.Failure):
+        (result,) = measure_all([job], threads, lambda _: None, with_kl=with_kl)
+        if isinstance(result, Failure):
             raise SystemExit(f"the kernel failed: {result.reason}")
 
     return action

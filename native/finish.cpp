@@ -180,6 +180,7 @@ void finish(const Pair &pair, const Sums &sums, const Second &second, od_result 
         const double p = second.all_p + second.p.value(), q = second.all_q + second.q.value(), excess = (q - p) / p;
         result.kl = second.terms.value() / p + (std::log1p(excess) - excess);
     }
+    set_metrics(pair, result);
 }
 
 }  // namespace opdiff

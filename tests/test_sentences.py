@@ -27,7 +27,8 @@ SPEAKING = [
     "judge/causes.py", "judge/verdict.py", "judge/locate.py", "judge/steps.py", "report/judged.py",
     *(f"pair/{name}.py" for name in ("close", "golden", "manual", "names", "plain", "rows", "trace")),
     *(f"align/{path.name}" for path in sorted((PACKAGE / "align").glob("*.py"))),
-    "measure/blocks.py", "measure/metrics.py", "measure/native.py", "measure/numbers.py", "measuring.py",
+    "measure/blocks.py", "measure/metrics.py", "measure/native.py", "measure/native_results.py", "measure/numbers.py",
+    "measuring.py",
     "errors.py", "source.py", "dtypes.py", "read/__init__.py", "read/arrays.py", "read/ascend.py", "read/cursor.py",
     "read/dump.py", "read/nano.py", "read/npz.py", "read/protowire.py", "read/slices.py",
     # Graph mode.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "opdiff_kernel.h"
@@ -15,6 +16,12 @@ void expect(const char *what, double found, double wanted) {
         return;
     std::printf("%s: %.17g, and not %.17g\n", what, found, wanted);
     ++problems;
+}
+
+double number(int64_t bits) {
+    double found;
+    std::memcpy(&found, &bits, sizeof found);
+    return found;
 }
 
 int64_t address(const void *data) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(data)); }
@@ -62,6 +69,11 @@ int main() {
     expect("errors", result.errors, -4);
     expect("squares of errors", result.error_squares, 16);
     expect("pairs without an error", static_cast<double>(result.ulp_bins[0]), static_cast<double>(count - 1));
+    expect("largest error", number(result.metrics.max_absolute_error), 4);
+    expect("mean error", result.metrics.mean_absolute_error, 4.0 / count);
+    expect("mean of the golden tensor", result.metrics.golden_mean, (total + 4) / count);
+    // No infinity is anywhere, so that there is no place of one.
+    expect("metrics without a value", static_cast<double>(result.missing), static_cast<double>(int64_t{1} << 20));
     std::printf("%s: %d problems\n", od_instructions(), problems);
     return problems != 0;
 }

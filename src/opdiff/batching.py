@@ -1,6 +1,6 @@
 """Many pairings to their numbers at once: what the native kernel can measure where it is stored.
 
-    Pairing ──places of both sides──► align ──axes──► NativeJob, … ──one call──► Sums, … ──► Measured
+    Pairing ──places of both sides──► align ──axes──► NativeJob, … ──one call──► Metrics, … ──► Measured
 
 A layout is undone by telling the kernel where each element is. Pairings for which that cannot be told are left for
 `measuring`.
@@ -8,11 +8,12 @@ A layout is undone by telling the kernel where each element is. Pairings for whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.errors import OpdiffError
 from opdiff.measure import native
+from opdiff.measure.native_results import Failure, unpack_metrics, unpack_sums
 from opdiff.measuring import failed, measured, reason_of
 from opdiff.places import NotPlaces, Places
 from opdiff.source import MAX_RANK, FileRange
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Axes = tuple[tuple[int, int, int, int], ...]
     Progress = Callable[[int], None]
 
+Result = TypeVar("Result")
 
 # So many pairings are measured while as many are prepared.
 _AT_ONCE = 512
@@ -49,8 +51,9 @@ def measure_batch(jobs: Sequence[MeasureJob], threads: int, progress: Progress) 
     done: list[tuple[MeasureJob, Measured]] = []
     left: list[MeasureJob] = []
     what = Wanted(with_kl=any(job.extras.with_kl for job in jobs))
-    for job, result in zip(jobs, sums_of([job.pairing for job in jobs], what, threads, progress), strict=True):
-        if isinstance(result, Summed):
+    found = _each([job.pairing for job in jobs], what, threads, progress, unpack_metrics)
+    for job, result in zip(jobs, found, strict=True):
+        if not isinstance(result, str):
             done.append((job, measured(job, *result)))
         elif result:
             done.append((job, failed(job, result)))
@@ -75,7 +78,19 @@ class Summed(NamedTuple):
 
 
 def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> Iterator[Summed | str]:
-    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may.
+    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may."""
+    for found in _each(pairings, what, threads, progress, unpack_sums):
+        yield found if isinstance(found, str) else Summed(found[0], *found[1])
+
+
+def _each(
+    pairings: Sequence[Pairing],
+    what: Wanted,
+    threads: int,
+    progress: Progress,
+    unpack: Callable[[native.Call], list[Result | Failure]],
+) -> Iterator[tuple[AlignedPair, Result] | str]:
+    """What is unpacked of every pairing, in order, or why there is nothing; empty: the kernel cannot, others may.
 
     While the kernel measures some pairings, the next ones are prepared and the last ones are given out.
     """
@@ -93,10 +108,10 @@ def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: P
             call = native.Call(jobs, threads, **what._asdict(), must_run=len(pairings) > _AT_ONCE)
             done, running = running, _Running(some, call, before)
             if done is not None:
-                yield from _summed(done)
+                yield from _results(done, unpack)
         if running is not None:
             running.wait(progress)
-            yield from _summed(running)
+            yield from _results(running, unpack)
     finally:
         if running is not None:
             running.call.end()
@@ -139,14 +154,16 @@ def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | Non
     return _Prepared(aligned.pair, _job(pairing, aligned))
 
 
-def _summed(running: _Running) -> Iterator[Summed | str]:
-    results = iter(running.call.results())
+def _results(
+    running: _Running, unpack: Callable[[native.Call], list[Result | Failure]]
+) -> Iterator[tuple[AlignedPair, Result] | str]:
+    results = iter(unpack(running.call))
     for prepared in running.pairings:
         if isinstance(prepared, str):
             yield prepared
             continue
         result = next(results)
-        yield result.reason if isinstance(result, native.Failure) else Summed(prepared.pair, *result)
+        yield result.reason if isinstance(result, Failure) else (prepared.pair, result)
 
 
 def is_possible(jobs: Sequence[MeasureJob]) -> bool:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from opdiff.comparison import Measured
 from opdiff.errors import DumpError, OpdiffError
+from opdiff.floats import largest
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom
     from opdiff.align.pairs import AlignedPair
-    from opdiff.comparison import Pairing
+    from opdiff.comparison import Metrics, Pairing
     from opdiff.dtypes import DType
     from opdiff.measure.custom import Metric
-    from opdiff.measure.sums import Side, Sums
 
 
 DIED = "the process that worked on it died, perhaps for want of memory"
@@ -69,39 +69,36 @@ def _measure(job: MeasureJob) -> Measured:
     from opdiff.align.pairs import align_pair
     from opdiff.measure.blocks import measure
     from opdiff.measure.divergence import measure_kl
+    from opdiff.measure.metrics import metrics_of
 
     pairing = job.pairing
     target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
     pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), job.extras.conversions)
     sums = measure(pair.target, target, pair.golden, golden)
     kl = measure_kl(pair.target, target, pair.golden, golden, sums=sums) if job.extras.with_kl else None
-    return measured(job, pair, sums, kl)
+    return measured(job, pair, metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape)))
 
 
-def measured(job: MeasureJob, pair: AlignedPair, sums: Sums, kl: float | None) -> Measured:
-    """What the sums of an aligned pair mean."""
-    from opdiff.measure.metrics import metrics_of
-
+def measured(job: MeasureJob, pair: AlignedPair, metrics: Metrics) -> Measured:
+    """An aligned pair and its metrics, with everything that is to be known about them."""
     pairing = job.pairing
-    target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
-    metrics = metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape))
+    target, golden = pairing.target, pairing.golden
+    dtype = target.spec.dtype
     return Measured(
-        pairing=pairing,
-        target_dtype=target.name,
-        golden_dtype=golden.name,
-        shape=pair.shape,
-        steps=(*pairing.target.notes, *pairing.golden.notes, *pair.steps),
-        metrics=metrics,
-        custom=_custom(job, pair),
-        overflow=_overflow(target, sums.target),
-        reason="; ".join((*([pair.doubt] if pair.doubt else []), *metrics.notes)),
+        pairing,
+        dtype.name,
+        golden.spec.dtype.name,
+        pair.shape,
+        (*target.notes, *golden.notes, *pair.steps),
+        metrics,
+        _custom(job, pair) if job.extras.metrics else (),
+        _overflow(dtype, metrics),
+        "; ".join((pair.doubt, *metrics.notes) if pair.doubt else metrics.notes),
     )
 
 
 def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
     """Name, value and message of each metric that is not built in."""
-    if not job.extras.metrics:
-        return ()
     from opdiff.measure.custom import MetricArgs, run_metric
 
     target, golden = job.pairing.target, job.pairing.golden
@@ -111,12 +108,13 @@ def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], .
     return tuple(run_metric(metric, *sides, args) for metric in job.extras.metrics)
 
 
-def _overflow(dtype: DType, side: Side) -> bool | None:
+def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
     """Whether a float tensor has infinities or reaches the end of its type's range; other types cannot tell."""
-    from opdiff.floats import largest
-
     limit = largest(dtype)
-    return None if limit is None else bool(side.infs) or side.largest >= limit
+    if limit is None:
+        return None
+    low, high = metrics.target_min, metrics.target_max
+    return metrics.target_infs > 0 or (low is not None and low <= -limit) or (high is not None and high >= limit)
 
 
 def failed(job: MeasureJob, reason: str) -> Measured:

@@ -9,6 +9,7 @@ import numpy as np
 
 from opdiff import dtypes
 from opdiff.measure import native
+from opdiff.measure.native_results import Failure, measure_all
 
 _TYPES = [dtype for dtype in dtypes.BY_NAME.values() if native.is_known(dtype, dtypes.FLOAT32)]
 _HEAD, _AXIS = Struct("<4B"), Struct("<HHhh")
@@ -44,7 +45,7 @@ class Guess:
         found = self._measure(stored, golden, self.axes, shape or (1,))
         # An axis that is not cut has one stride.
         if places is None or places.max() >= stored.size:
-            assert found == native.Failure(), found
+            assert found == Failure(), found
             return
         assert repr(found) == repr(self._measure(stored[places], golden, [], shape or (1,)))
 
@@ -72,5 +73,5 @@ class Guess:
             native.Operand("", 0, target.nbytes, x, axes, target.ctypes.data),
             native.Operand("", 0, golden.nbytes, y, (), golden.ctypes.data),
         )
-        (answer,) = native.measure_all([native.NativeJob(*sides, shape)], 1, lambda _: None, with_kl=True)
+        (answer,) = measure_all([native.NativeJob(*sides, shape)], 1, lambda _: None, with_kl=True)
         return answer

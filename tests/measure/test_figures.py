@@ -18,7 +18,8 @@ from opdiff.measure.checksum import crc32
 from opdiff.measure.figures import BINS, figures_of
 from opdiff.measure.graph_blocks import graph_sums
 from opdiff.measure.graph_metrics import figures_of_side, further_figures, real_figures
-from opdiff.measure.native import Failure, NativeJob, Operand, find_library, measure_all
+from opdiff.measure.native import NativeJob, Operand, find_library
+from opdiff.measure.native_results import Failure, measure_all
 
 if TYPE_CHECKING:
     from opdiff.elements import AnyArray

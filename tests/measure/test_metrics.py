@@ -17,7 +17,8 @@ from opdiff import dtypes
 from opdiff.measure.blocks import BLOCK, measure
 from opdiff.measure.divergence import measure_kl
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
-from opdiff.measure.native import Failure, NativeJob, Operand, measure_all
+from opdiff.measure.native import NativeJob, Operand
+from opdiff.measure.native_results import Failure, measure_all
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics

@@ -235,6 +235,14 @@ def test_small_errors_beside_large_numbers() -> None:
     assert sums.pairs.errors == pytest.approx(1e-3, rel=1e-6)
 
 
+def test_numbers_that_are_lost_beside_larger_ones() -> None:
+    """What is left of the target's sum is the number that a double does not hold beside those that cancel out."""
+    target, golden = np.zeros(16, "<u4"), np.zeros(16, "<u4")
+    target[[10, 12, 13]] = 1, 0x0F800000, 0x8F800000
+    golden[11] = 1
+    assert_alike(target.view("<f4"), FLOAT32, golden.view("<f4"), FLOAT32)
+
+
 def test_the_spread_of_pairs_does_not_suffer_from_numbers_beside_infinities() -> None:
     target, golden = np.zeros(9, "<f4"), np.zeros(9, "u1")
     target[3], golden[3] = np.inf, 13

@@ -14,7 +14,8 @@ import pytest
 
 from measure.kernels import Axes, Stored, job, measured, needs_kernel, run
 from opdiff import dtypes
-from opdiff.measure import native
+from opdiff.measure import native, native_results
+from opdiff.measure.native_results import DONE, Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def reason(job_: NativeJob, threads: int = 2) -> str:
     array = Stored(np.arange(2000, dtype="<f4"), FLOAT32)
     first, bad, last = run([job(array, array), job_, job(array, array)], threads)
     assert measured(first)[0].unequal == measured(last)[0].unequal == 0
-    assert isinstance(bad, native.Failure)
+    assert isinstance(bad, Failure)
     return bad.reason
 
 
@@ -120,6 +121,7 @@ SHRINKING = """
     import numpy as np
     from opdiff import dtypes
     from opdiff.measure import native
+    from opdiff.measure.native_results import Failure, measure_all
 
     folder, victim = sys.argv[1:]
     size = 6 << 20
@@ -138,9 +140,9 @@ SHRINKING = """
         # Sooner and later: before it is opened, while it is measured, and in the second pass.
         timer = threading.Timer(number * 0.0004, os.truncate, (path, 4 * size * (number % 4) // 4))
         timer.start()
-        answer, = native.measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
+        answer, = measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
         timer.join()
-        if isinstance(answer, native.Failure):
+        if isinstance(answer, Failure):
             assert answer.reason == shrunk or answer.reason.startswith(f"{path}: {4 * size} bytes are wanted"), answer
             short += answer.reason == shrunk
         else:
@@ -161,6 +163,7 @@ SHRUNK = """
     import os, sys
     from opdiff import dtypes
     from opdiff.measure import native
+    from opdiff.measure.native_results import Failure, measure_all
 
     folder, victim = sys.argv[1:]
     size = 1 << 30
@@ -170,7 +173,7 @@ SHRUNK = """
             file.truncate(size)
     # When the caller is told of the progress for the first time, most of it is still to be measured.
     shrink = lambda done: os.truncate(f"{folder}/{victim}", 0)
-    answer, = native.measure_all([native.NativeJob(*sides, (size,))], 2, shrink, with_kl=True)
+    answer, = measure_all([native.NativeJob(*sides, (size,))], 2, shrink, with_kl=True)
     print(answer.reason, end="")
 """
 
@@ -213,8 +216,8 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
 
 
 def test_the_job_that_is_changed_below_is_sound() -> None:
-    assert status({}) == status({}, ((3000, 1, 1, 0),)) == native.DONE
-    assert status({}, size=LARGE) == native.DONE
+    assert status({}) == status({}, ((3000, 1, 1, 0),)) == DONE
+    assert status({}, size=LARGE) == DONE
 
 
 MOST = 2**63 - 1
@@ -250,7 +253,7 @@ BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
 @pytest.mark.parametrize("changes", [row[1] for row in BAD_NUMBERS], ids=[row[0] for row in BAD_NUMBERS])
 def test_numbers_that_contradict_each_other(changes: dict[int, int], size: int) -> None:
     changes = {place: LARGE + 1 if value == 3001 and size == LARGE else value for place, value in changes.items()}
-    assert status(changes, size=size) == native._BAD_JOB
+    assert status(changes, size=size) == native_results._BAD_JOB
 
 
 FINE_NUMBERS: list[tuple[str, dict[int, int]]] = [
@@ -271,7 +274,7 @@ FINE_NUMBERS: list[tuple[str, dict[int, int]]] = [
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("changes", [row[1] for row in FINE_NUMBERS], ids=[row[0] for row in FINE_NUMBERS])
 def test_numbers_that_are_unusual_only(changes: dict[int, int], size: int) -> None:
-    assert status(changes, size=size) == native.DONE
+    assert status(changes, size=size) == DONE
 
 
 BAD_AXES: list[tuple[str, Axes]] = [
@@ -299,7 +302,7 @@ BAD_AXES: list[tuple[str, Axes]] = [
 
 @pytest.mark.parametrize("axes", [row[1] for row in BAD_AXES], ids=[row[0] for row in BAD_AXES])
 def test_axes_that_lead_nowhere(axes: Axes) -> None:
-    assert status({COUNT: 3000}, axes) == native._BAD_JOB
+    assert status({COUNT: 3000}, axes) == native_results._BAD_JOB
 
 
 FINE_AXES: list[tuple[str, Axes]] = [
@@ -312,11 +315,11 @@ FINE_AXES: list[tuple[str, Axes]] = [
 
 @pytest.mark.parametrize("axes", [row[1] for row in FINE_AXES], ids=[row[0] for row in FINE_AXES])
 def test_axes_that_are_unusual_only(axes: Axes) -> None:
-    assert status({COUNT: 3000}, axes) == native.DONE
+    assert status({COUNT: 3000}, axes) == DONE
 
 
 def test_axes_behind_those_of_the_batch() -> None:
-    assert status({}, ((3000, 1, 1, 0),), axes_count=0) == native._BAD_JOB
+    assert status({}, ((3000, 1, 1, 0),), axes_count=0) == native_results._BAD_JOB
 
 
 @pytest.mark.parametrize(("count", "threads"), [(-1, 1), (0, 0), (0, -5)])

@@ -11,7 +11,8 @@ import pytest
 
 from measure.kernels import Stored, any_codes, job, needs_kernel, pair_of, run
 from opdiff import dtypes
-from opdiff.measure import native
+from opdiff.measure import native, native_results
+from opdiff.measure.native_results import Failure, measure_all
 from opdiff.places import Places
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def answers(threads: int, order: AnyArray | None = None) -> list[str]:
     """The answers as text (== is not true of NaN), in the order of `pairs`."""
     places = range(len(pairs())) if order is None else order.tolist()
     found = run([job(*pairs()[place]) for place in places], threads)
-    assert not any(isinstance(answer, native.Failure) for answer in found)
+    assert not any(isinstance(answer, Failure) for answer in found)
     texts = dict(zip(places, map(repr, found), strict=True))
     return [texts[place] for place in range(len(pairs()))]
 
@@ -116,7 +117,7 @@ def large(count: int) -> list[native.NativeJob]:
 def test_progress_grows_up_to_all_bytes() -> None:
     told: list[int] = []
     jobs = large(8)
-    native.measure_all(jobs, 2, told.append, with_kl=True)
+    measure_all(jobs, 2, told.append, with_kl=True)
     assert told == sorted(told)
     assert told[-1] == sum(one.target.nbytes + one.golden.nbytes for one in jobs)
 
@@ -133,7 +134,7 @@ def test_an_error_of_the_caller_stops_the_threads() -> None:
     seen: list[int] = []
     jobs = large(400)
     with pytest.raises(StopError):
-        native.measure_all(jobs, 2, stop, with_kl=True)
+        measure_all(jobs, 2, stop, with_kl=True)
     assert len(seen) == 1
     assert seen[0] < sum(one.target.nbytes + one.golden.nbytes for one in jobs)
     # Nothing is left that would disturb the next call.
@@ -152,5 +153,5 @@ def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
         len(jobs), len(packed.axes) // 4, 0, threads, 1 << 20, 0, 1,
     )  # fmt: skip
     assert library.od_measure(ctypes.byref(batch)) == 0
-    assert {results[place] for place in range(0, len(results), native._SIZES[3] // 8)} == {native._NOT_MEASURED}
+    assert {results[place] for place in range(0, len(results), native._SIZES[3] // 8)} == {native_results._NOT_MEASURED}
     assert batch.done == 0

@@ -1,4 +1,7 @@
-"""From sums to metrics: formulas, and what they mean for zeros, NaNs, infinities and tensors without elements."""
+"""From sums to metrics: formulas, and what they mean for zeros, NaNs, infinities and tensors without elements.
+
+The native kernel repeats them in `native/metrics.cpp`, for itself; this is their definition.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 SCALAR = "this tensor is scalar."
 EMPTY = "the tensor has no elements, there is nothing to measure"
 COMPLEX = "complex numbers are compared as their real and imaginary parts"
+ZERO_TARGET, ZERO_GOLDEN = (
+    f"the cosine similarity is not defined: all the data of the {side} is zero" for side in ("target", "golden tensor")
+)
 
 _SMALL_SQUARE = SMALL**2
 
@@ -88,8 +94,7 @@ def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ..
     target_is_zero, golden_is_zero = not sums.target.squares, not sums.golden.squares
     is_small = _target_is_small(sums) and _golden_is_small(sums)
     if target_is_zero != golden_is_zero and not is_small:
-        side = "target" if target_is_zero else "golden tensor"
-        return None, (f"the cosine similarity is not defined: all the data of the {side} is zero",)
+        return None, (ZERO_TARGET if target_is_zero else ZERO_GOLDEN,)
     if is_small:
         return 1.0, ()
     return _cosine_of(sums.pairs.products, sums.pairs.target_squares, sums.pairs.golden_squares), ()

@@ -1,6 +1,6 @@
 """The native kernel: many pairs of tensors in one call, measured by threads inside it.
 
-    jobs ──numbers in arrays──► one call ──rows──► Sums and divergence, or why not
+    jobs ──numbers in arrays──► one call ──► rows, which `native_results` reads
 
 The library is loaded with `ctypes`. `native/opdiff_kernel.h` describes the numbers that go in and come out.
 """
@@ -11,26 +11,11 @@ import ctypes
 import os
 from array import array
 from functools import lru_cache
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.dtypes import Kind
 from opdiff.errors import UsageError
-from opdiff.measure.sums import (
-    RELATIVE_EDGES,
-    SMALL,
-    ULP_EDGES,
-    GraphSums,
-    Pairs,
-    Side,
-    Specials,
-    Spread,
-    Sums,
-    error_at,
-    relative_at,
-    ulps_at,
-)
 from opdiff.values import NamedTuple
 
 if TYPE_CHECKING:
@@ -41,9 +26,10 @@ if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
-_VERSION = 2
+_VERSION = 3
 # Bytes of od_axis, od_side, od_job, od_result and od_batch.
-_SIZES = (32, 64, 168, 896, 88)
+_SIZES = (32, 64, 168, 1248, 88)
+ROW = _SIZES[3]
 
 _KINDS = {
     "float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "bool": 5, "int8": 6, "uint8": 7, "int16": 8, "uint16": 9,
@@ -52,8 +38,6 @@ _KINDS = {
 _TABLE = 4
 _PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
 _WITH_KL, _FOR_GRAPHS = 1, 2
-
-DONE, _NOT_MEASURED, _BAD_JOB, _NO_FILE, _CANNOT_READ, _TOO_SHORT, _NO_MEMORY = range(7)
 
 # Blocks are cut anew at the end of the shortest stack of last axes that has this many elements.
 _BLOCK = 1024
@@ -89,12 +73,6 @@ class NativeJob(NamedTuple):
     target: Operand
     golden: Operand
     shape: tuple[int, ...]
-
-
-class Failure(NamedTuple):
-    """Why two tensors were not measured; an empty reason: the kernel cannot, others may."""
-
-    reason: str = ""
 
 
 class Batch(ctypes.Structure):
@@ -159,30 +137,11 @@ def is_known(target: DType, golden: DType) -> bool:
     return all(dtype.bits >= 8 and dtype.kind is not Kind.OPAQUE for dtype in (target, golden))
 
 
-def measure_all(
-    jobs: Sequence[NativeJob], threads: int, progress: Callable[[int], None], *, with_kl: bool, for_graphs: bool = False
-) -> list[tuple[Sums, float | None] | Failure]:
-    """The sums and the divergence of each pair, in order; the same for any number of threads.
-
-    Args:
-        jobs: pairs whose types `is_known`.
-        threads: how many work at once.
-        progress: is told from time to time how many bytes are done.
-        with_kl: also measure the divergence, which takes a second pass.
-        for_graphs: also measure what graph mode needs, which does, too.
-    """
-    call = Call(jobs, threads, with_kl=with_kl, for_graphs=for_graphs)
-    try:
-        call.wait(progress)
-    finally:
-        call.end()
-    return call.results()
-
-
 class Call:
     """Pairs that are measured: by other threads while this one does something else, or when the result is waited for.
 
-    The former is done where it is long enough, or when it `must_run` at once.
+    The former is done where it is long enough, or when it `must_run` at once. `rows` has `ROW` bytes for each of the
+    `jobs`, in order: what `native_results` makes results of.
     """
 
     def __init__(
@@ -194,17 +153,25 @@ class Call:
         for_graphs: bool = False,
         must_run: bool = False,
     ) -> None:
-        """The same arguments as those of `measure_all`."""
+        """Begin, where something is to run at once.
+
+        Args:
+            jobs: pairs whose types `is_known`.
+            threads: how many work at once; the results are the same for any number of them.
+            with_kl: also measure the divergence, which takes a second pass.
+            for_graphs: also measure what graph mode needs, which does, too.
+            must_run: at once, in any case.
+        """
         library = find_library()
         if library is None:
             raise RuntimeError("the native kernel is not there")
         self.nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
-        self._jobs, self._with_kl = jobs, with_kl
+        self.jobs, self.with_kl = jobs, with_kl
         self._packed = pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
-        self._rows = ctypes.create_string_buffer(_SIZES[3] * max(len(jobs), 1))
+        self.rows = ctypes.create_string_buffer(ROW * max(len(jobs), 1))
         # Short work beside which the caller has something to do leaves a core to it.
         threads = max(threads - 1 if must_run and self.nbytes < _LONG else threads, 1)
-        self._batch = self._packed.batch(ctypes.addressof(self._rows), threads)
+        self._batch = self._packed.batch(ctypes.addressof(self.rows), threads)
         self._measure = library.od_measure
         self._code = 0
         self._thread: Thread | None = None
@@ -226,11 +193,6 @@ class Call:
             progress(self._batch.done)
         if self._code:
             raise MemoryError
-
-    def results(self) -> list[tuple[Sums, float | None] | Failure]:
-        """What was measured, in order."""
-        rows, size, with_kl = self._rows, _SIZES[3], self._with_kl
-        return [_result(job, rows, number * size, with_kl=with_kl) for number, job in enumerate(self._jobs)]
 
     def end(self) -> None:
         """Leave unmeasured what is not measured yet; must be called when nobody waits any more."""
@@ -263,26 +225,17 @@ class Packed(NamedTuple):
 
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
     """The numbers of the jobs, the axes of all their sides, and the paths of their files."""
-    numbers, axes, texts, places = array("q"), array("q"), bytearray(), dict[str, int]()
-
-    def add(side: Operand) -> None:
-        at = -1
-        if not side.data:
-            at = places.get(side.path, -1)
-            if at < 0:
-                at = places[side.path] = len(texts)
-                texts.extend(os.fsencode(side.path) + b"\0")
-        kind, table = _kind(side.dtype)
-        numbers.extend((at, side.data, side.offset, side.nbytes, kind, table, len(axes) // 4, len(side.axes)))
-        for axis in side.axes:
-            axes.extend(axis)
-
-    for job in jobs:
-        add(job.target)
-        add(job.golden)
-        count, run = _count_and_run(job.shape)
-        numbers.extend((count, run, *_scale(job.target.dtype, job.golden.dtype), flags))
-    return Packed(numbers, axes, bytes(texts))
+    numbers, axes, texts, places = list[int](), list[int](), bytearray(), dict[str, int]()
+    for target, golden, shape in jobs:
+        for path, offset, nbytes, dtype, side_axes, data in (target, golden):
+            at = -1 if data else places.setdefault(path, len(texts))
+            if at == len(texts):
+                texts += os.fsencode(path) + b"\0"
+            numbers += (at, data, offset, nbytes, *_kind(dtype), len(axes) // 4, len(side_axes))
+            for axis in side_axes:
+                axes += axis
+        numbers += (*_count_and_run(shape), *scale_of(target.dtype, golden.dtype), flags)
+    return Packed(array("q", numbers), array("q", axes), bytes(texts))
 
 
 def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -311,101 +264,8 @@ def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
 
 
 @lru_cache(maxsize=256)
-def _scale(target: DType, golden: DType) -> UlpScale:
+def scale_of(target: DType, golden: DType) -> UlpScale:
+    """The steps in which the distances between two types are counted."""
     from opdiff.measure.ulp import find_scale
 
     return find_scale(*(dtypes.BY_NAME[_PARTS[dtype]] if dtype in _PARTS else dtype for dtype in (target, golden)))
-
-
-@lru_cache(maxsize=4)
-def _row(target: str, golden: str) -> Struct:
-    """What a row of results holds; `target` and `golden` are `q` for 64-bit integers, else `d`."""
-    bins = f"{len(RELATIVE_EDGES) + 2}q{len(ULP_EDGES) + 2}q"
-    return Struct(f"<4q6q2{target}3d6q2{golden}3dq12d3q" + f"q{target}{golden}" * 3 + f"6qd{bins}8d3q")
-
-
-def _result(
-    job: NativeJob, results: ctypes.Array[ctypes.c_char], offset: int, *, with_kl: bool
-) -> tuple[Sums, float | None] | Failure:
-    sides = job.target.dtype, job.golden.dtype
-    letters = ("q" if dtype.decoded in {"int64", "uint64"} else "d" for dtype in sides)
-    values = _row(*letters).unpack_from(results, offset)
-    status, detail, culprit, unequal = values[:4]
-    if status != DONE:
-        return _failure(status, detail, (job.target, job.golden)[culprit])
-    x, y = _exact(sides[0]), _exact(sides[1])
-    target, golden = _side(values[4:15], x), _side(values[15:26], y)
-    scale = _scale(*sides)
-    worst, relative, ulps = (
-        None if index < 0 else (index, x(a), y(b)) for index, a, b in (values[42:45], values[45:48], values[48:51])
-    )
-    same, opposite, only_target, only_golden, mismatches = values[51:56]
-    specials = Specials(same, opposite, only_target, only_golden, mismatches, _place(values[56]))
-    bins = 58 + len(RELATIVE_EDGES) + 2
-    graph = bins + len(ULP_EDGES) + 2
-    count, _ = _count_and_run(job.shape)
-    sums = Sums(
-        count,
-        unequal,
-        target,
-        golden,
-        Pairs(*values[26:39]),
-        Spread(values[39], values[40], values[41], values[58:bins], values[bins:graph]),
-        specials,
-        error_at(*worst) if worst else None,
-        relative_at(*relative) if relative else None,
-        ulps_at(*ulps, scale) if ulps else None,
-        parts_of(sides[0]),
-        graph=GraphSums(*values[graph:]),
-    )
-    return sums, _divergence(values[57], count) if with_kl else None
-
-
-def _divergence(value: float, count: int) -> float | None:
-    """NaN when there are NaNs or infinities, as the kernel has it; `None` when there are no elements."""
-    if not count:
-        return None
-    return 0.0 if value < SMALL else value
-
-
-def _side(values: tuple[int | float, ...], exact: Callable[[float], float | int]) -> Side:
-    finite, nans, positive, negative, first_nan, first_inf, low, high, total, squares, spread = values
-    return Side(
-        int(finite),
-        total,
-        squares,
-        spread,
-        exact(low) if finite else None,
-        exact(high) if finite else None,
-        int(nans),
-        int(positive),
-        int(negative),
-        _place(int(first_nan)),
-        _place(int(first_inf)),
-    )
-
-
-def _exact(dtype: DType) -> Callable[[float], float | int]:
-    """From what the kernel shows of an element to the number it is."""
-    if dtype.kind not in (Kind.INTEGER, Kind.BOOL):
-        return float
-    if dtype.decoded == "uint64":
-        return lambda bits: int(bits) & 0xFFFF_FFFF_FFFF_FFFF
-    return int
-
-
-def _place(index: int) -> int | None:
-    return None if index < 0 else index
-
-
-def _failure(status: int, detail: int, side: Operand) -> Failure:
-    if status in (_NO_FILE, _CANNOT_READ):
-        verb = "opened" if status == _NO_FILE else "read"
-        return Failure(f"{side.path}: cannot be {verb}: {os.strerror(detail)}")
-    if status == _TOO_SHORT:
-        if detail < 0:
-            return Failure(f"{side.path}: the file shrank while it was read")
-        return Failure(f"{side.path}: {side.nbytes} bytes are wanted here, but the file ends at {detail}")
-    if status == _NO_MEMORY:
-        return Failure("there is not enough memory for it")
-    return Failure()

@@ -8,6 +8,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from opdiff.measure import native
+from opdiff.measure.native_results import DONE
 from opdiff.measure.slices import Slice
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def measure_slices(job: native.NativeJob, cuts: Sequence[Cut], sample: Sample) -
     code = library.od_slices(
         ctypes.byref(batch), *map(_address, (chosen, axes)), ctypes.c_int64(len(cuts)), ctypes.byref(found)
     )
-    if code != native.DONE:
+    if code != DONE:
         return None
     slices = map(Slice._make, row.iter_unpack(found.raw))
     return [tuple(next(slices) for _ in range(cut.slices)) for cut in cuts]
