@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 # So many pairings are measured while as many are prepared.
-_AT_ONCE = 512
+_AT_ONCE = 300
 
 
 class Batched(NamedTuple):

@@ -23,7 +23,6 @@ from opdiff.report.names import mapping_file_name, with_drafts, write_new
 from opdiff.report.rows import saved
 from opdiff.reporting import environment, name_reports, write_report
 from opdiff.run import Work, fitting_workers, run, usable_cores
-from opdiff.run.beside import Beside
 from opdiff.sides import NotCompared, iter_sides
 from opdiff.values import NamedTuple
 
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     Done = TypeVar("Done")
     Progress = Callable[[int, int], None]
     Pairs = tuple[Pairing | Unpaired, ...]
-
-# From here on another core writes the JSON and the reports while this one writes the table.
-_MANY_ROWS = 500
 
 # Fewer small tensors are measured by the time that other processes have started.
 _WORTH_JOBS = 800
@@ -159,16 +155,10 @@ def write_compared(compared: Compared, kept: SavedComparison, options: CompareOp
     def write_all(drafts: tuple[str, ...]) -> tuple[str, ...]:
         """What is beside the table goes to files that have no names yet: they are called after the table."""
         early, reports = drafts[0], tuple(zip(kinds, drafts[1:], strict=True))
-
-        def write_others() -> None:
-            save(kept, early, made_by=f"opdiff {__version__}")
-            for kind, draft in reports:
-                write_report(kind, kept, draft)
-
-        # The table takes about as long as the JSON and the page together.
-        with Beside(write_others, worth_it=len(kept.rows) >= _MANY_ROWS) as beside:
-            path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
-            beside.result()
+        save(kept, early, made_by=f"opdiff {__version__}")
+        for kind, draft in reports:
+            write_report(kind, kept, draft)
+        path = write_new(options.output, compared.name, lambda draft: write_csv(kept, draft, columns))
         stem = os.path.splitext(os.path.basename(path))[0]
         write_new(options.output, f"{stem}.json", lambda draft: os.replace(early, draft))
         return path, *name_reports(options.output, stem, reports)

@@ -85,16 +85,13 @@ def iter_sides(options: CompareOptions) -> Iterator[Sides | NotCompared]:
         return
     with_rules = any(_rule_paths(options))
 
-    def rules_of() -> Rules:
-        return Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
-
     def golden_of() -> Dump:
         return read_dump(options.golden, with_rules=with_rules)
 
-    worth_it = not options.in_process and _has_many_files(options.golden)
-    with Beside(rules_of, worth_it=worth_it) as reading_rules, Beside(golden_of, worth_it=worth_it) as reading_golden:
+    with Beside(golden_of, worth_it=not options.in_process and _has_many_files(options.golden)) as reading_golden:
+        rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
         target = read_dump(options.target, with_rules=with_rules)
-        golden, rules = reading_golden.result(), reading_rules.result()
+        golden = reading_golden.result()
     yield Sides(result_file_name(time.localtime()), target, golden, rules)
 
 

@@ -169,9 +169,7 @@ class Call:
         self.jobs, self.with_kl = jobs, with_kl
         self._packed = pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
         self.rows = ctypes.create_string_buffer(ROW * max(len(jobs), 1))
-        # Short work beside which the caller has something to do leaves a core to it.
-        threads = max(threads - 1 if must_run and self.nbytes < _LONG else threads, 1)
-        self._batch = self._packed.batch(ctypes.addressof(self.rows), threads)
+        self._batch = self._packed.batch(ctypes.addressof(self.rows), max(threads, 1))
         self._measure = library.od_measure
         self._code = 0
         self._thread: Thread | None = None
