@@ -97,7 +97,7 @@ names = st.text(st.sampled_from("ab/_0=+-@;,\"'\r\n\t é\ud800"), max_size=6)
 floats = st.floats() | st.integers(-(2**63), 2**64)
 shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
 labels = st.builds(OpLabel, st.integers(0), st.integers(0), names, names, names)
-keys = st.builds(TensorKey, names, st.sampled_from(Slot), st.integers(0, 9))
+keys = st.builds(TensorKey, names, st.sampled_from(tuple(Slot)), st.integers(0, 9))
 _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(0, 9),
     "bool": st.booleans(),
@@ -125,7 +125,7 @@ rows = st.builds(
     st.none() | st.booleans(),
     texts,
 ) | st.builds(Unpaired, labels, st.none() | keys, st.none() | tensors, texts)
-kinds = st.sampled_from(DumpKind)
+kinds = st.sampled_from(tuple(DumpKind))
 comparisons = st.builds(
     lambda found, target, golden: comparison(*found, target=target, golden=golden),
     st.lists(rows, max_size=3),

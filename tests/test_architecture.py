@@ -32,7 +32,7 @@ ALLOWED = {
     "cli": GROUND | STAGES | WAYS | {"cli", "sample", ""},
     "compat": GROUND | STAGES | WAYS,
     "__main__": {"cli"},
-    "": {"", "api", "graph_api"},
+    "": {"", "api", "graph_api", "values"},
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -68,14 +68,20 @@ def test_files_stay_small(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_named_tuples_are_those_that_are_made_quickly(path: Path) -> None:
+def test_typing_is_imported_for_annotations_only(path: Path) -> None:
+    # What classes are made of comes from `opdiff.values`, which does not import it.
     tree = ast.parse(path.read_text())
-    named = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and _has_named_tuple(node)]
-    assert set(named) <= ({"typing"} if path.name == "values.py" else {"opdiff.values"})
+    for_checkers = {id(node) for found in ast.walk(tree) if _is_for_checkers(found) for node in ast.walk(found)}
+    runtime = [node for node in ast.walk(tree) if id(node) not in for_checkers]
+    assert not [node for node in runtime if isinstance(node, ast.ImportFrom) and node.module == "typing"]
+    assert not [node for node in runtime if isinstance(node, ast.Import) and node.names[0].name == "typing"]
+    names = [name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "typing"
+             for name in node.names]  # fmt: skip
+    assert path.name == "values.py" or "NamedTuple" not in names
 
 
-def _has_named_tuple(node: ast.ImportFrom) -> bool:
-    return any(name.name == "NamedTuple" for name in node.names)
+def _is_for_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +113,9 @@ pipeline.run = lambda work, jobs, workers: ((job, work.on_death(job)) for job in
 main(sys.argv[1:])
 """
 SLOW_TO_IMPORT = {
-    "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "importlib.metadata", "inspect", "logging",
-    "multiprocessing", "numpy", "rich", "shutil", "tempfile", "threading", "tomllib", "zipfile",
+    "argparse", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "importlib.metadata",
+    "inspect", "logging", "multiprocessing", "numpy", "rich", "shutil", "tempfile", "threading", "tomllib", "typing",
+    "zipfile",
 }  # fmt: skip
 
 
@@ -119,3 +126,21 @@ def test_a_comparison_imports_nothing_that_is_slow(tmp_path: Path, options: list
     loaded = loaded_by(WITHOUT_MEASURING, "compare", *sides, *options)
     assert "opdiff.report.as_csv" in loaded
     assert not loaded & SLOW_TO_IMPORT
+
+
+# What is about faults, graph mode, or reports that nobody asked for.
+NOT_FOR_EVERYONE = {
+    "opdiff.api", "opdiff.cli.parsers", "opdiff.detective", "opdiff.graphmode", "opdiff.judge.causes",
+    "opdiff.judge.remedies", "opdiff.judge.steps", "opdiff.judge.torchair", "opdiff.measure.custom",
+    "opdiff.measure.native_slices", "opdiff.measure.slices", "opdiff.report.as_junit", "opdiff.report.as_workbook",
+    "opdiff.report.changes", "opdiff.sentences", "opdiff.torchair",
+}  # fmt: skip
+
+
+def test_a_comparison_without_faults_imports_only_what_it_needs(tmp_path: Path) -> None:
+    sample = write_sample(str(tmp_path / "sample"))
+    loaded = loaded_by(
+        "from opdiff.cli import main\nmain(sys.argv[1:])", "compare", sample.target, sample.target, "-o", str(tmp_path)
+    )
+    assert "opdiff.report.as_html" in loaded
+    assert not loaded & NOT_FOR_EVERYONE

@@ -1,15 +1,17 @@
-"""Named tuples of our own behave as those of the standard library."""
+"""Named tuples and kinds of our own behave as those of the standard library."""
 
 from __future__ import annotations
 
 import collections
 import copy
+import enum
+import json
 import pickle
 from typing import Any, Generic, TypeVar
 
 import pytest
 
-from opdiff.values import NamedTuple
+from opdiff.values import NamedTuple, StrEnum
 
 Kind = TypeVar("Kind")
 
@@ -116,3 +118,40 @@ def test_defaults_come_last() -> None:
 
             x: int = 1
             y: int  # type: ignore[misc]
+
+
+class Mood(StrEnum):
+    """How one feels."""
+
+    NONE = ""
+    GOOD = "good"
+    BAD = "quite bad"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it should be better."""
+        return self is Mood.BAD
+
+
+STANDARD_MOOD: Any = enum.StrEnum("Mood", [("NONE", ""), ("GOOD", "good"), ("BAD", "quite bad")])  # type: ignore[misc]  # so that it has no type
+
+
+def test_kinds_are_texts_that_are_made_once() -> None:
+    for ours, standard in zip(Mood, STANDARD_MOOD, strict=True):
+        assert isinstance(ours, Mood)
+        assert ours is Mood(ours.value) is Mood(ours) is copy.deepcopy(ours)
+        assert ours is pickle.loads(pickle.dumps(ours))  # noqa: S301  our own
+        assert (ours.name, ours.value, str(ours), f"{ours:>9}") == (
+            standard.name, standard.value, str(standard), f"{standard:>9}",
+        )  # fmt: skip
+        assert repr(ours) == repr(standard)
+        assert (ours, hash(ours), json.dumps(ours)) == (standard.value, hash(standard.value), json.dumps(standard))
+    assert len(Mood) == len(STANDARD_MOOD)
+    assert (Mood.GOOD.is_bad, Mood.BAD.is_bad) == (False, True)
+    assert Mood.__doc__ == "How one feels."
+
+
+def test_other_texts_are_no_kinds() -> None:
+    for kind in (Mood, STANDARD_MOOD):
+        with pytest.raises(ValueError, match=r"^'fine' is not a valid Mood$"):
+            kind("fine")

@@ -11,7 +11,7 @@ constexpr const char *table_name = "opdiff.message_table";
 constexpr Py_ssize_t most_items = 1 << 16;
 constexpr uint64_t longest_text = 16 << 20;
 
-enum Kind { uint64_kind = 1, uint32_kind, int32_kind, text_kind, data_kind, message_kind };
+enum Kind { uint64_kind, uint32_kind, int32_kind, text_kind, data_kind, message_kind };
 enum Wire { varint_wire, fixed64_wire, length_wire, fixed32_wire = 5 };
 
 struct Field {

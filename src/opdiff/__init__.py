@@ -1,6 +1,6 @@
 """Find the operator that lost your accuracy: read, convert and compare Ascend NPU operator dumps."""
 
-from typing import TYPE_CHECKING
+from opdiff.values import TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = [

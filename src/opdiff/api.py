@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from opdiff import __version__, pipeline
 from opdiff.channels import with_profiles
@@ -15,10 +14,13 @@ from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
 from opdiff.reporting import environment, write_page
 from opdiff.sides import CompareOptions, NotCompared
+from opdiff.values import TYPE_CHECKING
 
 __all__ = ["CompareOptions", "Comparison", "compare"]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from opdiff.report.rows import ReportRow, SavedComparison
 
     Path = str | os.PathLike[str]

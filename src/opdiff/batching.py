@@ -8,8 +8,6 @@ A layout is undone by telling the kernel where each element is. Pairings for whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
-
 from opdiff.align.pairs import align_pair
 from opdiff.errors import OpdiffError
 from opdiff.measure import native
@@ -17,7 +15,7 @@ from opdiff.measure.native_results import Failure, unpack_metrics, unpack_sums
 from opdiff.measuring import failed, measured, reason_of
 from opdiff.places import NotPlaces, Places
 from opdiff.source import MAX_RANK, FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

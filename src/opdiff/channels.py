@@ -9,13 +9,12 @@ this takes milliseconds, whatever was compared.
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import TYPE_CHECKING
 
 from opdiff.batching import native_job
 from opdiff.comparison import Birth, Measured, Profile
 from opdiff.errors import OpdiffError
-from opdiff.measure import native, native_slices
-from opdiff.measure.slices import cuts_of, explained, sample_of
+from opdiff.measure import native
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,11 +65,14 @@ def _worst(kept: SavedComparison, judgement: Judgement) -> list[int]:
 
 def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures | None:
     """The errors along every axis; `None` when they cannot be had any more, or not quickly."""
+    from opdiff.measure.native_slices import measure_slices
+    from opdiff.measure.slices import cuts_of, sample_of
+
     described = native_job(pairing) if custom is None and native.find_library() else None
     if described is not None:
         pair, job = described
         cuts, sample = cuts_of(pair.shape, native.parts_of(pairing.target.spec.dtype)), sample_of(prod(job.shape))
-        found = native_slices.measure_slices(job, cuts, sample)
+        found = measure_slices(job, cuts, sample)
         return None if found is None else (pair.shape, pair.layout, sample, cuts, found)
     if pairing.target.source.nbytes + pairing.golden.source.nbytes > _MOST_LOADED or not prod(shape):
         return None
@@ -82,7 +84,7 @@ def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures 
 
 def _measure_loaded(pairing: Pairing, custom: Custom | None) -> Measures:
     from opdiff.align.walk import walk_pair
-    from opdiff.measure.slices import measure_slices
+    from opdiff.measure.slices import cuts_of, measure_slices, sample_of
 
     walked = walk_pair(pairing, custom)
     target, golden = walked.target, walked.golden
@@ -96,6 +98,8 @@ def _profiles(
     row: int, shape: Shape, layout: str, sample: Sample, cuts: Sequence[Cut], found: Sequence[Sequence[Slice]]
 ) -> Iterator[Profile]:
     """The axis of channels where it is known, and the one that tells most, where that is another."""
+    from opdiff.measure.slices import explained
+
     letters = layout if len(layout) == len(shape) and "C" in layout else ""
     errors = [(cut, slices) for cut, slices in zip(cuts, found, strict=True) if any(map(_is_off, slices))]
     if not errors:

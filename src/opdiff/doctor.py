@@ -6,8 +6,7 @@ Each check is a function from a `Patient` to findings; the list at the end is th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from enum import IntEnum
 
 from opdiff import dtypes
 from opdiff.errors import DumpError, OpdiffError
@@ -19,7 +18,7 @@ from opdiff.read.filename import DumpName, FxName
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
 from opdiff.source import MAX_RANK, FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

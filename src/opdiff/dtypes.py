@@ -6,10 +6,7 @@ dumps number the same types in another way.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from opdiff import dtypes
 from opdiff.errors import ElementError
 from opdiff.floats import small_value
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
     from opdiff.dtypes import DType
 
-AnyArray = npt.NDArray[Any]
+    AnyArray = npt.NDArray[Any]
 
 
 # What fits in a core's nearest cache together with its copy.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
 
 from opdiff.errors import InputError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
 
 
 @contextmanager

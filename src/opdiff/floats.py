@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType, SmallFloat

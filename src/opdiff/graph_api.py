@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from opdiff import torchair
 from opdiff.graph_writing import saved_parts
 from opdiff.report.as_torchair_json import SavedGraph, load_graph_json
 from opdiff.report.torchair_text import Tally, tally_lines
 from opdiff.torchair import GraphOptions, plan_graphs
+from opdiff.values import TYPE_CHECKING
 
 __all__ = ["GraphComparison", "GraphOptions", "compare_graphs"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError, UsageError
 from opdiff.graphmode import GraphKind
@@ -13,7 +12,7 @@ from opdiff.pair.graph_names import safe
 from opdiff.pair.torchair import fx_operator_names
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.torchair import merge_groups
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

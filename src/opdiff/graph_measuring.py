@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, cast
 
 from opdiff.comparison import OpLabel, Pairing
 from opdiff.errors import ElementError, LayoutError, OpdiffError
 from opdiff.graphmode import DataMode, Figures
 from opdiff.measuring import DIED, reason_of
 from opdiff.model import Slot, TensorKey
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

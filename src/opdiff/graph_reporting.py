@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
 from opdiff.judge.graph_levels import GraphToken, judge_tokens
@@ -15,6 +14,7 @@ from opdiff.report.as_torchair_json import SCHEMA, SUMMARY_SCHEMA, load_graph_js
 from opdiff.report.names import write_new
 from opdiff.report.torchair_rows import put_together
 from opdiff.reporting import report_name, write_report
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

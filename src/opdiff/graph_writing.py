@@ -6,7 +6,6 @@ import os
 import time
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Self
 
 from opdiff import __version__
 from opdiff.graphmode import DataMode
@@ -15,10 +14,11 @@ from opdiff.report.as_torchair_json import SavedGraph, graph_json, write_summary
 from opdiff.report.names import early_draft, graph_file_name, write_new
 from opdiff.report.rows import Environment
 from opdiff.run.beside import Beside
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from opdiff.report.torchair_text import Tally
     from opdiff.torchair import GraphOptions, GraphPlan, GraphResult

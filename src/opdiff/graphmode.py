@@ -7,12 +7,10 @@ Small, frozen, picklable, like everything in `model`.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from math import inf, isfinite, isnan, nan, prod
-from typing import TYPE_CHECKING
 
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from opdiff import elements
 from opdiff.align.walk import walk_stored
@@ -20,7 +19,7 @@ from opdiff.read.directory import is_debug, real_name, scan
 from opdiff.read.filename import DumpName
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import AccRecord, read_overflow, to_json
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

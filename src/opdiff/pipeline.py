@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, TypeVar
 
 from opdiff import __version__
 from opdiff.batching import is_possible, measure_batch
@@ -24,7 +23,7 @@ from opdiff.report.rows import saved
 from opdiff.reporting import environment, name_reports, write_report
 from opdiff.run import Work, fitting_workers, run, usable_cores
 from opdiff.sides import NotCompared, iter_sides
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

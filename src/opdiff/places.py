@@ -8,9 +8,8 @@ element.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

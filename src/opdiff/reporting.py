@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opdiff import __version__
 from opdiff.errors import UsageError
@@ -15,7 +14,7 @@ from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
 from opdiff.report.names import write_new
 from opdiff.report.payload import Edges
 from opdiff.report.rows import Environment
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

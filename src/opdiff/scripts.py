@@ -8,12 +8,13 @@ from functools import lru_cache
 from importlib.abc import SourceLoader
 from importlib.util import module_from_spec, spec_from_loader
 from inspect import signature
-from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import PluginError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 _MAX_FILES = 1000
 _MAX_NBYTES = 1_000_000

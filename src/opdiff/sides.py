@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError, UsageError
 from opdiff.pair import Rules
@@ -14,7 +13,7 @@ from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.report.names import batch_file_name, result_file_name
 from opdiff.reporting import Reports
 from opdiff.run.beside import Beside
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,6 @@ dumps, rules ──pair──► Pairing ──walk──► blocks ──measur
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from opdiff import elements
 from opdiff.align.walk import walk_pair
@@ -23,7 +22,7 @@ from opdiff.model import Slot, TensorKey
 from opdiff.pipeline import conversions, map_pairs
 from opdiff.run import usable_cores
 from opdiff.sides import NotCompared
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 from opdiff.write.elements import (
     element_names,
     remove_old,

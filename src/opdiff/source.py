@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from math import prod
-from typing import TYPE_CHECKING, Protocol
 
 from opdiff.errors import DumpError, ElementError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

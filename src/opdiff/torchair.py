@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
 from opdiff.graph_matching import GraphTexts, GraphUnit, find_units, pair_ranks
@@ -15,7 +14,7 @@ from opdiff.pair.torchair import pair_token
 from opdiff.read.graph_ops import read_token
 from opdiff.read.torchair import read_graph_tree
 from opdiff.run import Work, fitting_workers, run, usable_cores
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+
+from opdiff.values import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+    from typing import Any
 
 NATIVE: ModuleType | None = None
 """The module with the native functions; `None` where it was not built, or the environment wants none."""

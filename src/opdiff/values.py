@@ -1,19 +1,48 @@
-"""Named tuples, made quickly: a comparison has more than a hundred kinds of them, and they were half of its start-up.
+"""What our classes are made of, as `typing` and `enum` have it, but made quickly: that is felt at every start.
 
-They are what `typing.NamedTuple` makes, which is what type checkers see. That one compiles each annotation of each
-field, and a constructor for each class; here a constructor is compiled when it is first called, and annotations never.
+Type checkers see the names of `typing` and `enum`. To import `typing` takes a third as long as to start Python. When
+the program runs, annotations are not looked at, and most names do nothing; what only annotations need comes from
+`typing` itself, below `if TYPE_CHECKING`.
+
+A comparison has more than a hundred kinds of named tuples, and they were half of its start-up. `typing.NamedTuple`
+compiles each annotation of each field, and a constructor for each class; here a constructor is made when it is first
+called, from one that was compiled for the same number of fields, and annotations are not compiled. A `StrEnum` is a
+class whose texts are of its own kind; that of `enum`, which can do much more, takes ten times as long to make.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+__all__ = ["TYPE_CHECKING", "Generic", "NamedTuple", "Protocol", "StrEnum", "TypeVar", "cast"]
 
-__all__ = ["NamedTuple"]
+# Type checkers take it for true.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from typing import NamedTuple
+    from collections.abc import Iterator
+    from enum import StrEnum
+    from types import CodeType
+    from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 else:
     from _collections import _tuplegetter
+
+    class Protocol:
+        """A base for what is asked of a plug-in."""
+
+    class Generic:
+        """A base for classes that are said to be of something."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, kinds: object) -> type:
+            return cls
+
+    def TypeVar(name: str, *, bound: object = None) -> str:  # noqa: ARG001, N802  called as that of `typing`
+        """A name, which stands for a type."""
+        return name
+
+    def cast(kind: object, value: object) -> object:  # noqa: ARG001  called as that of `typing`
+        """The value."""
+        return value
 
     class _Maker(type):
         """Turns a class statement into a tuple with fields."""
@@ -30,18 +59,26 @@ else:
             kinds = (_Named, *(base for base in bases if base is not NamedTuple))
             return type(name, kinds, attributes | about | getters)
 
+    _constructors: dict[int, CodeType] = {}
+    _scope = {"_new": tuple.__new__, "__builtins__": {}}
+
+    def _constructor(count: int) -> CodeType:
+        """What makes tuples of so many fields, compiled once."""
+        if count not in _constructors:
+            names = ", ".join([f"_{place}" for place in range(count)])
+            made = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", _scope)  # noqa: S307  numbers, and nothing else
+            _constructors[count] = made.__code__
+        return _constructors[count]
+
     class _Named(tuple):
         """What all of them have in common."""
 
         __slots__ = ()
 
         def __new__(cls, *values: object, **named: object) -> Self:
-            """The first of its kind; the others are made by what is compiled here."""
-            names = ", ".join(cls._fields)
-            scope = {"_new": tuple.__new__, "__builtins__": {}}
-            make = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", scope)  # noqa: S307  names of fields, and nothing else
-            make.__name__ = make.__qualname__ = cls.__name__
-            make.__defaults__ = tuple(cls._field_defaults.values())
+            """The first of its kind; the others are made by what is put together here."""
+            code = _constructor(len(cls._fields)).replace(co_varnames=("_cls", *cls._fields))
+            make = type(_constructor)(code, _scope, cls.__name__, tuple(cls._field_defaults.values()))
             cls.__new__ = staticmethod(make)
             return make(cls, *values, **named)
 
@@ -70,3 +107,38 @@ else:
 
     class NamedTuple(metaclass=_Maker):
         """A base for frozen values."""
+
+    class _Texts(type):
+        """Turns a class statement into texts that are known by name, each made once."""
+
+        def __new__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> type:
+            named = {key: text for key, text in attributes.items() if type(text) is str and not key.startswith("__")}
+            made = super().__new__(cls, name, bases, attributes)
+            made._by_text = {}
+            for key, text in named.items():
+                member = str.__new__(made, text)
+                member.name, member.value = key, text
+                made._by_text[text] = member
+                setattr(made, key, member)
+            return made
+
+        def __call__(cls, text: str) -> str:
+            try:
+                return cls._by_text[text]
+            except KeyError:
+                raise ValueError(f"{text!r} is not a valid {cls.__name__}") from None
+
+        def __iter__(cls) -> Iterator[str]:
+            return iter(cls._by_text.values())
+
+        def __len__(cls) -> int:
+            return len(cls._by_text)
+
+    class StrEnum(str, metaclass=_Texts):  # noqa: SLOT000  a handful of each kind
+        """A base for kinds of something, which are texts."""
+
+        def __repr__(self) -> str:
+            return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
+
+        def __reduce__(self) -> tuple[type, tuple[str]]:
+            return type(self), (self.value,)

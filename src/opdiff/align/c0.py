@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
 from opdiff.align.origin import missing_extent
 from opdiff.errors import LayoutError
 from opdiff.places import require_data
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile

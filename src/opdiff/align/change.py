@@ -7,14 +7,13 @@ stored codes ──unpack──► logical array ──order──► logical ar
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff import layouts
 from opdiff.align.layout import Aligned, Extents, Tile, reshaped
 from opdiff.align.origin import arranged, reordered
 from opdiff.align.permute import for_rank, is_plain
 from opdiff.errors import LayoutError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom, Script

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
 from opdiff.errors import LayoutError, PluginError
 from opdiff.scripts import check_script, find_scripts, load_function
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.elements import AnyArray

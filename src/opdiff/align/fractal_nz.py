@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, reshaped
 from opdiff.errors import LayoutError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile

@@ -7,13 +7,12 @@ in the rows, so the stored shape alone does not tell them apart.
 from __future__ import annotations
 
 from math import lcm, prod
-from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
 from opdiff.align.origin import fitting
 from opdiff.errors import LayoutError
 from opdiff.places import require_data
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

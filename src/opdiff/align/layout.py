@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
-
 from opdiff.errors import LayoutError
 from opdiff.places import is_places
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
     from opdiff.model import Shape

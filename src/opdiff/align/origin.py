@@ -7,10 +7,10 @@ said.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, reshaped
 from opdiff.errors import LayoutError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,13 +6,12 @@ Padding is cut because a layout says so. Any other difference of extents is an e
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
 from opdiff.errors import LayoutError
 from opdiff.places import require_data
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.align.layout import Extents, misfit, reshaped
 from opdiff.errors import LayoutError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Layout, Tile

@@ -9,12 +9,11 @@ conversion of the user's, compressed files), the tensor is loaded and moved once
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.places import NotPlaces, Places
 from opdiff.source import FileRange, shaped
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     import mmap

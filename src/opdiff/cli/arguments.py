@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from opdiff.sides import CompareOptions
+
+
+def describe(name: str, command: argparse.ArgumentParser) -> None:
+    """Give a command its description and its options."""
+    # `importlib` would have to be imported first.
+    module = __import__(f"opdiff.cli.cmd_{name.replace('-', '_')}", fromlist=["run"])
+    command.description, command.epilog = module.DESCRIPTION, module.EPILOG
+    module.add_arguments(command)
+    command.add_argument("-q", "--quiet", action="count", default=0, help="say less on standard error")
+    command.add_argument("-v", "--verbose", action="count", default=0, help="say more on standard error")
+    command.set_defaults(run=module.run)
+
+
+def unfit(problem: str) -> argparse.ArgumentTypeError:
+    """The error of an argument that is not what it should be."""
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(problem)
 
 
 def jobs_argument(text: str) -> int:
     """How many workers to use."""
     if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers from 1 to 1024")
+        raise unfit(f"{text!r} is not a number of workers from 1 to 1024")
     return int(text)
 
 
@@ -95,5 +114,5 @@ def _max_line(text: str) -> int:
 
 def _number(text: str, low: int, high: int) -> int:
     if not text.isdecimal() or not low <= int(text) <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {low} to {high}")
+        raise unfit(f"{text!r} is not a number from {low} to {high}")
     return int(text)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from opdiff.cli import compare_torchair
-from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths
+from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths, unfit
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
 from opdiff.errors import UsageError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from opdiff.cli.report_options import Gate
@@ -242,11 +241,11 @@ def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> 
 
 def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:
     """The command that shows more about the worst finding."""
-    from opdiff.judge.remedies import next_command
-
     findings = kept.judgement.findings if kept.judgement else ()
     if not findings:
         return ()
+    from opdiff.judge.remedies import next_command
+
     return (f"next: {next_command(options.target, options.golden, findings[0], options.fusion_rules)}",)
 
 
@@ -299,5 +298,5 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
 def _memory(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
+        raise unfit(f"{text!r} is not a size such as 512M or 4G")
     return int(float(match[1]) * _UNITS[match[2].upper()])

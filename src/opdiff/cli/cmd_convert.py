@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import jobs_argument
+from opdiff.cli.arguments import jobs_argument, unfit
 from opdiff.errors import InputError, UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Collection, Iterator
 
     from opdiff.align.custom import Custom
@@ -242,11 +242,11 @@ def _shape(text: str) -> Shape:
     except ValueError:
         shape = ()
     if not shape or any(dim < 0 for dim in shape):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a shape such as 1,64,28,28")
+        raise unfit(f"{text!r} is not a shape such as 1,64,28,28")
     return shape
 
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an index; the first tensor has index 0")
+        raise unfit(f"{text!r} is not an index; the first tensor has index 0")
     return int(text)

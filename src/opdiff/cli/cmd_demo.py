@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

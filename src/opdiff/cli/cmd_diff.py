@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE
 from opdiff.errors import UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
 from opdiff.errors import InputError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

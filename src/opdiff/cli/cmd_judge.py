@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
 from opdiff.errors import UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, two_sides
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

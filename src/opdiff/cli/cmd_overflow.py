@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
+from opdiff.cli.arguments import unfit
 from opdiff.errors import UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from opdiff.overflowing import OperatorState, OverflowReport, TensorState
@@ -98,5 +98,5 @@ def _state(tensor: TensorState) -> str:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10000")
+        raise unfit(f"{text!r} is not a number from 1 to 10000")
     return int(text)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from threading import Event
-from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import unfit
 from opdiff.graphmode import INFORMATION
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
     from types import FrameType
 
@@ -127,7 +128,7 @@ def _information(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in INFORMATION]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(INFORMATION)}")
+        raise unfit(f"{unknown[0]!r} is none of {', '.join(INFORMATION)}")
     return names
 
 
@@ -137,11 +138,11 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+        raise unfit(f"{text!r} is not a number of seconds from 0 to 86400")
     return value
 
 
 def _load(text: str) -> float:
     if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 1 to 100")
+        raise unfit(f"{text!r} is not a percentage from 1 to 100")
     return int(text) / 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
 from opdiff.errors import UsageError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
-
-from opdiff.cli.arguments import add_rules, add_sides, two_sides
+from opdiff.cli.arguments import add_rules, add_sides, two_sides, unfit
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from opdiff.selftest import Outcome
 
 DESCRIPTION = """\
@@ -62,11 +62,11 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
 
 def _places(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of places from 1 to 10000")
+        raise unfit(f"{text!r} is not a number of places from 1 to 10000")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed: a whole number, not negative")
+        raise unfit(f"{text!r} is not a seed: a whole number, not negative")
     return int(text)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import sys
-from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import unfit
 from opdiff.cli.report_options import EXIT_GATE, wanted_reports
 from opdiff.errors import UsageError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import argparse
+
     from opdiff.cli.report_options import Gate
     from opdiff.report.as_torchair_json import SavedGraph
     from opdiff.reporting import Reports
     from opdiff.torchair import GraphOptions
 
 MODES = ("auto", "real", "statistics", "md5")
-_GRAPH_TEXT = re.compile(r"dynamo_(?:original|optimized)_graph_.*\.txt")
+_GRAPH_TEXTS = ("dynamo_original_graph_", "dynamo_optimized_graph_")
 # What belongs to the comparison of offline models, by the name of its attribute.
 _OFFLINE = {
     "fusion_rule_file": "-fr", "close_fusion_rule_file": "-cfr", "quant_fusion_rule_file": "-qfr", "custom": "-c",
@@ -86,7 +86,8 @@ def _refuse_what_is_not_here(args: argparse.Namespace) -> None:
 
 
 def _has_graph_text(path: str) -> bool:
-    return os.path.isdir(path) and any(_GRAPH_TEXT.fullmatch(name) for name in os.listdir(path))
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return any(name.startswith(_GRAPH_TEXTS) and name.endswith(".txt") for name in names)
 
 
 def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
@@ -166,5 +167,5 @@ def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+        raise unfit(f"{text!r} is not a number")
     return int(text)

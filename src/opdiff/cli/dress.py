@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.report.rows import SavedComparison

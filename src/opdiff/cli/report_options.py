@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-from opdiff.values import NamedTuple
+from opdiff.cli.arguments import unfit
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
@@ -78,16 +78,14 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
 
 
 def _gate(text: str) -> Gate:
-    from argparse import ArgumentTypeError
-
     from opdiff.errors import InputError
     from opdiff.judge.limits import read_limits
 
     if text in _GATES:
         return Gate(text)
     if not os.path.exists(text):
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
+        raise unfit(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
     try:
         return Gate("wrong", read_limits(text))
     except InputError as error:
-        raise ArgumentTypeError(str(error)) from error
+        raise unfit(str(error)) from error

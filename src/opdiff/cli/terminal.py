@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING, Self
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Self
 
     from rich.console import Console
     from rich.progress import Progress as RichProgress

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError, OpdiffError, UsageError
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
 from opdiff.read.filename import is_hashed
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 from opdiff.write.names import Form
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import traceback
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError, LayoutError, OpdiffError
 from opdiff.model import Slot
@@ -13,7 +12,7 @@ from opdiff.read import read_operator
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.source import FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 from opdiff.write.names import MAX_NAME, Form, TensorName, fitting, tensor_name
 from opdiff.write.verbatim import copy_npy, copy_raw, write_json
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 from math import prod
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from opdiff.align.walk import Walk
 from opdiff.detective import What
 from opdiff.errors import LayoutError
 from opdiff.places import NotPlaces, Places
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

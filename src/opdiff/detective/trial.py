@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from opdiff.detective import Explanation, What
 from opdiff.detective.hypotheses import Scene, axis_letters, iter_hypotheses
 from opdiff.errors import OpdiffError
 from opdiff.source import FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

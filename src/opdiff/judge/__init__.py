@@ -10,14 +10,13 @@ Nothing is loaded and nothing is measured: a comparison that was saved can be ju
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import Finding, Judgement
 from opdiff.judge.advice import advice_of, remedies_of
 from opdiff.judge.limits import Limits
 from opdiff.judge.locate import locate
 from opdiff.judge.network import build
 from opdiff.judge.ranking import first_in_order, rank
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

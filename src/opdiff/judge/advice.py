@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import Birth, Level
-from opdiff.sentences import in_chinese
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +124,8 @@ def remedies_of(kind: str, passes: Sequence[str], buffer_passes: Sequence[str]) 
 
 def remedy_in_chinese(remedy: str) -> str:
     """One of the sentences of `remedies_of`, in Chinese."""
+    from opdiff.sentences import in_chinese
+
     return next((words.remedy_zh for words in KINDS.values() if words.remedy == remedy), "") or in_chinese(remedy)
 
 
@@ -147,6 +146,8 @@ def advice_of(
 
 
 def _faulty(findings: Sequence[Finding], earliest: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    from opdiff.sentences import in_chinese
+
     first = findings[0]
     words = KINDS[first.kind]
     why = f": {first.evidence[0]}" if first.evidence else ""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING
 
 from opdiff.judge.facts import equal_share, ratio
 from opdiff.judge.limits import DEFAULTS, coarser
 from opdiff.judge.noise import is_quantized, reduction_length
 from opdiff.judge.spread import Spread, spread_of
 from opdiff.judge.traits import Flow, trait_of
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, Protocol
 
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics, OpLabel

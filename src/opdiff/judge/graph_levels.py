@@ -6,15 +6,13 @@ and the colour decide.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import Birth, Judgement, Level, Verdict
 from opdiff.graphmode import Colour, DataMode
 from opdiff.judge import judge_network
 from opdiff.judge.advice import advice_of
 from opdiff.judge.network import build
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

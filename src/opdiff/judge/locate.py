@@ -7,7 +7,6 @@ noise: accumulated. An operator that cannot be compared passes on what it is giv
 from __future__ import annotations
 
 from math import inf, sqrt
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Level, Verdict
 from opdiff.judge.facts import size_of
@@ -15,7 +14,7 @@ from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, inherited, is_quantized
 from opdiff.judge.traits import Flow, trait_of
 from opdiff.judge.verdict import counted, is_counted, of_places, opinion_of
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

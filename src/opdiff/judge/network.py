@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import GraphNode
 from opdiff.judge.traits import Flow, trait_of
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

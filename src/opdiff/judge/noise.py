@@ -7,12 +7,11 @@ once where several did, sums are cut. All errors here are relative to the golden
 from __future__ import annotations
 
 from math import log2, prod, sqrt
-from typing import TYPE_CHECKING
 
 from opdiff.judge.facts import ratio
 from opdiff.judge.limits import coarser
 from opdiff.judge.traits import Flow, is_quantizing
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

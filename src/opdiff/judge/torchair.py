@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import isfinite, isnan, log10
-from typing import TYPE_CHECKING
 
 from opdiff.graphmode import Colour, DataMode, Verdict, differences
 from opdiff.model import Slot
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from enum import Enum
 from functools import lru_cache
 
-from opdiff.values import NamedTuple
+from opdiff.values import NamedTuple, StrEnum
 
 
-class Flow(Enum):
+class Flow(StrEnum):
     """In which way the error of an output depends on those of the inputs."""
 
     NONE = "it holds or marks something"
@@ -180,6 +178,13 @@ _BY_PART = (
 )
 
 
+def _without_version(op_type: str) -> str:
+    """What stands before `V2`, `D` or both."""
+    named = op_type.removesuffix("D")
+    stem = named.rstrip("0123456789")
+    return stem[:-1] if stem != named and stem.endswith("V") else named
+
+
 @lru_cache(maxsize=1024)
 def is_quantizing(op_type: str) -> bool:
     """Whether operators of a type have to do with quantized numbers, by its name."""
@@ -189,7 +194,7 @@ def is_quantizing(op_type: str) -> bool:
 @lru_cache(maxsize=1024)
 def trait_of(op_type: str) -> Trait:
     """What is expected of a type of operators: `MatMulV2`, `ReduceMeanD`, `Softmax` and so on."""
-    name = re.sub(r"(V[0-9]+)?D?$", "", op_type).lower().replace("_", "")
+    name = _without_version(op_type).lower().replace("_", "")
     found = _BY_NAME.get(name) or _BY_NAME.get(op_type.lower())
     if found is not None:
         return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Level
 from opdiff.judge.facts import equal_share
 from opdiff.judge.limits import coarser
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.comparison import Metrics

@@ -15,7 +15,6 @@ from bisect import bisect_right
 from functools import lru_cache, reduce
 from math import isfinite
 from operator import sub
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,11 +24,12 @@ from opdiff.measure.numbers import Numbers, is_long, is_narrow, real_codes, real
 from opdiff.measure.sums import RELATIVE_EDGES, SMALL, ULP_EDGES, Extreme, Specials, Spread
 from opdiff.measure.tally import PairTally, SideTally, Tally
 from opdiff.measure.ulp import find_scale
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
+    from typing import Any
 
     import numpy.typing as npt
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff import dtypes, elements
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

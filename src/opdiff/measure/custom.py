@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
 
 from opdiff import elements
 from opdiff.errors import PluginError
 from opdiff.measure.documented import BY_NAME
 from opdiff.registry import Registry
 from opdiff.scripts import check_script, find_scripts, load_function
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray

@@ -9,14 +9,13 @@ NaN on both sides; what is not finite on one side only has an error that is not 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from opdiff.dtypes import Kind
 from opdiff.measure.numbers import Numbers, real_codes, real_type, to_numbers
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

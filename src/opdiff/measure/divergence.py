@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import fsum, inf, log, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.measure.blocks import iter_blocks
 from opdiff.measure.exact import dot
 from opdiff.measure.sums import SMALL
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

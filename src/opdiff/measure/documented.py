@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from math import inf, isnan
-from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
 from opdiff.twins import native_twin
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -99,7 +97,7 @@ def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
     names = (*BY_NAME, *(name for name in custom if name not in BY_NAME))
     known: dict[str, tuple[str, ...]] = {name.lower(): (name,) for name in names}
     known |= {str(metric.number): (metric.name,) for metric in DOCUMENTED} | {"all": names}
-    words = re.split(r"[,\s]+", text.strip(", \t\n"))
+    words = text.replace(",", " ").split() or [""]
     unknown = [word for word in words if word.lower() not in known]
     if unknown:
         wrong = f"there is no metric {unknown[0]!r}" if unknown[0] else "no metric is chosen"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import frexp
-from typing import TYPE_CHECKING
 
 import numpy as np
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.measure.numbers import Floats

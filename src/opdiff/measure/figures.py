@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from math import nan, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from opdiff import elements
 from opdiff.dtypes import Kind
 from opdiff.graphmode import Figures
 from opdiff.measure.checksum import crc32
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

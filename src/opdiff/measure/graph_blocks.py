@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from opdiff import elements
 from opdiff.dtypes import Kind
 from opdiff.measure.sums import SMALL, STEP, GraphSums
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

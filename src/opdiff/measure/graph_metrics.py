@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf, ldexp, log, nan, sqrt
-from typing import TYPE_CHECKING
 
 from opdiff.graphmode import Figures, FurtherFigures, RealFigures
 from opdiff.measure.sums import STEP
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.measure.sums import Side, Sums

@@ -11,12 +11,11 @@ import ctypes
 import os
 from array import array
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.dtypes import Kind
 from opdiff.errors import UsageError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Metrics
 from opdiff.dtypes import Kind
@@ -31,7 +30,7 @@ from opdiff.measure.sums import (
     relative_at,
     ulps_at,
 )
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from array import array
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from opdiff.measure import native
 from opdiff.measure.native_results import DONE
 from opdiff.measure.slices import Slice
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,8 @@ infinities, and NaNs on both sides, are no error.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opdiff import elements
 from opdiff.dtypes import Kind
 from opdiff.errors import ElementError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from math import inf
 from sys import float_info
-from typing import TYPE_CHECKING
 
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import frexp, inf
-from typing import TYPE_CHECKING
 
 from opdiff.measure.sums import (
     Extreme,
@@ -26,7 +25,7 @@ from opdiff.measure.sums import (
     relative_at,
     ulps_at,
 )
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.measure.ulp import UlpScale

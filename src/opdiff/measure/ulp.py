@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from math import frexp, ldexp
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.dtypes import Kind
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

@@ -7,7 +7,6 @@ imported by those.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from opdiff.errors import UsageError
 from opdiff.pair.fusion import build_network
@@ -16,7 +15,7 @@ from opdiff.pair.names import DumpIndex
 from opdiff.pair.quant import find_quantized, merge_quant
 from opdiff.pair.rows import Sides, iter_rows, iter_unknown_rows
 from opdiff.pair.scenario import GivenRules, Scenario, choose
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,13 +7,11 @@ Operators that the compiler inserted are no one's originals; they are compared w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.fusion import Group
 from opdiff.pair.golden import Found, find_output
 from opdiff.pair.trace import PASSING
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

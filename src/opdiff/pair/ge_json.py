@@ -10,14 +10,15 @@ import json
 import os
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from opdiff.errors import InputError
 from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 from opdiff.twins import NATIVE
+from opdiff.values import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     Place = tuple[str | int, ...]
 

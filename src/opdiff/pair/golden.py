@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
 from opdiff.comparison import DumpKind
 from opdiff.model import Slot, TensorKey
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from opdiff.comparison import DumpedOp

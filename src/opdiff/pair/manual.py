@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import OpLabel, Pairing, Unpaired
 from opdiff.errors import InputError, UsageError
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.names import flat
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from opdiff.pair.fusion import fusion_name, network_of
 from opdiff.pair.graph import OutputDesc
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.pair.fusion import Network, OpKey

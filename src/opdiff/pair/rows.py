@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
 from opdiff.model import Slot, TensorKey
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
 from opdiff.pair.names import NameIndex, flat
 from opdiff.pair.trace import trace
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,12 +13,9 @@ Everything else is refused, with what was recognised and what would be accepted.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import DumpKind
 from opdiff.errors import InputError, UsageError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from opdiff.comparison import Dump

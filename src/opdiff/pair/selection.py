@@ -5,10 +5,8 @@ A group is taken whole when one of its operators is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.errors import UsageError
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.pair.fusion import Network

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opdiff.graphmode import GraphKind, GraphPairing, GraphUnpaired
 from opdiff.model import Slot
 from opdiff.pair.graph_names import GraphNames, external_inputs, safe
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

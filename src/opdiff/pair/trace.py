@@ -6,10 +6,8 @@ and not the numbers, so what has no counterpart behind them is looked for before
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import Shape

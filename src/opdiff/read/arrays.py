@@ -6,14 +6,13 @@ import os
 import re
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes
 from opdiff.errors import DumpError
 from opdiff.model import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 from opdiff.source import MAX_RANK, FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import Shape
@@ -25,9 +24,9 @@ _USUAL_START = _MAGIC + b"\x01\x00"
 # NumPy itself refuses longer headers.
 MAX_HEADER = 1 << 16
 _ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
+_ORDERS = ("True", "False")
 # What stands between the quotes of a dictionary as NumPy writes it; type string, order and shape are in the gaps.
 _USUAL_WORDS = ["{", "descr", ": ", ", ", "fortran_order", "shape"]
-_USUAL_ORDERS = {": False, ": "False", ": True, ": "True"}
 NOT_NUMBERS = "are not numbers"
 """What is said of arrays of objects and texts."""
 
@@ -105,10 +104,12 @@ def _usual_entries(text: str) -> tuple[str, str, str] | None:
     words = text.split("'")
     if len(words) != 9 or [*words[:3], *words[4:6], words[7]] != _USUAL_WORDS:
         return None
-    descr, order, shape = words[3], _USUAL_ORDERS.get(words[6]), words[8]
-    if not order or not 0 < len(descr) <= 64 or "\\" in descr or shape[:3] != ": (" or shape[-4:] != "), }":
+    descr, order, shape = words[3], words[6], words[8]
+    if (order[:2], order[-2:], shape[:3], shape[-4:]) != (": ", ", ", ": (", "), }"):
         return None
-    return descr, order, shape[3:-4]
+    if order[2:-2] not in _ORDERS or not 0 < len(descr) <= 64 or "\\" in descr:
+        return None
+    return descr, order[2:-2], shape[3:-4]
 
 
 def _entries(text: str) -> tuple[str, str, str] | None:
@@ -121,7 +122,7 @@ def _entries(text: str) -> tuple[str, str, str] | None:
     while match := pattern.match(text, position):
         entries[match[1]] = match[2] or match[3] or match[4] or ""
         position = match.end()
-    if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in ("True", "False"):
+    if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in _ORDERS:
         return None
     return entries["descr"], entries["fortran_order"], entries["shape"]
 

@@ -6,7 +6,6 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from opdiff import dtypes, layouts
 from opdiff.errors import DumpError
@@ -14,10 +13,11 @@ from opdiff.model import Blob, Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 from opdiff.source import FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from opdiff.model import Shape
 

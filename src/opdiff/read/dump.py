@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Dump, DumpedOp, DumpKind
 from opdiff.errors import DumpError, InputError
@@ -14,6 +13,7 @@ from opdiff.read import read_operator
 from opdiff.read.directory import Folder, scan
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
 from opdiff.read.folder import read_newest
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

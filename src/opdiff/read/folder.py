@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import Problem, is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

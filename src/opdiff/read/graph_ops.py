@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.graphmode import Figures, GraphKind, GraphOp, GraphTensor, TokenDump
@@ -14,6 +13,7 @@ from opdiff.read.filename import DumpName, FxName, operator_name
 from opdiff.read.folder import read_newest
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import read_statistics
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

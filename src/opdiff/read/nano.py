@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes, layouts
 from opdiff.errors import DumpError
@@ -11,6 +10,7 @@ from opdiff.model import Container, OpDump, Slot, Tensor, TensorSpec
 from opdiff.read.ascend import MAX_HEADER
 from opdiff.read.cursor import Cursor
 from opdiff.source import FileRange
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.model import Shape

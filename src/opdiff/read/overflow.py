@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.read.cursor import Cursor
 from opdiff.source import FileRange
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import OpDump

@@ -6,13 +6,12 @@ wire type, are passed over, as protobuf does; anything malformed is an error.
 
 from __future__ import annotations
 
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
-
 from opdiff.twins import NATIVE
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from opdiff._native import Table
     from opdiff.read.cursor import Cursor
 
@@ -23,15 +22,15 @@ _MAX_TEXT = 16 << 20
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
-class Type(Enum):
-    """What a field holds."""
+class Type(StrEnum):
+    """What a field holds; native code knows them by their order."""
 
-    UINT64 = auto()
-    UINT32 = auto()
-    INT32 = auto()
-    STRING = auto()
-    DATA = auto()
-    MESSAGE = auto()
+    UINT64 = "uint64"
+    UINT32 = "uint32"
+    INT32 = "int32"
+    STRING = "string"
+    DATA = "data"
+    MESSAGE = "message"
 
 
 _NUMBERS = frozenset({Type.UINT64, Type.UINT32, Type.INT32})
@@ -83,8 +82,9 @@ class Message:
 def _native_table(fields: dict[int, Field]) -> Table | None:
     if NATIVE is None:
         return None
+    kinds = list(Type)
     described = (
-        (number, field.name, field.type.value, field.repeated, field.message and field.message._table)  # noqa: SLF001  same class
+        (number, field.name, kinds.index(field.type), field.repeated, field.message and field.message._table)  # noqa: SLF001  same class
         for number, field in fields.items()
     )
     table: Table = NATIVE.message_table(tuple(described))

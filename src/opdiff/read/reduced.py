@@ -6,12 +6,12 @@ import json
 import math
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.graphmode import Figures
 from opdiff.model import Slot
 from opdiff.read import read_operator
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.elements import AnyArray

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import DumpError
 from opdiff.source import Joined
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from opdiff.model import OpDump, Shape, Tensor
     from opdiff.read.filename import DumpName

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.model import Shape

@@ -9,13 +9,12 @@ import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opdiff.errors import InputError
 from opdiff.graphmode import GraphKind
 from opdiff.read.directory import Folder, is_debug, scan
 from opdiff.read.filename import DumpName, FxName
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

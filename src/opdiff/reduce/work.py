@@ -8,7 +8,6 @@ import os
 import struct
 import zipfile
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from opdiff.errors import DumpError, LayoutError, OpdiffError
 from opdiff.files import whole_file
@@ -16,7 +15,7 @@ from opdiff.model import Slot
 from opdiff.read import read_operator
 from opdiff.read.reduced import MEMBER, SCHEMA, VERSION, read_reduced
 from opdiff.reduce.plan import is_open_for_writing, stamp_of
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

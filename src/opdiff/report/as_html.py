@@ -6,11 +6,11 @@ The page is built from web/ and stands in assets/; a report is that page with th
 from __future__ import annotations
 
 import os
-from base64 import b64encode
-from typing import TYPE_CHECKING
+from binascii import b2a_base64
 
 from opdiff.files import whole_file
 from opdiff.report.payload import Edges, pack
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,4 +41,4 @@ def write_html(
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_PLACE)
     with whole_file(path) as file:
-        file.writelines((before, b64encode(pack(kept, edges, changes, chinese)), after))
+        file.writelines((before, b2a_base64(pack(kept, edges, changes, chinese), newline=False), after))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
 
 from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Profile, Verdict
 from opdiff.errors import InputError
@@ -17,9 +16,11 @@ from opdiff.files import whole_file
 from opdiff.model import Slot, TensorKey
 from opdiff.report.json_text import json_document
 from opdiff.report.rows import Environment, ReportRow, SavedComparison, Side, saved
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from opdiff.comparison import Comparison
 

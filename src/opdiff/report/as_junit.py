@@ -7,12 +7,11 @@ compared are skipped; suspicious tensors are told in the output of a case that p
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from opdiff.files import whole_file
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import NOT_COMPARABLE, SUSPICIOUS, WRONG, judged
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.report.rows import ReportRow, SavedComparison

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
 
 from opdiff.files import whole_file
 from opdiff.report.judged import EXACT, LEVELS, NOISE, NOT_COMPARABLE, ROUNDING, SUSPICIOUS, WRONG, levels_of
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from opdiff.report.rows import ReportRow, SavedComparison
 

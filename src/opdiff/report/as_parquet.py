@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.report.flat import FIGURES, GRAPH_FIGURES, flat_table
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.report.flat import Value

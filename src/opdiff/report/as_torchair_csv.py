@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.report.cells import write_table
 from opdiff.report.torchair_table import header, iter_cells
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.graphmode import DataMode

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 from opdiff.errors import InputError
 from opdiff.files import whole_file
@@ -16,10 +15,11 @@ from opdiff.model import Slot
 from opdiff.report.as_json import DECODERS, build, builder, document_of, optional
 from opdiff.report.json_text import json_document
 from opdiff.report.rows import Environment
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from opdiff.comparison import GraphNode
     from opdiff.report.as_json import Decoder

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 from opdiff.report.flat import flat_table
 from opdiff.report.judged import LEVELS, SUSPICIOUS, WRONG, judged
 from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, cell_text, new_workbook, write_cells
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from opdiff.report.rows import SavedComparison
 

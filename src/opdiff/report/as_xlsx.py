@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from opdiff.graphmode import Colour
 from opdiff.report.torchair_table import header, iter_cells
 from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, new_workbook, write_cells
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from opdiff.graphmode import DataMode
     from opdiff.report.torchair_table import Judged
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from math import prod
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
 from opdiff.report.cells import harmless, shape_text
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from opdiff.comparison import Metrics, Verdict
     from opdiff.model import Shape

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Metrics
 from opdiff.graphmode import STATISTICS, RealFigures
 from opdiff.report.as_csv import reason_text
 from opdiff.report.cells import shape_text
 from opdiff.report.judged import judged
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

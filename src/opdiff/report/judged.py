@@ -6,11 +6,10 @@ All reports that colour, count or gate by level ask here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Birth, Level
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ import time
 from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
 
 from opdiff.files import errors_about
+from opdiff.values import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import struct
 import sys
 import zlib
 from collections import defaultdict
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     Number = float | int | None
 
@@ -33,7 +34,14 @@ _LARGEST = sys.float_info.max
 # The last bytes of single floats, of either sign: those that are nearly zero, and those that are huge or not finite.
 _TINY, _HUGE = (0x00, 0x80), (0x7F, 0xFF)
 # Controls, joiners, marks of direction: what ASCII does not have of them.
-_HIDDEN = re.compile("[\x80-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_HIDDEN = {
+    code: chr(code).encode("unicode_escape").decode()
+    for first, last in (
+        (0x80, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
+        (0xFEFF, 0xFEFF),
+    )
+    for code in range(first, last + 1)
+}  # fmt: skip
 # The levels above take up to twice as long for two percent less.
 _DEFLATE_LEVEL = 2
 
@@ -98,8 +106,9 @@ def printable(text: str) -> str:
     Names of files need not be text, and may hold marks that turn the letters around or are not seen: those become
     escapes, so that one name cannot look like another.
     """
-    shown = text.encode(errors="backslashreplace").decode()
-    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), shown)
+    if text.isascii():
+        return text
+    return text.encode(errors="backslashreplace").decode().translate(_HIDDEN)
 
 
 def _packed(kind: str, numbers: Sequence[float | int]) -> bytes:

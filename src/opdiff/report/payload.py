@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
 
 from opdiff.comparison import Birth, Metrics, OpLabel
 from opdiff.model import Slot
@@ -11,10 +10,11 @@ from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer, printable
 from opdiff.report.rows import ReportRow
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from opdiff.comparison import Finding, GraphNode, Profile
     from opdiff.report.changes import Changes

@@ -7,10 +7,8 @@ Comparison ──saved──► SavedComparison ──► csv, text, json
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.comparison import Comparison, Measured, Unpaired
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row

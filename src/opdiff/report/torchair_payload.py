@@ -5,12 +5,12 @@ Of everything that was not measured there is nothing here: statistics are those 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from opdiff.graphmode import DataMode, RealFigures, differences
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from opdiff.comparison import Finding, GraphNode
     from opdiff.graphmode import GraphRow, SideFacts

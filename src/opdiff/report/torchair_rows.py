@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import DumpKind, OpLabel
 from opdiff.errors import InputError
 from opdiff.graphmode import Figures, row_order
 from opdiff.model import Slot, TensorKey
 from opdiff.report.rows import GraphMode, ReportRow, SavedComparison, Side, Spot, Unit
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf, isnan
-from typing import TYPE_CHECKING
 
 from opdiff.graphmode import DataMode, FurtherFigures, differences
 from opdiff.report.cells import harmless
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

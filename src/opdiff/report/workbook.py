@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 RED, YELLOW, GREEN = "#FFC7CE", "#FFEB9C", "#C6EFCE"
 MAX_ROWS = 1_048_576

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from opdiff.run import usable_cores
+from opdiff.values import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Self
 
 Result = TypeVar("Result")
 

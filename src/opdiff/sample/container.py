@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import pack
-from typing import TYPE_CHECKING
 
 from opdiff import dtypes, elements, layouts
 from opdiff.errors import ElementError, LayoutError
 from opdiff.sample import wire
 from opdiff.sample.storage import place
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

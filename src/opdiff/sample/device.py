@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from opdiff.sample.container import (
 )
 from opdiff.sample.graph import Port
 from opdiff.sample.names import DumpName, overflow_name
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

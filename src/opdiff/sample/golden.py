@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.sample.graph import Port
 from opdiff.sample.names import golden_name
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.elements import AnyArray

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray
 
-Kernel = Callable[..., Any]
-"""Arrays of float64 in, one array or a tuple of arrays out."""
+    Kernel = Callable[..., Any]
+    """Arrays of float64 in, one array or a tuple of arrays out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from opdiff.sample import ops
 from opdiff.sample.golden import run_golden
 from opdiff.sample.graph import Const, DeviceOp, Network, Output, Port
 from opdiff.sample.twins import Conv, Layer, Twins, Wire
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,6 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from opdiff.sample.device import dump_files, rounded, run_device
 from opdiff.sample.golden import golden_files, run_golden
 from opdiff.sample.graph import Port
 from opdiff.sample.rules import rule_json
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from opdiff import dtypes
 from opdiff.sample.graph import Output, Port
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from opdiff.model import Shape
     from opdiff.sample.container import EncodedTensor
     from opdiff.sample.device import DeviceRun
     from opdiff.sample.graph import Const, DeviceOp, Network
 
-Json = dict[str, Any]
+    Json = dict[str, Any]
 
 _TYPE_NAMES: dict[dtypes.DType | int, str] = {
     dtypes.FLOAT32: "DT_FLOAT",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff import elements
 from opdiff.dtypes import DType
 from opdiff.errors import LayoutError
 from opdiff.sample import names
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
 
 from opdiff.files import whole_file
 from opdiff.sample.graph_text import TextNode, graph_text
 from opdiff.sample.names import DumpName, fx_name
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,13 +9,12 @@ The user's files are only read. A copy lives in a temporary folder for as long a
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from opdiff.comparison import Measured, Pairing
 from opdiff.dtypes import Kind
 from opdiff.errors import InputError, OpdiffError, UsageError
 from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

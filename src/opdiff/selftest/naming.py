@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opdiff.align.walk import walk_pair
 from opdiff.detective import What, investigate
 from opdiff.measure.detail import Examination, compare_block, real_shape
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

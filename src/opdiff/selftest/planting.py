@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from opdiff.dtypes import Kind
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name
 from opdiff.source import FileRange
+from opdiff.values import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from opdiff.comparison import Pairing

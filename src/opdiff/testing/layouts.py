@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.align import Tile
 from opdiff.errors import LayoutError
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from opdiff.dtypes import Kind
 from opdiff.files import whole_file
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple
 from opdiff.write.names import MAX_NAME, fitting
 from opdiff.write.verbatim import npy_header
 

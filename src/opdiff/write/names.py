@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from enum import StrEnum
 from hashlib import md5
 from math import prod
-from typing import TYPE_CHECKING
 
 from opdiff.dtypes import Kind
-from opdiff.values import NamedTuple
+from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from opdiff.dtypes import DType

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any
-
 import numpy as np
 
 from opdiff import dtypes, elements
 from opdiff.errors import ElementError, UsageError
 from opdiff.files import whole_file
+from opdiff.values import TYPE_CHECKING
 from opdiff.write.names import Form
 from opdiff.write.verbatim import npy_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import IO, Any
 
     from opdiff.dtypes import DType
     from opdiff.elements import AnyArray

@@ -6,12 +6,14 @@ import errno
 import json
 import os
 from math import prod
-from typing import IO, TYPE_CHECKING
 
 from opdiff.errors import DumpError
 from opdiff.files import whole_file
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import IO
+
     from opdiff.dtypes import DType
     from opdiff.model import Shape
     from opdiff.source import FileRange

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+
+from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.elements import AnyArray
