@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
+# Tables are written line by line.
+_BUFFER = 1 << 17
+
 
 @contextmanager
 def errors_about(path: str, draft: str) -> Iterator[None]:
@@ -40,7 +43,7 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
         os.unlink(draft)
     try:
         with errors_about(path, draft):
-            with open(draft, "xb") as file:
+            with open(draft, "xb", buffering=_BUFFER) as file:
                 yield file
             os.replace(draft, path)
     except BaseException:

@@ -55,7 +55,7 @@ class _Unnamed(NamedTuple):
 
     def write(self) -> None:
         with open(self.draft, "wb") as file:
-            file.write(graph_json(self.part, _MADE_BY))
+            file.writelines(graph_json(self.part, _MADE_BY))
 
 
 class GraphTables:

@@ -100,7 +100,8 @@ def _read_bytes(path: str) -> bytes:
         if nbytes > _MAX_BYTES:
             raise InputError(path, f"{nbytes} bytes; a rule file has at most {_MAX_BYTES}")
         with open(path, "rb") as file:
-            return file.read(_MAX_BYTES)
+            # What has no size, such as a pipe, is read to its end.
+            return file.read(nbytes or _MAX_BYTES)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 

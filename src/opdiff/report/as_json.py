@@ -42,7 +42,7 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     for name in ("rows", "graph_mode"):
         del head[name]
     with whole_file(path) as file:
-        file.write(json_document(head, kept.rows))
+        file.writelines(json_document(head, kept.rows))
 
 
 def load(path: str) -> SavedComparison:

@@ -18,7 +18,7 @@ from opdiff.report.rows import Environment
 from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from opdiff.comparison import GraphNode
@@ -59,7 +59,7 @@ VERSION = 1
 _HEAD_BYTES = 1000
 
 
-def graph_json(part: SavedGraph, made_by: str) -> bytes:
+def graph_json(part: SavedGraph, made_by: str) -> Iterator[bytes]:
     """Every row with all that was measured, a line each; `made_by` tells which program in which version did it."""
     about = {name: value for name, value in part._asdict().items() if name != "rows"}
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about}

@@ -9,7 +9,7 @@ from opdiff.twins import native_twin
 from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 @native_twin
@@ -22,9 +22,14 @@ def json_text(value: object) -> bytes:
     return json.dumps(_plain(value), allow_nan=False).encode()
 
 
-def json_document(head: Mapping[str, object], rows: Iterable[object]) -> bytes:
-    """An object with these fields, and then `rows`, a line each."""
-    return b'%s, "rows": [\n%s\n]}\n' % (json_text(head)[:-1], b",\n".join(map(json_text, rows)))
+def json_document(head: Mapping[str, object], rows: Iterable[object]) -> Iterator[bytes]:
+    """An object with these fields, and then `rows`, a line each; in pieces, of which there are many."""
+    yield json_text(head)[:-1] + b', "rows": ['
+    before = b"\n"
+    for row in rows:
+        yield before + json_text(row)
+        before = b",\n"
+    yield b"\n]}\n"
 
 
 def _plain(value: object) -> object:
