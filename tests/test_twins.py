@@ -9,6 +9,7 @@ import sys
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +98,16 @@ def test_json_of_a_named_tuple_that_lost_a_value_is_an_error() -> None:
 def test_numbers(value: float | None) -> None:
     native, definition = twins("number_text")
     assert native(value) == definition(value)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint64])
+def test_numbers_of_numpy(kind: type[np.number[Any]]) -> None:
+    native, definition = twins("number_text")
+    for value in (0, 1, 3, 100):
+        assert native(kind(value)) == definition(kind(value))
+    for text in twins("number_text"):
+        with pytest.raises(TypeError):
+            text("1")
 
 
 @pytest.mark.parametrize("power", range(-330, 310))

@@ -41,5 +41,10 @@ PyObject *float_text(double value) {
 PyObject *number_text(PyObject *, PyObject *value) {
     if (PyFloat_Check(value)) return float_text(PyFloat_AsDouble(value));
     if (value == Py_None) return PyUnicode_FromString("NaN");
-    return PyObject_Str(value);
+    if (PyLong_Check(value)) return PyObject_Str(value);
+    // A number of NumPy's.
+    PyObject *number = PyNumber_Float(value);
+    PyObject *text = number ? float_text(PyFloat_AsDouble(number)) : nullptr;
+    Py_XDECREF(number);
+    return text;
 }
