@@ -43,8 +43,6 @@ PyObject *number_text(PyObject *, PyObject *value) {
     if (value == Py_None) return PyUnicode_FromString("NaN");
     if (PyLong_Check(value)) return PyObject_Str(value);
     // A number of NumPy's.
-    PyObject *number = PyNumber_Float(value);
-    PyObject *text = number ? float_text(PyFloat_AsDouble(number)) : nullptr;
-    Py_XDECREF(number);
-    return text;
+    const double number = PyFloat_AsDouble(value);
+    return PyErr_Occurred() ? nullptr : float_text(number);
 }
