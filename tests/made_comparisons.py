@@ -32,16 +32,11 @@ def metrics(**changes: Any) -> Metrics:
     return Metrics(**NUMBERS | changes)
 
 
-def number_text(value: float) -> str:
-    return repr(value)
-
-
 COLUMNS = ReportColumns(
     metrics=(
-        MetricColumn("CosineSimilarity", lambda found: str(found.cosine)),
+        MetricColumn("CosineSimilarity", lambda found: found.cosine),
         MetricColumn("StandardDeviation", lambda found: f"({found.target_mean};{found.count}),(0.0;1.0)"),
     ),
-    number_text=number_text,
 )
 
 

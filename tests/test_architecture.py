@@ -14,7 +14,7 @@ from opdiff.sample import write_sample
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
 GROUND = {
     "_native", "comparison", "dtypes", "elements", "errors", "files", "floats", "graphmode", "layouts", "model",
-    "places", "registry", "scripts", "sentences", "source", "twins", "values",
+    "places", "registry", "scripts", "sentences", "source", "texts", "twins", "values",
 }  # fmt: skip
 STAGES = {"align", "judge", "measure", "pair", "read", "report", "run", "write"}
 # The ways through the stages: only these know their order.

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.measure import documented
+from opdiff import texts
 from opdiff.report import cells, json_text
 from opdiff.twins import DEFINITIONS, NATIVE
 
-MODULES = {"json_text": json_text, "number_text": documented, "csv_line": cells}
+MODULES = {"json_text": json_text, "number_text": texts, "csv_line": cells, "readable_line": cells}
 
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
 
@@ -127,8 +127,19 @@ def test_lines(line: list[object]) -> None:
     assert native(line) == definition(line)
 
 
+FORMULAS = (
+    "=1+1", " =1", "a;=1", "a; -1", "a\n=1", "-1.5", "\uff1d1", "\t", "(1;2),(-3;4)", "[1,2]", "/a;b", "", "@", "%",
+)  # fmt: skip
+
+
+@given(st.lists(TEXTS | NUMBERS | st.sampled_from(FORMULAS) | st.text("=+-%@;a1 \n\r(,")))
+def test_readable_lines(line: list[Any]) -> None:
+    native, definition = twins("readable_line")
+    assert native(line, cells.harmless) == definition(line, cells.harmless)
+
+
 def test_the_environment_can_choose_the_definitions() -> None:
-    code = "from opdiff.measure.documented import number_text; print(number_text.__class__.__name__)"
+    code = "from opdiff.texts import number_text; print(number_text.__class__.__name__)"
     chosen = [
         subprocess.run(
             [sys.executable, "-c", code], env=os.environ | more, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@
 
 #include "texts.hpp"
 
-#include <string>
+#include <new>
 
 namespace {
 
@@ -51,12 +51,43 @@ bool append_cell(std::string &out, PyObject *value) {
     return is_written;
 }
 
-PyObject *line_of(PyObject *cells) {
+// Whether a spreadsheet cannot take it for a formula: no sign stands where one could begin. Others may be harmless, too.
+bool is_harmless(const char *text, size_t size) {
+    bool is_start = true;
+    for (size_t i = 0; i < size; ++i) {
+        const auto letter = static_cast<unsigned char>(text[i]);
+        const bool is_letter = (letter | 0x20) >= 'a' && (letter | 0x20) <= 'z';
+        const bool is_digit = letter >= '0' && letter <= '9';
+        if (letter < ' ' || letter >= 0x7F) return false;
+        if (is_start && !is_letter && !is_digit && letter != '/' && letter != '[' && letter != '(') return false;
+        is_start = letter == ';';
+    }
+    return true;
+}
+
+// `guard` makes a text harmless.
+bool append_guarded(std::string &out, PyObject *value, PyObject *guard) {
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &size);
+    if (text && is_harmless(text, static_cast<size_t>(size))) {
+        append_bytes(out, text, static_cast<size_t>(size));
+        return true;
+    }
+    PyErr_Clear();
+    PyObject *guarded = PyObject_CallFunctionObjArgs(guard, value, nullptr);
+    if (!guarded) return false;
+    const bool is_written = append_text(out, guarded);
+    Py_DECREF(guarded);
+    return is_written;
+}
+
+template <typename Append>
+PyObject *line_of(PyObject *list, Append append) {
     std::string out;
-    const Py_ssize_t count = PyList_Size(cells);
+    const Py_ssize_t count = PyList_Size(list);
     for (Py_ssize_t i = 0; i < count; ++i) {
         if (i) out += ',';
-        if (!append_cell(out, PyList_GetItem(cells, i))) return nullptr;
+        if (!append(out, PyList_GetItem(list, i))) return nullptr;
     }
     // An empty line would be no line.
     if (count == 1 && out.empty()) out = "\"\"";
@@ -64,17 +95,31 @@ PyObject *line_of(PyObject *cells) {
     return PyBytes_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
 }
 
-}  // namespace
-
-PyObject *csv_line(PyObject *, PyObject *cells) {
+template <typename Append>
+PyObject *line_of_any(PyObject *cells, Append append) {
     PyObject *list = PySequence_List(cells);
     if (!list) return nullptr;
     PyObject *line = nullptr;
     try {
-        line = line_of(list);
+        line = line_of(list, append);
     } catch (const std::bad_alloc &) {
         PyErr_NoMemory();
     }
     Py_DECREF(list);
     return line;
+}
+
+}  // namespace
+
+PyObject *csv_line(PyObject *, PyObject *cells) {
+    return line_of_any(cells, append_cell);
+}
+
+PyObject *readable_line(PyObject *, PyObject *arguments) {
+    PyObject *cells = nullptr, *guard = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OO", &cells, &guard)) return nullptr;
+    return line_of_any(cells, [=](std::string &out, PyObject *value) {
+        if (value == Py_None) return true;
+        return PyUnicode_Check(value) ? append_guarded(out, value, guard) : append_readable(out, value);
+    });
 }

@@ -12,6 +12,7 @@ PyMethodDef functions[] = {
     {"json_text", json_text, METH_O, nullptr},
     {"message_table", message_table, METH_O, nullptr},
     {"number_text", number_text, METH_O, nullptr},
+    {"readable_line", readable_line, METH_VARARGS, nullptr},
     {"rule_json", rule_json, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

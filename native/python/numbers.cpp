@@ -4,15 +4,17 @@
 
 #include <charconv>
 #include <cmath>
+#include <new>
+#include <string_view>
 
 namespace {
 
-struct Text {
-    // The longest is a number below 1e16 with six decimals.
+// A float below 1e16 with six decimals, or any with six digits and a power of ten.
+struct Letters {
     char letters[32];
-    char *end = letters;
+    const char *end;
 
-    Text(double value, std::chars_format format, int digits)
+    Letters(double value, std::chars_format format, int digits)
         : end(std::to_chars(letters, letters + sizeof letters, value, format, digits).ptr) {}
 
     double number() const {
@@ -21,28 +23,51 @@ struct Text {
         return value;
     }
 
-    PyObject *object() const { return PyUnicode_FromStringAndSize(letters, end - letters); }
+    std::string_view view() const { return {letters, static_cast<size_t>(end - letters)}; }
 };
-
-PyObject *float_text(double value) {
-    const double size = std::fabs(value);
-    if (std::isnan(value)) return PyUnicode_FromString("NaN");
-    if (std::isinf(value)) return PyUnicode_FromString(value < 0 ? "-inf" : "inf");
-    if (value == 0) return PyUnicode_FromString("0.000000");
-    if (size < 1e16) {
-        const Text fixed(value, std::chars_format::fixed, 6);
-        if (size >= 0.1 || fixed.number() == value) return fixed.object();
-    }
-    return Text(value, std::chars_format::scientific, 5).object();
-}
 
 }  // namespace
 
-PyObject *number_text(PyObject *, PyObject *value) {
-    if (PyFloat_Check(value)) return float_text(PyFloat_AsDouble(value));
-    if (value == Py_None) return PyUnicode_FromString("NaN");
-    if (PyLong_Check(value)) return PyObject_Str(value);
-    // A number of NumPy's.
+void append_readable(std::string &out, double value) {
+    const double size = std::fabs(value);
+    if (std::isnan(value)) {
+        out += "NaN";
+    } else if (std::isinf(value)) {
+        out += value < 0 ? "-inf" : "inf";
+    } else if (value == 0) {
+        out += "0.000000";
+    } else if (size >= 1e16) {
+        out += Letters(value, std::chars_format::scientific, 5).view();
+    } else {
+        const Letters fixed(value, std::chars_format::fixed, 6);
+        if (size >= 0.1 || fixed.number() == value) out += fixed.view();
+        else out += Letters(value, std::chars_format::scientific, 5).view();
+    }
+}
+
+bool append_readable(std::string &out, PyObject *value) {
+    if (PyLong_Check(value)) {
+        PyObject *text = PyObject_Str(value);
+        Py_ssize_t size = 0;
+        const char *letters = text ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+        if (letters) out.append(letters, static_cast<size_t>(size));
+        Py_XDECREF(text);
+        return letters;
+    }
+    // Also numbers of NumPy's.
     const double number = PyFloat_AsDouble(value);
-    return PyErr_Occurred() ? nullptr : float_text(number);
+    if (number == -1 && PyErr_Occurred()) return false;
+    append_readable(out, number);
+    return true;
+}
+
+PyObject *number_text(PyObject *, PyObject *value) {
+    if (value == Py_None) return PyUnicode_FromString("NaN");
+    try {
+        std::string out;
+        if (!append_readable(out, value)) return nullptr;
+        return PyUnicode_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
+    } catch (const std::bad_alloc &) {
+        return PyErr_NoMemory();
+    }
 }

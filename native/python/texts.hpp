@@ -4,6 +4,13 @@
 
 #include "python.hpp"
 
+#include <string>
+
 PyObject *csv_line(PyObject *module, PyObject *cells);
 PyObject *json_text(PyObject *module, PyObject *value);
 PyObject *number_text(PyObject *module, PyObject *value);
+PyObject *readable_line(PyObject *module, PyObject *arguments);
+
+// What `number_text` is of a float, and of any number; false when it is none.
+void append_readable(std::string &out, double value);
+bool append_readable(std::string &out, PyObject *value);

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from opdiff import __version__, pipeline
 from opdiff.channels import with_profiles
 from opdiff.errors import InputError, UsageError
-from opdiff.measure.documented import number_text
 from opdiff.report.as_csv import write_csv
 from opdiff.report.as_json import load, save
 from opdiff.report.as_text import summary_lines
@@ -48,7 +47,7 @@ class Comparison:
 
     def summary(self) -> str:
         """How much was compared, why the rest was not, and where the accuracy is low."""
-        return "\n".join(summary_lines(self.saved, number_text=number_text))
+        return "\n".join(summary_lines(self.saved))
 
     def write_csv(self, path: Path, *, metrics: str | None = None, overflow: bool | None = None) -> None:
         """Write the documented result table, as it was wanted when the dumps were compared, or otherwise."""

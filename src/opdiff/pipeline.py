@@ -167,22 +167,19 @@ def write_compared(compared: Compared, kept: SavedComparison, options: CompareOp
 
 def report_columns(kept: SavedComparison, custom: Iterable[str] = ()) -> ReportColumns:
     """The columns that the user wanted when the dumps were compared; `custom` names metrics that no row may have."""
-    from opdiff.measure.documented import number_text, select_metrics
+    from opdiff.measure.documented import select_metrics
 
     names = dict.fromkeys((*custom, *(name for row in kept.rows for name, _, _ in row.custom)))
-    metrics = tuple(MetricColumn(metric.name, metric.text) for metric in select_metrics(kept.metrics, names))
-    return ReportColumns(metrics, number_text, tuple(names), kept.sequence, kept.overflow)
+    metrics = tuple(MetricColumn(metric.name, metric.value) for metric in select_metrics(kept.metrics, names))
+    return ReportColumns(metrics, tuple(names), kept.sequence, kept.overflow)
 
 
 def write_pairs(pairs: Pairs, options: CompareOptions) -> str:
     """Write the table of what belongs together; returns its path."""
-    from opdiff.measure.documented import number_text
     from opdiff.report.as_mapping import write_mapping
 
     name = mapping_file_name(time.localtime())
-    return write_new(
-        options.output, name, lambda draft: write_mapping(pairs, draft, number_text, sequence=options.is_selected)
-    )
+    return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
 
 
 def _paired(sides: Sides, options: CompareOptions, *, every_operator: bool = False) -> Pairs:

@@ -16,12 +16,12 @@ from opdiff.detective import Suspect, investigate
 from opdiff.detective.hypotheses import axis_letters
 from opdiff.errors import InputError, UsageError
 from opdiff.measure.detail import Examination, compare_block, real_shape
-from opdiff.measure.documented import number_text
 from opdiff.measuring import Extras, MeasureJob, measure_pairing
 from opdiff.model import Slot, TensorKey
 from opdiff.pipeline import conversions, map_pairs
 from opdiff.run import usable_cores
 from opdiff.sides import NotCompared
+from opdiff.texts import number_text
 from opdiff.values import TYPE_CHECKING, NamedTuple
 from opdiff.write.elements import (
     element_names,

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from opdiff import dtypes
 from opdiff.errors import UsageError
 from opdiff.measure.blocks import measure
-from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, number_text, parse_selection, select_metrics
+from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, parse_selection, select_metrics
 from opdiff.measure.metrics import metrics_of
+from opdiff.texts import number_text
 
 NAMES = (
     "CosineSimilarity",
@@ -66,7 +67,8 @@ def test_six_digits_survive(value: float) -> None:
 def metrics(target: list[float], golden: list[float]) -> dict[str, str]:
     sums = measure(np.array(target, "<f8"), dtypes.FLOAT64, np.array(golden, "<f8"), dtypes.FLOAT64)
     found = metrics_of(sums, 0.25)
-    return {metric.name: metric.text(found) for metric in DOCUMENTED}
+    values = {metric.name: metric.value(found) for metric in DOCUMENTED}
+    return {name: value if isinstance(value, str) else number_text(value) for name, value in values.items()}
 
 
 def test_every_column_has_its_value() -> None:
@@ -102,7 +104,7 @@ def test_deviations_are_one_text(target: list[float], golden: list[float], text:
 
 def test_only_the_divergence_takes_a_second_pass() -> None:
     assert [metric.number for metric in DOCUMENTED if metric.needs_kl] == [4]
-    assert BY_NAME["StandardDeviation"].text is deviation_text
+    assert BY_NAME["StandardDeviation"].value is deviation_text
 
 
 CHOICES = [

@@ -99,12 +99,13 @@ def test_a_compared_tensor(tmp_path: Path) -> None:
         "NPUDump": "conv1", "DataType": "float16", "Address": "20618000384000",
         "GroundTruth": "conv1", "DataType#2": "float32", "Address#2": "77",
         "TensorIndex": "conv1:output:0", "Shape": "[2,3]", "OverFlow": "YES",
-        "CosineSimilarity": "0.5", "StandardDeviation": "(0.0;6),(0.0;1.0)", "CompareFailReason": "",
-        "GoldenTensor": "conv1:output:1", "MatchRule": "named in the rule file", "Confidence": "1.0",
-        "Conversion": "NC1HWC0 to NCHW; cut", "Elements": "6", "Equal": "NO", "NormRatio": "2.0",
-        "CentredCosine": "0.625", "SNR(dB)": "-3.5", "ErrorBias": "-0.5", "Over1Permille": "0.25",
-        "Over5Permille": "0.125", "MaxUlp": "7", "WorstIndex": "[1,1]", "WorstTarget": "-8.0", "WorstGolden": "9",
-        "FiniteElements": "6", "FiniteCosine": "0.875", "TargetNaN": "0", "TargetInf": "1", "GoldenNaN": "2",
+        "CosineSimilarity": "0.500000", "StandardDeviation": "(0.0;6),(0.0;1.0)", "CompareFailReason": "",
+        "GoldenTensor": "conv1:output:1", "MatchRule": "named in the rule file", "Confidence": "1.000000",
+        "Conversion": "NC1HWC0 to NCHW; cut", "Elements": "6", "Equal": "NO", "NormRatio": "2.000000",
+        "CentredCosine": "0.625000", "SNR(dB)": "-3.500000", "ErrorBias": "-0.500000", "Over1Permille": "0.250000",
+        "Over5Permille": "0.125000", "MaxUlp": "7", "WorstIndex": "[1,1]", "WorstTarget": "-8.000000",
+        "WorstGolden": "9",
+        "FiniteElements": "6", "FiniteCosine": "0.875000", "TargetNaN": "0", "TargetInf": "1", "GoldenNaN": "2",
         "GoldenInf": "3", "SpecialMismatch": "4", "FirstSpecialMismatch": "[1,2]",
         "Level": "", "LevelRule": "", "Origin": "", "ErrorExcess": "",
     }  # fmt: skip
@@ -114,7 +115,7 @@ def test_a_tensor_that_cannot_be_measured(tmp_path: Path) -> None:
     row = measured(metrics=None, shape=(1, 1, 4, 4, 16), reason="the extents differ")
     text = written(comparison(row), tmp_path).splitlines()[1]
     start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,conv1:output:0,"[1,1,4,4,16]",NaN,NaN,the extents differ,'
-    assert text == f"{start}conv1:output:1,named in the rule file,1.0{',' * 25}"
+    assert text == f"{start}conv1:output:1,named in the rule file,1.000000{',' * 25}"
 
 
 def test_a_tensor_without_a_pair(tmp_path: Path) -> None:
@@ -151,10 +152,10 @@ def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
     assert row["OverFlow"] == text
 
 
-def test_what_is_not_measured_is_empty_and_what_is_nan_is_nan(tmp_path: Path) -> None:
+def test_what_is_not_measured_is_empty_and_what_is_nan_says_so(tmp_path: Path) -> None:
     found = metrics(snr_db=None, norm_ratio=float("nan"), worst_index=None)
     row = cells(comparison(measured(metrics=found)), tmp_path)
-    assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "nan", "")
+    assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "NaN", "")
 
 
 def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def test_every_kind_of_row(tmp_path: Path) -> None:
     write_mapping(rows, str(tmp_path / "mapping.csv"))
     assert (tmp_path / "mapping.csv").read_bytes().decode().split("\r\n") == [
         f"Index,{HEADER}",
-        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,0.5,",
-        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,1.0,",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,0.500000,",
+        "3,Conv2D,conv1,conv1,conv1:output:0,/target/file,/golden/file,named in the rule file,1.000000,",
         "3,Conv2D,conv1,conv1,conv1:input:0,/target/other,NaN,,,no golden file",
         "4,NaN,'=op,*,NaN,NaN,NaN,,,no dump file",
         "",

@@ -250,7 +250,6 @@ def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...
 
 
 def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> tuple[str, ...]:
-    from opdiff.measure.documented import number_text
     from opdiff.report.as_text import summary_lines
 
     sides = (("target", result.comparison.target), ("golden", result.comparison.golden))
@@ -259,7 +258,7 @@ def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> t
         for side, dump in sides
         if dump.left_out
     ]
-    return (*result.notes, *left_out, *summary_lines(kept, path, number_text, lang))
+    return (*result.notes, *left_out, *summary_lines(kept, path, lang))
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:

@@ -92,7 +92,7 @@ def _lines(changes: Changes) -> Iterator[str]:
 
 
 def _line(change: Change) -> str:
-    from opdiff.measure.documented import number_text
+    from opdiff.texts import number_text
 
     levels = " -> ".join(level or "-" for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)

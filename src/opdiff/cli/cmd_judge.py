@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
     from opdiff import __version__
     from opdiff.cli.terminal import printable
-    from opdiff.measure.documented import number_text
     from opdiff.pipeline import find_limits, judged
     from opdiff.report.as_json import load, save
     from opdiff.report.as_text import summary_lines
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             "a result of graph mode is judged when reports are made of it: opdiff report FOLDER --limits FILE"
         )
     kept = judged(load(args.saved), find_limits(args.limits))
-    lines = [*summary_lines(kept, number_text=number_text, lang=args.lang), *finding_lines(kept, args.lang)]
+    lines = [*summary_lines(kept, lang=args.lang), *finding_lines(kept, args.lang)]
     for line in lines:
         print(printable(line))
     if args.output:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from math import inf, isnan
+from operator import attrgetter
 
 from opdiff.errors import UsageError
-from opdiff.twins import native_twin
 from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from opdiff.comparison import Metrics
-
-_NOT_A_NUMBER = "NaN"
 
 
 class DocumentedMetric(NamedTuple):
@@ -22,12 +19,12 @@ class DocumentedMetric(NamedTuple):
     Attributes:
         number: the digit by which it can be asked for.
         name: its name, which is also the title of its column.
-        text: what is printed for it.
+        value: the number that is printed for it, or the text; `None` when it was not measured.
     """
 
     number: int
     name: str
-    text: Callable[[Metrics], str]
+    value: Callable[[Metrics], str | float | None]
 
     @property
     def needs_kl(self) -> bool:
@@ -35,50 +32,25 @@ class DocumentedMetric(NamedTuple):
         return self.name == "KullbackLeiblerDivergence"
 
 
-@native_twin
-def number_text(value: float | None) -> str:
-    """A number as it is printed: six decimals where they show at least six digits, a power of ten otherwise.
-
-    Integers are printed in full. What is NaN and what was not measured are both `NaN`: the table has one word for them.
-    """
-    if value is None or isnan(value):
-        return _NOT_A_NUMBER
-    if isinstance(value, int):
-        return str(value)
-    size = abs(value)
-    if size >= 0.1:
-        return f"{value:.6f}" if size < 1e16 else str(value) if size == inf else f"{value:.5e}"
-    if not value:
-        return "0.000000"
-    return f"{value:.6f}" if _has_six_decimals(value) else f"{value:.5e}"
-
-
-def _has_six_decimals(value: float) -> bool:
-    """Whether a small number has no more decimals than six."""
-    # Most have more, which is seen without printing them.
-    near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
-    return near_millionth and float(f"{value:.6f}") == value
-
-
-def deviation_text(metrics: Metrics) -> str:
+def deviation_text(metrics: Metrics) -> str | None:
     """Mean and standard deviation of the target and of the golden tensor: `(mean;std),(mean;std)`."""
     shown = metrics.target_mean, metrics.target_std, metrics.golden_mean, metrics.golden_std
     if None in shown:
-        return _NOT_A_NUMBER
+        return None
     return "({:.3f};{:.3f}),({:.3f};{:.3f})".format(*map(_rounded, shown))
 
 
 DOCUMENTED: tuple[DocumentedMetric, ...] = (
-    DocumentedMetric(0, "CosineSimilarity", lambda metrics: number_text(metrics.cosine)),
-    DocumentedMetric(1, "MaxAbsoluteError", lambda metrics: number_text(metrics.max_absolute_error)),
-    DocumentedMetric(2, "AccumulatedRelativeError", lambda metrics: number_text(metrics.accumulated_relative_error)),
-    DocumentedMetric(3, "RelativeEuclideanDistance", lambda metrics: number_text(metrics.relative_euclidean_distance)),
-    DocumentedMetric(4, "KullbackLeiblerDivergence", lambda metrics: number_text(metrics.kl_divergence)),
+    DocumentedMetric(0, "CosineSimilarity", attrgetter("cosine")),
+    DocumentedMetric(1, "MaxAbsoluteError", attrgetter("max_absolute_error")),
+    DocumentedMetric(2, "AccumulatedRelativeError", attrgetter("accumulated_relative_error")),
+    DocumentedMetric(3, "RelativeEuclideanDistance", attrgetter("relative_euclidean_distance")),
+    DocumentedMetric(4, "KullbackLeiblerDivergence", attrgetter("kl_divergence")),
     DocumentedMetric(5, "StandardDeviation", deviation_text),
-    DocumentedMetric(6, "MeanAbsoluteError", lambda metrics: number_text(metrics.mean_absolute_error)),
-    DocumentedMetric(7, "RootMeanSquareError", lambda metrics: number_text(metrics.root_mean_square_error)),
-    DocumentedMetric(8, "MaxRelativeError", lambda metrics: number_text(metrics.max_relative_error)),
-    DocumentedMetric(9, "MeanRelativeError", lambda metrics: number_text(metrics.mean_relative_error)),
+    DocumentedMetric(6, "MeanAbsoluteError", attrgetter("mean_absolute_error")),
+    DocumentedMetric(7, "RootMeanSquareError", attrgetter("root_mean_square_error")),
+    DocumentedMetric(8, "MaxRelativeError", attrgetter("max_relative_error")),
+    DocumentedMetric(9, "MeanRelativeError", attrgetter("mean_relative_error")),
 )
 
 BY_NAME: dict[str, DocumentedMetric] = {metric.name: metric for metric in DOCUMENTED}

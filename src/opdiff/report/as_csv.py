@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from opdiff.comparison import DumpKind
-from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_table
+from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_readable
 from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved
 from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.comparison import Comparison, Verdict
-    from opdiff.report.columns import MetricColumn, NumberText
+    from opdiff.report.cells import Cell
+    from opdiff.report.columns import MetricColumn
     from opdiff.report.rows import ReportRow, SavedComparison
 
 _OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
@@ -21,14 +22,12 @@ class ReportColumns(NamedTuple):
 
     Attributes:
         metrics: the documented metrics that were asked for, in order.
-        number_text: how numbers of our own columns are printed.
         custom: the names of the user's own metrics, in order; those that rows have are added.
         sequence: whether some operators only were asked for, and `OpSequence` tells which.
         overflow: whether overflow was looked for; arrays have none and never get the column.
     """
 
     metrics: tuple[MetricColumn, ...]
-    number_text: NumberText
     custom: tuple[str, ...] = ()
     sequence: bool = False
     overflow: bool = False
@@ -40,7 +39,7 @@ def write_csv(comparison: Comparison | SavedComparison, path: str, columns: Repo
     table = _Table(kept, columns)
     verdicts = kept.judgement.verdicts if kept.judgement else (None,) * len(kept.rows)
     pairs = zip(kept.rows, verdicts, strict=True)
-    write_table(path, table.header(), (table.cells(row, verdict) for row, verdict in pairs))
+    write_readable(path, table.header(), (table.cells(row, verdict) for row, verdict in pairs))
 
 
 class _Table:
@@ -70,26 +69,26 @@ class _Table:
             *EXTRA_COLUMNS,
         ]
 
-    def cells(self, row: ReportRow, verdict: Verdict | None) -> list[str]:
+    def cells(self, row: ReportRow, verdict: Verdict | None) -> list[Cell]:
         label, metrics = row.label, row.metrics
-        cells = [str(label.index)]
+        cells: list[Cell] = [label.index]
         if self._columns.sequence:
-            cells.append(str(label.sequence))
-        cells += (harmless(label.op_type or NOT_GIVEN), harmless(label.target), _dtype(row, row.target_dtype))
+            cells.append(label.sequence)
+        cells += (label.op_type or NOT_GIVEN, label.target, _dtype(row, row.target_dtype))
         if self._target_address:
-            cells.append(_address(row.target_address))
-        cells += (harmless(label.golden), _dtype(row, row.golden_dtype))
+            cells.append(_given(row.target_address))
+        cells += (label.golden, _dtype(row, row.golden_dtype))
         if self._golden_address:
-            cells.append(_address(row.golden_address))
-        cells += (NOT_GIVEN if row.key is None else harmless(str(row.key)), shape_text(row.shape))
+            cells.append(_given(row.golden_address))
+        cells += (NOT_GIVEN if row.key is None else str(row.key), shape_text(row.shape))
         if self._overflow:
             cells.append(_OVERFLOW[row.overflow])
-        cells += [NOT_GIVEN if metrics is None else column.text(metrics) for column in self._columns.metrics]
+        cells += [NOT_GIVEN if metrics is None else _given(column.value(metrics)) for column in self._columns.metrics]
         if self._custom:
             own = {name: value for name, value, _ in row.custom}
-            cells += [harmless(own.get(name) or NOT_GIVEN) for name in self._custom]
-        cells.append(harmless(reason_text(row)))
-        return cells + extra_cells(row, verdict, self._columns.number_text)
+            cells += [own.get(name) or NOT_GIVEN for name in self._custom]
+        cells.append(reason_text(row))
+        return cells + extra_cells(row, verdict)
 
 
 def reason_text(row: ReportRow) -> str:
@@ -111,8 +110,8 @@ def _when(cell: str, wanted: bool) -> tuple[str, ...]:  # noqa: FBT001  a cell a
 
 def _dtype(row: ReportRow, dtype: str) -> str:
     """The element type, of tensors that were compared."""
-    return harmless(dtype) if dtype and row.metrics is not None else NOT_GIVEN
+    return dtype if dtype and row.metrics is not None else NOT_GIVEN
 
 
-def _address(address: int | None) -> str:
-    return NOT_GIVEN if address is None else str(address)
+def _given(cell: Cell) -> Cell:
+    return NOT_GIVEN if cell is None else cell

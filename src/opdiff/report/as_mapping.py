@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.report.cells import NOT_GIVEN, harmless, write_table
+from opdiff.report.cells import NOT_GIVEN, write_readable
 from opdiff.report.rows import report_row
 from opdiff.values import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from opdiff.comparison import Pairing, Row
-    from opdiff.report.columns import NumberText
+    from opdiff.report.cells import Cell
     from opdiff.report.rows import ReportRow
 
 _COLUMNS = (
@@ -19,19 +19,18 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def write_mapping(
-    rows: Iterable[Row | Pairing], path: str, number_text: NumberText = str, *, sequence: bool = False
-) -> None:
+def write_mapping(rows: Iterable[Row | Pairing], path: str, *, sequence: bool = False) -> None:
     """Write the whole table, rows in the given order; `sequence` adds `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
-    cells = (_cells(report_row(row), number_text, sequence=sequence) for row in rows)
-    write_table(path, (*numbers, *_COLUMNS), cells)
+    cells = (_cells(report_row(row), sequence=sequence) for row in rows)
+    write_readable(path, (*numbers, *_COLUMNS), cells)
 
 
-def _cells(row: ReportRow, number_text: NumberText, *, sequence: bool) -> tuple[str, ...]:
+def _cells(row: ReportRow, *, sequence: bool) -> tuple[Cell, ...]:
     label = row.label
     numbers = (label.index, label.sequence) if sequence else (label.index,)
-    texts = (
+    return (
+        *numbers,
         label.op_type or NOT_GIVEN,
         label.target,
         label.golden,
@@ -39,6 +38,6 @@ def _cells(row: ReportRow, number_text: NumberText, *, sequence: bool) -> tuple[
         row.target_path or NOT_GIVEN,
         row.golden_path or NOT_GIVEN,
         row.rule,
+        row.confidence,
+        row.reason,
     )
-    confidence = "" if row.confidence is None else number_text(row.confidence)
-    return (*map(str, numbers), *map(harmless, texts), confidence, harmless(row.reason))

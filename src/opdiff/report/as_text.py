@@ -9,13 +9,13 @@ from collections import Counter
 from opdiff.report.as_csv import reason_text
 from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
 from opdiff.report.rows import saved
+from opdiff.texts import number_text
 from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.comparison import Comparison
-    from opdiff.report.columns import NumberText
     from opdiff.report.rows import ReportRow, SavedComparison
 
 _MOST = 3
@@ -24,9 +24,7 @@ _LONGEST = 160
 _COLUMNS = 80
 
 
-def summary_lines(
-    comparison: Comparison | SavedComparison, csv_path: str = "", number_text: NumberText = str, lang: str = "en"
-) -> tuple[str, ...]:
+def summary_lines(comparison: Comparison | SavedComparison, csv_path: str = "", lang: str = "en") -> tuple[str, ...]:
     """What is to be thought of it, how much was compared, why the rest was not, and where the accuracy is low."""
     kept = saved(comparison)
     rows = kept.rows
@@ -35,7 +33,7 @@ def summary_lines(
         *advice_lines(kept, lang),
         *_counts(rows, compared),
         *_reasons([row for row in rows if row.metrics is None]),
-        *_accuracy(compared, number_text),
+        *_accuracy(compared),
         *([f"result: {csv_path}"] if csv_path else []),
     )
 
@@ -91,23 +89,23 @@ def _without_names(row: ReportRow) -> str:
     return re.sub(rf"(?<!\w)(?:{any_of})(?!\w)", "…", reason_text(row))
 
 
-def _accuracy(compared: Sequence[ReportRow], number_text: NumberText) -> Iterator[str]:
+def _accuracy(compared: Sequence[ReportRow]) -> Iterator[str]:
     cosines = [(row.metrics.cosine, row) for row in compared if row.metrics and row.metrics.cosine is not None]
     finite = [(cosine, row) for cosine, row in cosines if not math.isnan(cosine)]
     special = len(cosines) - len(finite)
     if special:
         yield f"not finite: {_counted(special, 'tensor')} with NaN or infinities (see FiniteCosine, SpecialMismatch)"
-    yield from _scales([row for cosine, row in finite if cosine >= GOOD_COSINE], number_text)
+    yield from _scales([row for cosine, row in finite if cosine >= GOOD_COSINE])
     low = [(cosine, row) for cosine, row in finite if cosine < GOOD_COSINE]
     if not low:
-        yield from _all_good(finite, number_text)
+        yield from _all_good(finite)
         return
     first = next(row for _, row in low)
     yield f"cosine below {GOOD_COSINE}: {_counted(len(low), 'tensor')}, first {_place(first)}; the worst:"
     yield from (f"  {_place(row)} {number_text(cosine)}" for cosine, row in sorted(low, key=_cosine)[:_WORST])
 
 
-def _scales(rows: Sequence[ReportRow], number_text: NumberText) -> Iterator[str]:
+def _scales(rows: Sequence[ReportRow]) -> Iterator[str]:
     """What the cosine is blind for: the right direction, but not the right length."""
     ratios = [(row.metrics.norm_ratio, row) for row in rows if row.metrics and row.metrics.norm_ratio is not None]
     off = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_RATIO]
@@ -121,13 +119,13 @@ def _cosine(pair: tuple[float, ReportRow]) -> float:
     return pair[0]
 
 
-def _all_good(finite: Sequence[tuple[float, ReportRow]], number_text: NumberText) -> Iterator[str]:
+def _all_good(finite: Sequence[tuple[float, ReportRow]]) -> Iterator[str]:
     if finite:
         yield f"cosine: {GOOD_COSINE} or more in {_counted(len(finite), 'tensor')}"
-        yield _worst(finite, number_text)
+        yield _worst(finite)
 
 
-def _worst(cosines: Sequence[tuple[float, ReportRow]], number_text: NumberText) -> str:
+def _worst(cosines: Sequence[tuple[float, ReportRow]]) -> str:
     cosine, row = min(cosines, key=_cosine)
     return f"worst cosine: {_place(row)} {number_text(cosine)}"
 

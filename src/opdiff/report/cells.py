@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from opdiff.files import whole_file
+from opdiff.texts import number_text
 from opdiff.twins import native_twin
 from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from opdiff.model import Shape
 
@@ -41,10 +42,31 @@ def shape_text(shape: Shape | None) -> str:
 
 
 def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a CSV file, row by row: numbers with all their digits."""
+    """Write a CSV file, row by row: numbers with all their digits, texts as they are."""
+    _write(path, header, map(csv_line, rows))
+
+
+def write_readable(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Write a CSV file, row by row: numbers as people read them, texts harmless."""
+    _write(path, header, (readable_line(row, harmless) for row in rows))
+
+
+def _write(path: str, header: Sequence[str], lines: Iterable[bytes]) -> None:
     with whole_file(path) as file:
         file.write(csv_line(header))
-        file.writelines(map(csv_line, rows))
+        file.writelines(lines)
+
+
+@native_twin
+def readable_line(cells: Sequence[Cell], guard: Callable[[str], str]) -> bytes:
+    """A line of a CSV file; `guard` is `harmless`, which is asked about all texts that are not plainly so."""
+    return csv_line([_text(cell, guard) for cell in cells])
+
+
+def _text(cell: Cell, guard: Callable[[str], str]) -> str:
+    if isinstance(cell, str):
+        return guard(cell)
+    return "" if cell is None else number_text(cell)
 
 
 @native_twin

@@ -1,6 +1,6 @@
 """The columns that say more than the documented ones; they stand behind them.
 
-A cell is empty where nothing was measured; `nan` is a measured NaN.
+A cell is empty where nothing was measured; `NaN` is a measured one.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from operator import attrgetter
 
-from opdiff.report.cells import harmless, shape_text
+from opdiff.report.cells import shape_text
 from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from opdiff.comparison import Metrics, Verdict
     from opdiff.model import Shape
+    from opdiff.report.cells import Cell
     from opdiff.report.rows import ReportRow
-
-    NumberText = Callable[[float | int], str]
 
 _ABOUT_THE_PAIR = ("GoldenTensor", "MatchRule", "Confidence", "Conversion")
 # Columns of `Metrics`, and the fields that they show.
@@ -53,34 +52,23 @@ _EQUAL, _WORST, _SPECIAL = map(list(_MEASURED).index, ("Equal", "WorstIndex", "F
 
 
 class MetricColumn(NamedTuple):
-    """A documented metric: the name of its column, and its cell."""
+    """A documented metric: the name of its column, and its cell; `None` where it was not measured."""
 
     name: str
-    text: Callable[[Metrics], str]
+    value: Callable[[Metrics], Cell]
 
 
-def extra_cells(row: ReportRow, verdict: Verdict | None, number_text: NumberText) -> list[str]:
-    """The cells of `EXTRA_COLUMNS`; numbers are printed as the caller of the report wants."""
-    about = [
-        "" if row.golden_key is None else harmless(str(row.golden_key)),
-        harmless(row.rule),
-        "" if row.confidence is None else number_text(row.confidence),
-        harmless("; ".join(row.steps)),
-    ]
-    measured = [""] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics, number_text)
-    return about + measured + _judged_cells(verdict, number_text)
+def extra_cells(row: ReportRow, verdict: Verdict | None) -> list[Cell]:
+    """The cells of `EXTRA_COLUMNS`."""
+    golden = "" if row.golden_key is None else str(row.golden_key)
+    measured = [None] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics)
+    judged = (verdict.level, verdict.rule, verdict.origin, verdict.excess) if verdict else (None,) * len(_JUDGED)
+    return [golden, row.rule, row.confidence, "; ".join(row.steps), *measured, *judged]
 
 
-def _judged_cells(verdict: Verdict | None, number_text: NumberText) -> list[str]:
-    if verdict is None:
-        return [""] * len(_JUDGED)
-    excess = "" if verdict.excess is None else number_text(verdict.excess)
-    return [str(verdict.level), harmless(verdict.rule), str(verdict.origin), excess]
-
-
-def _measured_cells(row: ReportRow, metrics: Metrics, number_text: NumberText) -> list[str]:
+def _measured_cells(row: ReportRow, metrics: Metrics) -> list[Cell]:
     # One at a time would take several times as long, and a network has tens of thousands of cells.
-    cells = ["" if value is None else number_text(value) for value in _values(metrics)]
+    cells = list(_values(metrics))
     cells[_EQUAL] = "YES" if metrics.is_equal else "NO"
     if metrics.worst_index is not None:
         cells[_WORST] = place_text(metrics.worst_index, row.shape or ())
