@@ -27,28 +27,32 @@ def sparkline(kept: SavedComparison, columns: int, *, colour: bool = False) -> s
     Heights are relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale. Colours are those of the levels.
     """
     found = [
-        (LEVELS.index(level), _height(row))
+        (LEVELS.index(level), _distance(row))
         for row, level in zip(kept.rows, levels_of(kept), strict=True)
         if level != NOT_COMPARABLE and row.key is not None and row.key.slot is Slot.OUTPUT
     ]
     if len(found) < 2 or columns < 2:
         return ""
     groups = _groups(found, columns)
-    bars = [(LEVELS[max(level for level, _ in group)], _BARS[max(height for _, height in group)]) for group in groups]
+    worst = [map(max, zip(*group, strict=True)) for group in groups]
+    bars = [(LEVELS[int(level)], _bar(distance)) for level, distance in worst]
     return "".join(f"\x1b[{_COLOURS.get(level, _GOOD)}m{bar}\x1b[0m" if colour else bar for level, bar in bars)
 
 
-def _groups(found: Sequence[tuple[int, int]], columns: int) -> list[Sequence[tuple[int, int]]]:
+def _groups(found: Sequence[tuple[int, float]], columns: int) -> list[Sequence[tuple[int, float]]]:
     count = min(len(found), columns)
     ends = [len(found) * number // count for number in range(count + 1)]
     return [found[start:end] for start, end in pairwise(ends)]
 
 
-def _height(row: ReportRow) -> int:
+def _distance(row: ReportRow) -> float:
+    """Infinite where there is none."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
-    if distance is None or not math.isfinite(distance) or distance >= _MOST:
-        return len(_BARS) - 1
-    if distance <= _LEAST:
-        return 0
+    return math.inf if distance is None or math.isnan(distance) else distance
+
+
+def _bar(distance: float) -> str:
+    if not _LEAST < distance < _MOST:
+        return _BARS[0 if distance <= _LEAST else -1]
     share = math.log(distance / _LEAST) / math.log(_MOST / _LEAST)
-    return min(int(share * len(_BARS)), len(_BARS) - 1)
+    return _BARS[min(int(share * len(_BARS)), len(_BARS) - 1)]
