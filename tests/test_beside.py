@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -135,3 +136,41 @@ def test_nobody_works_on_where_interrupts_are_ignored(size: int, monkeypatch: py
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_without_a_pipe_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_pipe() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pipe", no_pipe)
+    with Beside(os.getpid) as beside:
+        assert beside.result() == os.getpid()
+
+
+def test_an_error_at_the_start_leaves_interrupts_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_fork() -> int:
+        raise MemoryError
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    monkeypatch.setattr(os, "fork", no_fork)
+    try:
+        with pytest.raises(MemoryError):
+            Beside(os.getpid)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def test_children_may_be_ignored() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with Beside(lambda: 7) as beside:
+            assert beside.result() == 7
+        beside = Beside(lambda: 7)
+        while not beside.is_done():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        with pytest.raises(KeyboardInterrupt), beside:
+            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from opdiff import texts
 from opdiff.report import cells, json_text
 from opdiff.twins import DEFINITIONS, NATIVE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MODULES = {"json_text": json_text, "number_text": texts, "csv_line": cells, "readable_line": cells}
 
@@ -73,7 +76,7 @@ def test_json(value: object) -> None:
     assert native(value) == definition(value)
 
 
-@pytest.mark.parametrize("value", [b"bytes", object(), (1, {2}), {"a": [Ellipsis]}])
+@pytest.mark.parametrize("value", [b"bytes", object(), (1, {2}), {"a": [Ellipsis]}, {1: 2}, {None: 1}])
 def test_json_refuses_what_it_does_not_have(value: object) -> None:
     for text in twins("json_text"):
         with pytest.raises(TypeError):
@@ -92,6 +95,15 @@ def test_json_of_a_named_tuple_that_lost_a_value_is_an_error() -> None:
     for text in twins("json_text"):
         with pytest.raises(ValueError, match=r"field|zip"):
             text(tuple.__new__(Point, (1,)))
+
+
+@pytest.mark.parametrize("fields", [(1, 2), ["x", "y"], None])
+def test_json_of_a_tuple_with_strange_fields_is_an_error_and_no_more(fields: object) -> None:
+    strange = type("Strange", (tuple,), {"_fields": fields})((1, 2))
+    native, _ = twins("json_text")
+    for value in (strange, [strange]):
+        with pytest.raises(TypeError, match="no proper names"):
+            native(value)
 
 
 @given(NUMBERS)
@@ -136,6 +148,37 @@ FORMULAS = (
 def test_readable_lines(line: list[Any]) -> None:
     native, definition = twins("readable_line")
     assert native(line, cells.harmless) == definition(line, cells.harmless)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_lines_with_numbers_of_numpy(kind: type[np.number[Any]]) -> None:
+    for line in twins("csv_line"):
+        assert line([kind(1), kind(100)]) == (b"1,100\r\n" if kind is np.int64 else b"1.0,100.0\r\n")
+
+
+def test_a_table_of_fields_is_a_tuple() -> None:
+    assert NATIVE is not None
+    with pytest.raises(SystemError, match="argument"):
+        NATIVE.message_table([])
+
+
+@pytest.mark.parametrize("content", [b"", b"not native code", b"\x7fELF" + bytes(60)], ids=["empty", "text", "cut off"])
+def test_a_module_that_cannot_be_loaded_is_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "_native.abi3.so").write_bytes(content)
+    assert _native_of(f"import opdiff; opdiff.__path__.insert(0, {str(tmp_path)!r})") == "None"
+
+
+@pytest.mark.parametrize("version", [None, 0, 1_000_000])
+def test_a_module_of_other_sources_is_none(version: int | None) -> None:
+    other = f"import sys, types; sys.modules['opdiff._native'] = types.SimpleNamespace(VERSION={version})"
+    assert _native_of(other) == "None"
+    assert _native_of("pass") != "None"
+
+
+def _native_of(preparation: str) -> str:
+    """What there is of native code when a Python that was prepared so reads headers and rules."""
+    code = f"{preparation}\nfrom opdiff.read import ascend; from opdiff.pair.ge_json import NATIVE; print(NATIVE)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_environment_can_choose_the_definitions() -> None:

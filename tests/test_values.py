@@ -7,7 +7,7 @@ import copy
 import enum
 import json
 import pickle
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
@@ -64,6 +64,39 @@ def test_other_values_are_refused(call: str) -> None:
     for kind in (Point, STANDARD):
         with pytest.raises(TypeError, match="argument"):
             eval(call, {"Point": kind})  # noqa: S307  the calls above
+
+
+def test_a_refusal_names_the_class() -> None:
+    with pytest.raises(TypeError, match=r"^Point\(\) missing 1 required positional argument: 'x'$"):
+        Point()  # type: ignore[call-arg]
+
+
+def test_there_need_be_no_fields() -> None:
+    class Nothing(NamedTuple):
+        """Nothing at all."""
+
+    assert Nothing() == ()
+    assert repr(Nothing()).endswith("Nothing()")
+
+
+def test_a_class_that_is_made_of_one_keeps_its_constructor() -> None:
+    class Pair(NamedTuple):
+        """Two numbers."""
+
+        x: int
+        y: int
+
+    class Twice(Pair):
+        """The same number two times."""
+
+        __slots__ = ()
+
+        def __new__(cls, number: int) -> Self:
+            return super().__new__(cls, number, number)
+
+    # The first one makes the constructor of `Pair`.
+    assert [Twice(1), Twice(2), Pair(3, 4)] == [(1, 1), (2, 2), (3, 4)]
+    assert type(Twice(1)) is Twice
 
 
 def test_values_are_frozen() -> None:
@@ -155,3 +188,17 @@ def test_other_texts_are_no_kinds() -> None:
     for kind in (Mood, STANDARD_MOOD):
         with pytest.raises(ValueError, match=r"^'fine' is not a valid Mood$"):
             kind("fine")
+        with pytest.raises(ValueError, match=r"^\[\] is not a valid Mood$"):
+            kind([])  # type: ignore[arg-type]
+
+
+def test_a_second_name_of_a_kind_is_only_a_name() -> None:
+    class Answer(StrEnum):
+        """What is said."""
+
+        YES = "yes"
+        SURE = "yes"
+        NO = "no"
+
+    assert all(answer is Answer("yes") for answer in (Answer.YES, Answer.SURE))
+    assert [answer.name for answer in Answer] == ["YES", "NO"]

@@ -44,7 +44,7 @@ bool append_text(std::string &out, PyObject *value) {
 bool append_cell(std::string &out, PyObject *value) {
     if (PyUnicode_Check(value)) return append_text(out, value);
     if (value == Py_None) return true;
-    PyObject *text = PyFloat_Check(value) ? PyObject_Repr(value) : PyObject_Str(value);
+    PyObject *text = PyObject_Str(value);
     if (!text) return false;
     const bool is_written = append_text(out, text);
     Py_DECREF(text);

@@ -113,7 +113,20 @@ bool append_integer(std::string &out, PyObject *value) {
     return digits;
 }
 
-// The keys of a named tuple; none for other tuples.
+bool keys_from(Keys &keys, PyObject *names) {
+    if (!PyTuple_Check(names)) return false;
+    const Py_ssize_t count = PyTuple_Size(names);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        if (!PyUnicode_Check(name)) return false;
+        std::string key = i ? ", " : "{";
+        append_text(key, name);
+        keys.push_back(key + ": ");
+    }
+    return true;
+}
+
+// The keys of a named tuple; none for other tuples, and with an error for one whose fields have no proper names.
 const Keys *keys_of(PyTypeObject *type) {
     static std::unordered_map<PyTypeObject *, Keys> known;
     const auto found = known.find(type);
@@ -124,13 +137,12 @@ const Keys *keys_of(PyTypeObject *type) {
         return nullptr;
     }
     Keys keys;
-    const Py_ssize_t count = PyTuple_Check(names) ? PyTuple_Size(names) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        std::string key = i ? ", " : "{";
-        append_text(key, PyTuple_GetItem(names, i));
-        keys.push_back(key + ": ");
-    }
+    const bool are_texts = keys_from(keys, names);
     Py_DECREF(names);
+    if (!are_texts) {
+        PyErr_SetString(PyExc_TypeError, "the fields of a named tuple have no proper names");
+        return nullptr;
+    }
     // The type must not be freed: another one could come to its place.
     Py_INCREF(reinterpret_cast<PyObject *>(type));
     return &(known[type] = keys);
@@ -184,6 +196,7 @@ bool append_nested(std::string &out, PyObject *value) {
     if (PyTuple_Check(value)) {
         const Keys *keys = Py_TYPE(value) == &PyTuple_Type ? nullptr : keys_of(Py_TYPE(value));
         if (keys) return append_object(out, value, *keys);
+        if (PyErr_Occurred()) return false;
         return append_list(out, PyTuple_Size(value), [=](Py_ssize_t i) { return PyTuple_GetItem(value, i); });
     }
     if (PyList_Check(value))
@@ -193,6 +206,15 @@ bool append_nested(std::string &out, PyObject *value) {
     return false;
 }
 
+// One more level of nesting, also when it is left for want of memory.
+struct Level {
+    const bool is_allowed = Py_EnterRecursiveCall(" while writing JSON") == 0;
+
+    ~Level() {
+        if (is_allowed) Py_LeaveRecursiveCall();
+    }
+};
+
 bool append_value(std::string &out, PyObject *value) {
     if (PyFloat_Check(value)) append_float(out, PyFloat_AsDouble(value));
     else if (PyUnicode_Check(value)) append_text(out, value);
@@ -201,10 +223,8 @@ bool append_value(std::string &out, PyObject *value) {
     else if (value == Py_False) out += "false";
     else if (PyLong_Check(value)) return append_integer(out, value);
     else {
-        if (Py_EnterRecursiveCall(" while writing JSON")) return false;
-        const bool is_written = append_nested(out, value);
-        Py_LeaveRecursiveCall();
-        return is_written;
+        const Level level;
+        return level.is_allowed && append_nested(out, value);
     }
     return true;
 }

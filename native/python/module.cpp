@@ -17,8 +17,20 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+// What `src/opdiff/twins.py` asks for.
+constexpr long version = 1;
+
+int add_version(PyObject *module) {
+    return PyModule_AddIntConstant(module, "VERSION", version);
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void *>(add_version)},
+    {0, nullptr},
+};
+
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", nullptr, 0, functions, nullptr, nullptr, nullptr, nullptr,
+    PyModuleDef_HEAD_INIT, "_native", nullptr, 0, functions, slots, nullptr, nullptr, nullptr,
 };
 
 }  // namespace

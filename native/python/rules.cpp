@@ -12,6 +12,8 @@
 namespace {
 
 constexpr int deepest = 100;
+// Rule files have some dozens; of any number of them, many could be made to look alike to a table, and slow it down.
+constexpr size_t most_names = 256;
 // What fits in 64 bits in any case.
 constexpr size_t most_digits = 18;
 
@@ -242,14 +244,14 @@ private:
         return is_good ? PyFloat_FromDouble(value) : nullptr;
     }
 
-    // The name of a field: one object for all that are alike. Borrowed.
+    // The name of a field: one object for all that are alike.
     PyObject *read_name() {
         Text text;
         if (!take_text(text)) return nullptr;
         const auto known = names_.find(text.raw);
-        if (known != names_.end()) return known->second;
+        if (known != names_.end()) return Py_NewRef(known->second);
         PyObject *name = object_of(text);
-        if (name) names_.emplace(text.raw, name);
+        if (name && names_.size() < most_names) names_.emplace(text.raw, Py_NewRef(name));
         return name;
     }
 
@@ -274,6 +276,7 @@ private:
         }
         if (!value || PyDict_SetItem(fields, name, value) < 0) is_bad_ = true;
         Py_XDECREF(value);
+        Py_XDECREF(name);
         return !is_bad_;
     }
 

@@ -172,9 +172,10 @@ bool add_field(Table &table, PyObject *description) {
 }
 
 PyObject *new_table(PyObject *fields) {
+    const Py_ssize_t count = PyTuple_Size(fields);
+    if (count < 0) return nullptr;
     auto *table = new Table;
     PyObject *capsule = PyCapsule_New(table, table_name, forget);
-    const Py_ssize_t count = PyTuple_Size(fields);
     for (Py_ssize_t i = 0; capsule && i < count; ++i)
         if (!add_field(*table, PyTuple_GetItem(fields, i))) Py_CLEAR(capsule);
     return capsule;

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+VERSION: int
+
 class Table: ...
 
 def csv_line(cells: Sequence[str | float | None], /) -> bytes: ...

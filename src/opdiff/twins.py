@@ -6,7 +6,6 @@ The ones in Python say what they do, and take over where the native code was not
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from opdiff.values import TYPE_CHECKING, TypeVar
 
@@ -15,12 +14,23 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-NATIVE: ModuleType | None = None
-"""The module with the native functions; `None` where it was not built, or the environment wants none."""
+# What `native/python/module.cpp` says, too; another number with every change of what a function takes or yields.
+_VERSION = 1
 
-with suppress(ImportError):
-    if os.environ.get("OPDIFF_KERNEL") != "numpy":
-        from opdiff import _native as NATIVE  # noqa: N812  it is a constant here
+
+def _native() -> ModuleType | None:
+    if os.environ.get("OPDIFF_KERNEL") == "numpy":
+        return None
+    try:
+        from opdiff import _native as module
+    except ImportError:
+        return None
+    # It may have been built when the sources were others.
+    return module if getattr(module, "VERSION", 0) == _VERSION else None
+
+
+NATIVE = _native()
+"""The module with the native functions; `None` where none that fits was built, or the environment wants none."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -65,8 +65,8 @@ else:
     def _constructor(count: int) -> CodeType:
         """What makes tuples of so many fields, compiled once."""
         if count not in _constructors:
-            names = ", ".join([f"_{place}" for place in range(count)])
-            made = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", _scope)  # noqa: S307  numbers, and nothing else
+            names = "".join([f"_{place}, " for place in range(count)])
+            made = eval(f"lambda _cls, {names}: _new(_cls, ({names}))", _scope)  # noqa: S307  numbers, and nothing else
             _constructors[count] = made.__code__
         return _constructors[count]
 
@@ -77,9 +77,12 @@ else:
 
         def __new__(cls, *values: object, **named: object) -> Self:
             """The first of its kind; the others are made by what is put together here."""
-            code = _constructor(len(cls._fields)).replace(co_varnames=("_cls", *cls._fields))
-            make = type(_constructor)(code, _scope, cls.__name__, tuple(cls._field_defaults.values()))
-            cls.__new__ = staticmethod(make)
+            # One that has fields: a class that is made of it may have a constructor of its own.
+            kind = next(base for base in cls.__mro__ if "_fields" in vars(base))
+            code = _constructor(len(kind._fields))
+            code = code.replace(co_varnames=("_cls", *kind._fields), co_qualname=kind.__qualname__)
+            make = type(_constructor)(code, _scope, kind.__name__, tuple(kind._field_defaults.values()))
+            kind.__new__ = staticmethod(make)
             return make(cls, *values, **named)
 
         @classmethod
@@ -116,16 +119,17 @@ else:
             made = super().__new__(cls, name, bases, attributes)
             made._by_text = {}
             for key, text in named.items():
-                member = str.__new__(made, text)
-                member.name, member.value = key, text
-                made._by_text[text] = member
+                member = made._by_text.get(text)
+                if member is None:
+                    member = made._by_text[text] = str.__new__(made, text)
+                    member.name, member.value = key, text
                 setattr(made, key, member)
             return made
 
         def __call__(cls, text: str) -> str:
             try:
                 return cls._by_text[text]
-            except KeyError:
+            except (KeyError, TypeError):
                 raise ValueError(f"{text!r} is not a valid {cls.__name__}") from None
 
         def __iter__(cls) -> Iterator[str]:

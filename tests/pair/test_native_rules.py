@@ -177,6 +177,13 @@ def test_what_is_not_read_is_passed_over(style: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
+def test_names_may_be_many() -> None:
+    assert NATIVE is not None
+    value = [{f"name {number % 1000}": number, "attr": []} for number in range(3000)]
+    assert NATIVE.rule_json(json.dumps(value).encode(), _READ) == value
+
+
+@pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
 @given(VALUES | ITEMS | DOCUMENTS, st.sampled_from([*STYLES, SPACED]))
 def test_json_is_read_as_python_reads_it(value: object, style: dict[str, Any]) -> None:
     assert NATIVE is not None

@@ -37,6 +37,8 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
     if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError("the keys of an object are texts")
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         fields: tuple[str, ...] | None = getattr(value, "_fields", None)

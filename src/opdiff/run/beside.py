@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from opdiff.run import usable_cores
 from opdiff.values import TYPE_CHECKING, Generic, TypeVar
@@ -33,22 +34,26 @@ class Beside(Generic[Result]):
         import pickle  # noqa: F401  once for both
         from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 
-        # An interrupt must not find the copy where it could go on as if it were this process.
-        wanted = pthread_sigmask(SIG_BLOCK, {SIGINT})
+        wanted = pthread_sigmask(SIG_BLOCK, ())
         try:
-            self._start(wanted)
-            pthread_sigmask(SIG_SETMASK, wanted)
+            try:
+                # An interrupt must not find the copy where it could go on as if it were this process.
+                pthread_sigmask(SIG_BLOCK, {SIGINT})
+                self._start(wanted)
+            finally:
+                pthread_sigmask(SIG_SETMASK, wanted)
         except BaseException:
             self.__exit__()
             raise
 
     def _start(self, wanted: Iterable[int]) -> None:
-        receiving, sending = os.pipe()
+        pipe: tuple[int, ...] = ()
         try:
+            receiving, sending = pipe = os.pipe()
             self._child = os.fork()
         except OSError:
-            os.close(receiving)
-            os.close(sending)
+            for end in pipe:
+                os.close(end)
             return
         if not self._child:
             os.close(receiving)
@@ -74,7 +79,7 @@ class Beside(Generic[Result]):
             data = pipe.read()
         self._close()
         child, self._child = self._child, 0
-        if os.waitpid(child, 0)[1]:
+        if _status(child):
             return self._work()
         import pickle
 
@@ -90,11 +95,12 @@ class Beside(Generic[Result]):
             from signal import SIGINT, SIGKILL
 
             # It may have begun a file, and takes that away if it can.
-            os.kill(self._child, SIGINT)
-            if not self.is_done(within=_PATIENCE):
-                os.kill(self._child, SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self._child, SIGINT)
+                if not self.is_done(within=_PATIENCE):
+                    os.kill(self._child, SIGKILL)
             self._close()
-            os.waitpid(self._child, 0)
+            _status(self._child)
 
     def _close(self) -> None:
         """Read no more; a copy that still writes is told by that."""
@@ -117,3 +123,11 @@ class Beside(Generic[Result]):
         finally:
             # Not a word from here: the process that waits does the work again, and tells.
             os._exit(code)
+
+
+def _status(child: int) -> int:
+    """How a copy ended; as if it had failed where children are ignored (`SIGCHLD`), and nobody can tell."""
+    try:
+        return os.waitpid(child, 0)[1]
+    except ChildProcessError:
+        return 1
