@@ -103,7 +103,7 @@ def _each(
                 running.wait(progress)
                 before += running.call.nbytes
             jobs = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
-            call = native.Call(jobs, threads, **what._asdict(), must_run=len(pairings) > _AT_ONCE)
+            call = native.Call(jobs, threads, **what._asdict(), must_run=threads > 1 and len(pairings) > _AT_ONCE)
             done, running = running, _Running(some, call, before)
             if done is not None:
                 yield from _results(done, unpack)

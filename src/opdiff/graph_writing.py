@@ -102,7 +102,8 @@ class GraphTables:
         batch, self._waiting = self._waiting, []
         for unnamed in batch:
             self._leaving.callback(_remove, unnamed.draft)
-        worth_it = sum(len(unnamed.part.rows) for unnamed in batch) >= _MANY_ROWS
+        rows = sum(len(unnamed.part.rows) for unnamed in batch)
+        worth_it = self._options.workers != 1 and rows >= _MANY_ROWS
         beside = Beside(lambda: _write_all(batch), worth_it=worth_it)
         self._started.append((self._leaving.enter_context(beside), batch))
 

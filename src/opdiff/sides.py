@@ -87,7 +87,8 @@ def iter_sides(options: CompareOptions) -> Iterator[Sides | NotCompared]:
     def golden_of() -> Dump:
         return read_dump(options.golden, with_rules=with_rules)
 
-    with Beside(golden_of, worth_it=not options.in_process and _has_many_files(options.golden)) as reading_golden:
+    may_copy = options.workers != 1 and not options.in_process
+    with Beside(golden_of, worth_it=may_copy and _has_many_files(options.golden)) as reading_golden:
         rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
         target = read_dump(options.target, with_rules=with_rules)
         golden = reading_golden.result()

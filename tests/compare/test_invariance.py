@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,6 +201,30 @@ def test_how_many_are_measured_at_once_changes_nothing(case: Case, monkeypatch: 
     for at_once in (1, 7):
         monkeypatch.setattr("opdiff.batching._AT_ONCE", at_once)
         assert text(case.compared("-fr", rules)) == plain
+
+
+@pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_worker_is_one_process_and_one_thread(case: Case, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    helpers = []
+    fork, start = os.fork, threading.Thread.start
+
+    def spy_fork() -> int:
+        helpers.append("process")
+        return fork()
+
+    def spy_start(thread: threading.Thread) -> None:
+        helpers.append("thread")
+        start(thread)
+
+    rules = sample(case)
+    plain = text(case.compared("-fr", rules))
+    monkeypatch.setattr(os, "fork", spy_fork)
+    monkeypatch.setattr(threading.Thread, "start", spy_start)
+    monkeypatch.setattr("opdiff.sides._MANY_FILES", 1)
+    monkeypatch.setattr("opdiff.batching._AT_ONCE", 7)
+    assert text(case.compared("-fr", rules, "-j", workers)) == plain
+    assert set(helpers) == (set() if workers == 1 else {"process", "thread"})
 
 
 @pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")

@@ -41,6 +41,15 @@ def test_each_table_has_its_json_beside_it(tmp_path: Path, monkeypatch: pytest.M
     assert len(os.listdir(tmp_path)) == 8
 
 
+def test_one_worker_writes_all_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_writing, "_MANY_ROWS", 1)
+    monkeypatch.delattr(os, "fork")
+    with GraphTables(GraphOptions(output=str(tmp_path), workers=1)) as tables:
+        tables.add(part(0))
+        tables.finish()
+    assert len(os.listdir(tmp_path)) == 2
+
+
 @pytest.mark.parametrize(
     ("many", "rows"), [(1, 2), (1, 20_000), (1000, 2)], ids=["written", "being written", "waiting"]
 )
