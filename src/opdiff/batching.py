@@ -142,9 +142,10 @@ class _Running(NamedTuple):
 
 def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | str:
     alike = _alike(pairing)
-    if alike not in known:
-        known[alike] = _align(pairing)
-    aligned = known[alike]
+    try:
+        aligned = known[alike]
+    except KeyError:
+        aligned = known[alike] = _align(pairing)
     if aligned is None:
         return ""
     if isinstance(aligned, OpdiffError):
