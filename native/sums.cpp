@@ -27,6 +27,21 @@ template <typename Parts> void add_alike(Sums &sums, const Parts &parts) {
         sums.ulp_bins[i] += parts.ulp_bins[i];
 }
 
+// The same of what graph mode needs; `ends` has the maxima and counts.
+template <typename Parts> void add_alike(Second &sums, const Parts &parts, const od_graph &ends) {
+    sums.golden_weight.add(parts.golden_weight);
+    sums.target_weight.add(parts.target_weight);
+    sums.weighted.add(parts.weighted);
+    sums.error_sizes.add(parts.error_sizes);
+    sums.relative.add(parts.relative);
+    sums.graph.worst = std::max(sums.graph.worst, ends.worst);
+    sums.graph.worst_relative = std::max(sums.graph.worst_relative, ends.worst_relative);
+    sums.graph.tiny_relative = std::max(sums.graph.tiny_relative, ends.tiny_relative);
+    sums.graph.tiny_over_1_permille += ends.tiny_over_1_permille;
+    sums.graph.tiny_over_5_permille += ends.tiny_over_5_permille;
+    sums.graph.zeros += ends.zeros;
+}
+
 }  // namespace
 
 void Extreme::offer(const Extreme &other) {
@@ -142,17 +157,7 @@ void Second::merge(const Second &other) {
     p.add(other.p);
     q.add(other.q);
     terms.add(other.terms);
-    golden_weight.add(other.golden_weight);
-    target_weight.add(other.target_weight);
-    weighted.add(other.weighted);
-    error_sizes.add(other.error_sizes);
-    relative.add(other.relative);
-    graph.worst = std::max(graph.worst, other.graph.worst);
-    graph.worst_relative = std::max(graph.worst_relative, other.graph.worst_relative);
-    graph.tiny_relative = std::max(graph.tiny_relative, other.graph.tiny_relative);
-    graph.tiny_over_1_permille += other.graph.tiny_over_1_permille;
-    graph.tiny_over_5_permille += other.graph.tiny_over_5_permille;
-    graph.zeros += other.graph.zeros;
+    add_alike(*this, other, other.graph);
 }
 
 Second Second::empty() const {
@@ -169,17 +174,7 @@ Second Second::empty() const {
 }
 
 void Second::add(const od_graph &block) {
-    golden_weight.add(block.golden_weight);
-    target_weight.add(block.target_weight);
-    weighted.add(block.weighted);
-    error_sizes.add(block.error_sizes);
-    relative.add(block.relative);
-    graph.worst = std::max(graph.worst, block.worst);
-    graph.worst_relative = std::max(graph.worst_relative, block.worst_relative);
-    graph.tiny_relative = std::max(graph.tiny_relative, block.tiny_relative);
-    graph.tiny_over_1_permille += block.tiny_over_1_permille;
-    graph.tiny_over_5_permille += block.tiny_over_5_permille;
-    graph.zeros += block.zeros;
+    add_alike(*this, block, block);
 }
 
 }  // namespace opdiff

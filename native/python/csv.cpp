@@ -2,8 +2,6 @@
 
 #include "texts.hpp"
 
-#include <new>
-
 namespace {
 
 void append_quoted(std::string &out, const char *text, size_t size) {
@@ -99,12 +97,7 @@ template <typename Append>
 PyObject *line_of_any(PyObject *cells, Append append) {
     PyObject *list = PySequence_List(cells);
     if (!list) return nullptr;
-    PyObject *line = nullptr;
-    try {
-        line = line_of(list, append);
-    } catch (const std::bad_alloc &) {
-        PyErr_NoMemory();
-    }
+    PyObject *line = with_memory([=] { return line_of(list, append); });
     Py_DECREF(list);
     return line;
 }

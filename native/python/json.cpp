@@ -104,13 +104,7 @@ bool append_integer(std::string &out, PyObject *value) {
         out += std::to_string(number);
         return true;
     }
-    PyObject *text = PyNumber_ToBase(value, 10);
-    if (!text) return false;
-    Py_ssize_t size = 0;
-    const char *digits = PyUnicode_AsUTF8AndSize(text, &size);
-    if (digits) out.append(digits, static_cast<size_t>(size));
-    Py_DECREF(text);
-    return digits;
+    return append_new(out, PyNumber_ToBase(value, 10));
 }
 
 bool keys_from(Keys &keys, PyObject *names) {
@@ -232,11 +226,9 @@ bool append_value(std::string &out, PyObject *value) {
 }  // namespace
 
 PyObject *json_text(PyObject *, PyObject *value) {
-    try {
+    return with_memory([=]() -> PyObject * {
         std::string out;
         if (!append_value(out, value)) return nullptr;
         return PyBytes_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
-    } catch (const std::bad_alloc &) {
-        return PyErr_NoMemory();
-    }
+    });
 }

@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <new>
 #include <string_view>
 
 namespace {
@@ -45,15 +44,16 @@ void append_readable(std::string &out, double value) {
     }
 }
 
+bool append_new(std::string &out, PyObject *text) {
+    Py_ssize_t size = 0;
+    const char *letters = text ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+    if (letters) out.append(letters, static_cast<size_t>(size));
+    Py_XDECREF(text);
+    return letters;
+}
+
 bool append_readable(std::string &out, PyObject *value) {
-    if (PyLong_Check(value)) {
-        PyObject *text = PyObject_Str(value);
-        Py_ssize_t size = 0;
-        const char *letters = text ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-        if (letters) out.append(letters, static_cast<size_t>(size));
-        Py_XDECREF(text);
-        return letters;
-    }
+    if (PyLong_Check(value)) return append_new(out, PyObject_Str(value));
     // Also numbers of NumPy's.
     const double number = PyFloat_AsDouble(value);
     if (number == -1 && PyErr_Occurred()) return false;
@@ -63,11 +63,9 @@ bool append_readable(std::string &out, PyObject *value) {
 
 PyObject *number_text(PyObject *, PyObject *value) {
     if (value == Py_None) return PyUnicode_FromString("NaN");
-    try {
+    return with_memory([=]() -> PyObject * {
         std::string out;
         if (!append_readable(out, value)) return nullptr;
         return PyUnicode_FromStringAndSize(out.data(), static_cast<Py_ssize_t>(out.size()));
-    } catch (const std::bad_alloc &) {
-        return PyErr_NoMemory();
-    }
+    });
 }

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -99,6 +98,7 @@ private:
 
     bool take_text(Text &text) {
         if (!take('"')) return false;
+        text.has_escapes = false;
         const char *start = at_;
         for (;; ++at_) {
             while (at_ < end_ && is_usual(*at_)) ++at_;
@@ -370,9 +370,5 @@ PyObject *document_of(PyObject *bytes, PyObject *names) {
 PyObject *rule_json(PyObject *, PyObject *arguments) {
     PyObject *data = nullptr, *read = nullptr;
     if (!PyArg_ParseTuple(arguments, "SO!", &data, &PyTuple_Type, &read)) return nullptr;
-    try {
-        return document_of(data, read);
-    } catch (const std::bad_alloc &) {
-        return PyErr_NoMemory();
-    }
+    return with_memory([=] { return document_of(data, read); });
 }

@@ -1,7 +1,6 @@
 #include "wire.hpp"
 
 #include <cstdint>
-#include <new>
 #include <vector>
 
 namespace {
@@ -184,11 +183,7 @@ PyObject *new_table(PyObject *fields) {
 }  // namespace
 
 PyObject *message_table(PyObject *, PyObject *fields) {
-    try {
-        return new_table(fields);
-    } catch (const std::bad_alloc &) {
-        return PyErr_NoMemory();
-    }
+    return with_memory([=] { return new_table(fields); });
 }
 
 PyObject *decode_message(PyObject *, PyObject *arguments) {
