@@ -65,19 +65,19 @@ fuzz: $(STAMPS)/fuzz
 SANITIZERS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 sanitize: $(STAMPS)/test
 	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/opdiff build/sanitized
-	for name in measure/_kernel.so _native.abi3.so; do \
+	for name in measure/kernel/_kernel.so _native.abi3.so; do \
 		$(BIN)/python native/build.py build/sanitized/opdiff/$$name $(SANITIZERS) || exit; \
 	done
 	PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 		PYTHONPATH=build/sanitized $(BIN)/python -m pytest -q -s -n auto -p no:faulthandler \
-		tests/measure/test_native*.py tests/test_twins.py tests/read/test_protowire.py tests/pair/test_native_rules.py
+		tests/measure/kernel tests/core/test_native.py tests/read/test_protowire.py tests/read/rules/test_native_rules.py
 
 # With clang, for this machine and for aarch64; what can be run here is.
 cross: $(STAMPS)/test $(STAMPS)/cross
 	mkdir -p build
 	$(BIN)/python native/cross.py build $(WARNINGS) -Wno-pass-failed
-	OPDIFF_KERNEL="$(CURDIR)/build/kernel-$$(uname -m).so" $(BIN)/python -m pytest -q -n auto tests/measure/test_native*.py
+	OPDIFF_KERNEL="$(CURDIR)/build/kernel-$$(uname -m).so" $(BIN)/python -m pytest -q -n auto tests/measure/kernel
 
 clean:
 	rm -rf $(VENV) build dist opdiff-demo .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_KERNEL = "src/opdiff/measure/_kernel.so"
+_KERNEL = "src/opdiff/measure/kernel/_kernel.so"
 _MODULE = "src/opdiff/_native.abi3.so"
 
 

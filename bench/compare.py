@@ -119,7 +119,7 @@ def write(name: str, folder: str, *, smoke: bool) -> None:
 
 
 def machine_facts(args: argparse.Namespace) -> dict[str, Any]:
-    from opdiff.measure.native import find_library
+    from opdiff.measure.kernel.library import find_library
 
     library = find_library()
     return {

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdiff import dtypes
-from opdiff.dtypes import Kind
+from opdiff.core import dtypes
+from opdiff.core.dtypes import Kind
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
 
 if TYPE_CHECKING:
     from bench.presets import Operator, Preset
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
 
 TIME = 1_700_000_000_000_000
 # Tensors beyond this are written in parts along their first axis, where a layout has the parts one behind the other.

@@ -8,8 +8,8 @@ import tempfile
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff import dtypes
 from opdiff.api import compare
+from opdiff.core import dtypes
 from opdiff.sample.nets import NETS
 from opdiff.sample.planting import FAULTS, Planted, plant, write_golden, write_target
 

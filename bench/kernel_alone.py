@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from opdiff import dtypes
 from opdiff.align import LAYOUTS
-from opdiff.measure import native
-from opdiff.measure.native_results import Failure, measure_all
-from opdiff.places import Places
+from opdiff.core import dtypes
+from opdiff.core.strides import Places
+from opdiff.measure.kernel import library as native
+from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.sample.storage import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.progress import Progress
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
     Axes = tuple[tuple[int, int, int, int], ...]
 

@@ -13,11 +13,11 @@ import random
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.model import Shape
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
 
 
 class Operator(NamedTuple):

@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from opdiff.comparison import DumpKind, Metrics, OpLabel
+from opdiff.core.comparison import DumpKind, Metrics, OpLabel
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
-from opdiff.model import Slot, TensorKey
 from opdiff.report.rows import ReportRow, SavedComparison, Side
-from opdiff.reporting import write_page
+from opdiff.workflows.compare.outputs import write_page
 
 _FLOATS = [name for name in Metrics._fields if name not in ("is_equal", "notes")]
 _WHOLE = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.read import read_operator
 from opdiff.read.directory import scan
 from opdiff.sample import write_many

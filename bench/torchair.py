@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 OPDIFF = (sys.executable, "-m", "opdiff")
 MB = 1_000_000

@@ -91,7 +91,7 @@ typedef struct {
 /* What is to be known about the metrics of a pair. */
 enum od_note { OD_NO_NOTE, OD_EMPTY, OD_SCALAR, OD_ZERO_TARGET, OD_ZERO_GOLDEN };
 
-/* Numbers with a meaning, made of the sums: each as `opdiff.comparison.Metrics` has it, in the same order. What an
+/* Numbers with a meaning, made of the sums: each as `opdiff.core.comparison.Metrics` has it, in the same order. What an
    element holds is a double, or an integer where its side has integers; so are the two largest errors, which are
    integers where both sides have them. */
 typedef struct {

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor, standard_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 TIME = 1671234567890123
 """A timestamp as dump names have it."""

@@ -9,11 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from opdiff import dtypes, elements
-from opdiff.dtypes import DType, Kind
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.dtypes import DType, Kind
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 ALL = tuple(dtypes.BY_NUMBER.values())
 KNOWN = [dtype for dtype in ALL if dtype.kind is not Kind.OPAQUE]

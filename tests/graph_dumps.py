@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 STAMP = 20_240_130_064_151_000_000
 TIME = 1_706_596_911_000_000

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdiff import dtypes, elements
-from opdiff.comparison import GraphNode, Judgement, OpLabel
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.comparison import GraphNode, Judgement, OpLabel
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
-from opdiff.measure.blocks import measure
 from opdiff.measure.metrics import metrics_of
-from opdiff.model import Slot, TensorKey
+from opdiff.measure.reference.blocks import measure
 from opdiff.report.rows import ReportRow
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Metrics
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Metrics
+    from opdiff.core.dtypes import DType
 
 
 def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -> Metrics:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from opdiff import dtypes
-from opdiff.comparison import Comparison, Dump, DumpKind, Measured, Metrics, OpLabel, Pairing, Unpaired
-from opdiff.model import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.comparison import Comparison, Dump, DumpKind, Measured, Metrics, OpLabel, Pairing, Unpaired
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.report import MetricColumn, ReportColumns
-from opdiff.source import FileRange
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Row
-    from opdiff.model import Shape
+    from opdiff.core.comparison import Row
+    from opdiff.core.tensor import Shape
 
 NUMBERS: dict[str, Any] = {
     "count": 6, "cosine": 0.5, "max_absolute_error": 1.5, "accumulated_relative_error": 2.5,
@@ -102,7 +102,9 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
-all_metrics = st.builds(Metrics, **{name: _BY_TYPE[kind] for name, kind in Metrics.__annotations__.items()})
+all_metrics = st.builds(
+    Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
+)
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 pairings = st.builds(
     Pairing, labels, keys, keys, tensors, tensors, names, shapes, texts, st.floats(0, 1, allow_nan=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 Json = dict[str, Any]
 

@@ -6,15 +6,15 @@ import random
 from typing import Any
 
 from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
-from opdiff.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
-from opdiff.graph_reporting import judged_graphs
-from opdiff.graphmode import Colour, DataMode, GraphRow
-from opdiff.graphmode import Verdict as GraphVerdict
+from opdiff.core.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.core.graphmode import Colour, DataMode, GraphRow
+from opdiff.core.graphmode import Verdict as GraphVerdict
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge.advice import KINDS
 from opdiff.judge.limits import Limits
-from opdiff.model import Slot, TensorKey
-from opdiff.report.as_torchair_json import SavedGraph
+from opdiff.report.graph_json import SavedGraph
 from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
+from opdiff.workflows.compare.graph_reports import judged_graphs
 
 GOOD: dict[str, Any] = {
     "cosine": 0.999999, "finite_cosine": 0.999999, "relative_euclidean_distance": 1e-4, "norm_ratio": 1.0,

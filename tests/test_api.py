@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import opdiff
-from opdiff.errors import InputError, UsageError
+from opdiff.core.errors import InputError, UsageError
 from opdiff.sample import write_sample
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ def test_every_choice_is_in_the_page() -> None:
 
 
 def test_every_finding_of_the_doctor_is_explained() -> None:
-    source = (ROOT / "src" / "opdiff" / "doctor.py").read_text()
+    source = (ROOT / "src" / "opdiff" / "workflows" / "inspect" / "checks.py").read_text()
     codes = set(re.findall(r"Severity\.[A-Z]+, \"([a-z-]+)\"", source)) | {"no-inputs", "no-outputs"}
     assert len(codes) > 10
     explained = set(re.findall(r"^\| `([a-z-]+)` \| (?:error|warning|note) \|", page_of("inspect"), re.MULTILINE))

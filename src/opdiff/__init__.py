@@ -1,6 +1,6 @@
 """Find the operator that lost your accuracy: read, convert and compare Ascend NPU operator dumps."""
 
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = [
@@ -8,18 +8,13 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from opdiff.api import CompareOptions, Comparison, compare
-    from opdiff.graph_api import GraphComparison, GraphOptions, compare_graphs
+    from opdiff.api import CompareOptions, Comparison, GraphComparison, GraphOptions, compare, compare_graphs
 
 
 def __getattr__(name: str) -> object:
     # Imported on first use: the command line has no need of it.
-    if name in ("CompareOptions", "Comparison", "compare"):
+    if name in __all__:
         from opdiff import api
 
         return getattr(api, name)
-    if name in ("GraphComparison", "GraphOptions", "compare_graphs"):
-        from opdiff import graph_api
-
-        return getattr(graph_api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

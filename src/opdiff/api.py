@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from opdiff import __version__, pipeline
-from opdiff.channels import with_profiles
-from opdiff.errors import InputError, UsageError
-from opdiff.report.as_csv import write_csv
-from opdiff.report.as_json import load, save
-from opdiff.report.as_text import summary_lines
-from opdiff.reporting import environment, write_page
-from opdiff.sides import CompareOptions, NotCompared
-from opdiff.values import TYPE_CHECKING
+from opdiff import __version__
+from opdiff.core.errors import InputError, UsageError
+from opdiff.report.csv_table import write_csv
+from opdiff.report.graph_json import SavedGraph, load_graph_json
+from opdiff.report.graph_summary import Tally, tally_lines
+from opdiff.report.saved_json import load, save
+from opdiff.report.summary_text import summary_lines
+from opdiff.workflows.compare import graph_pipeline, pipeline
+from opdiff.workflows.compare.graph_outputs import saved_parts
+from opdiff.workflows.compare.graph_pipeline import GraphOptions, plan_graphs
+from opdiff.workflows.compare.inputs import CompareOptions, NotCompared
+from opdiff.workflows.compare.outputs import environment, write_page
+from opdiff.workflows.compare.profiles import with_profiles
 
-__all__ = ["CompareOptions", "Comparison", "compare"]
+__all__ = ["CompareOptions", "Comparison", "GraphComparison", "GraphOptions", "compare", "compare_graphs"]
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from opdiff.core.graphmode import GraphRow, Verdict
     from opdiff.report.rows import ReportRow, SavedComparison
 
     Path = str | os.PathLike[str]
@@ -133,3 +139,65 @@ def _record(row: ReportRow) -> dict[str, object]:
         record |= {name: value for name, value in row.metrics._asdict().items() if name != "notes"}
     record |= {name: value for name, value, _ in row.custom}
     return record | {"overflow": row.overflow, "reason": row.reason, "rule": row.rule, "confidence": row.confidence}
+
+
+@dataclass(frozen=True, slots=True)
+class GraphComparison:
+    """What came of comparing two dumps of graph mode: everything but the tensors.
+
+    Attributes:
+        parts: one for each graph of each rank and each way in which it was compared.
+        notes: what is to be known about the two dumps.
+        defects: tracebacks of errors of opdiff itself, each of which cost rows; mostly there are none.
+    """
+
+    parts: tuple[SavedGraph, ...]
+    notes: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[tuple[GraphRow, Verdict], ...]:
+        """Every row and what it means: PASS or FAIL, the colour, and why that."""
+        return tuple(judged for part in self.parts for judged in part.rows)
+
+    def summary(self) -> str:
+        """How many tensors pass, by rank and token, and where the first is that does not."""
+        tally = Tally()
+        for part in self.parts:
+            tally.add(part.rank, part.graph, part.rows)
+        return "\n".join(tally_lines(tally))
+
+    def write_html(self, path: Path) -> None:
+        """Write the report of all ranks, graphs and tokens; an existing file is replaced."""
+        from opdiff.workflows.compare.graph_reports import judged_graphs
+
+        kept = judged_graphs(self.parts, pipeline.find_limits(""))
+        write_page(kept if kept.environment.opdiff else kept._replace(environment=environment()), str(path))
+
+    @classmethod
+    def load(cls, *paths: Path) -> GraphComparison:
+        """What the command line wrote: the `.json` files beside the tables."""
+        return cls(tuple(load_graph_json(str(path)) for path in paths))
+
+
+def compare_graphs(target: Path, golden: Path, *, options: GraphOptions | None = None) -> GraphComparison:
+    """Compare two dumps of graph mode.
+
+    Args:
+        target: the directory of the dump of the graph engine.
+        golden: the directory of the FX dump, or of the dump of the graph engine without fusion.
+        options: everything else, such as `GraphOptions(rank=0)`; its paths are not used.
+
+    Raises:
+        UsageError: it has to be said which rank is meant.
+        InputError: a side cannot be used, or nothing belongs together.
+    """
+    wanted = (options or GraphOptions())._replace(target=str(target), golden=str(golden), in_process=True)
+    plan = plan_graphs(wanted)
+    parts: list[SavedGraph] = []
+    notes, defects = list(plan.notes), list[str]()
+    for result in graph_pipeline.compare_graphs(plan, wanted, lambda _done, _all: None):
+        parts += saved_parts(result, plan)
+        notes += result.notes
+        defects += result.defects
+    return GraphComparison(tuple(parts), tuple(notes), tuple(defects))

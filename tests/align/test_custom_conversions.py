@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff import dtypes
 from opdiff.align import Aligned, convert
 from opdiff.align.custom import Custom, Script, load_custom
-from opdiff.errors import LayoutError, PluginError
-from opdiff.model import TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.errors import LayoutError, PluginError
+from opdiff.core.tensor import TensorSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 BACKWARDS = "def convert(shape_from, shape_to, array):\n    return array[::-1].reshape(shape_from)\n"
 CODES = np.arange(6, dtype="<u2").reshape(2, 3)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdiff import dtypes
 from opdiff.align import LAYOUTS, Aligned, convert
-from opdiff.errors import LayoutError
-from opdiff.model import TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.errors import LayoutError
+from opdiff.core.tensor import TensorSpec
 from opdiff.sample.storage import place
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 FLAT_4D = ("NCHW", "NHWC", "HWCN", "CHWN")
 FLAT_5D = ("NCDHW", "NDHWC", "DHWCN", "DHWNC")

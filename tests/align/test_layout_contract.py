@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdiff import dtypes
 from opdiff.align import LAYOUTS, Extents, Layout, Tile
 from opdiff.align.c0 import TiledChannels
-from opdiff.errors import LayoutError
+from opdiff.core import dtypes
+from opdiff.core.errors import LayoutError
 from opdiff.sample.storage import place
 from opdiff.testing.layouts import check_layout
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 SMALL = st.integers(0, 4)
 WIDE = st.integers(0, 40)

@@ -12,8 +12,8 @@ import numpy as np
 
 from opdiff.align import LAYOUTS, convert
 from opdiff.align.custom import load_custom
-from opdiff.dtypes import INT16
-from opdiff.model import TensorSpec
+from opdiff.core.dtypes import INT16
+from opdiff.core.tensor import TensorSpec
 
 if TYPE_CHECKING:
     import pytest

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff import align, dtypes
+from opdiff import align
 from opdiff.align import Extents, Layout, Tile, convert
 from opdiff.align.permute import AxisOrder
-from opdiff.errors import LayoutError, PluginError
-from opdiff.model import TensorSpec
-from opdiff.registry import Registry
+from opdiff.core import dtypes
+from opdiff.core.errors import LayoutError, PluginError
+from opdiff.core.registry import Registry
+from opdiff.core.tensor import TensorSpec
 from opdiff.testing.layouts import check_layout
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 
 @dataclass(frozen=True, slots=True)

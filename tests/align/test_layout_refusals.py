@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdiff import dtypes, layouts
 from opdiff.align import LAYOUTS, Aligned, convert
-from opdiff.errors import LayoutError
-from opdiff.model import TensorSpec
+from opdiff.core import dtypes
+from opdiff.core import layout_ids as layouts
+from opdiff.core.errors import LayoutError
+from opdiff.core.tensor import TensorSpec
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 
 def change(stored: Shape, source: str, target: str, origin: Shape = (), shape: Shape = (), groups: int = 1) -> Aligned:

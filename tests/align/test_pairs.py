@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdiff import dtypes
 from opdiff.align.pairs import align_pair
-from opdiff.comparison import OpLabel, Pairing
-from opdiff.errors import LayoutError
-from opdiff.model import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.errors import LayoutError
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.sample.storage import place
-from opdiff.source import FileRange
 
 NOWHERE = FileRange("file", 0, 0)
 KEY = TensorKey("op", Slot.OUTPUT, 0)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff.errors import LayoutError
+from opdiff.core.errors import LayoutError
 from opdiff.sample.storage import place
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dump_files import TIME, add, dump, tensor
-from opdiff import dtypes
 from opdiff.align.pairs import align_pair
 from opdiff.align.walk import walk_pair, walk_stored
-from opdiff.comparison import OpLabel, Pairing
-from opdiff.errors import DumpError
-from opdiff.model import Slot, TensorKey
+from opdiff.core import dtypes
+from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.errors import DumpError
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.elements import AnyArray
-    from opdiff.model import Tensor
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Tensor
 
 KEY = TensorKey("a", Slot.OUTPUT, 0)
 

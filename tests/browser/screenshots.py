@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import sync_playwright
 
 from browser_page import find_browser
+from opdiff.api import compare_graphs
 from opdiff.cli import main
-from opdiff.graph_api import compare_graphs
-from opdiff.graph_reporting import judged_graphs
 from opdiff.judge.limits import Limits
-from opdiff.reporting import write_page
 from opdiff.sample import write_sample
 from opdiff.sample.torchair import write_graph_sample
+from opdiff.workflows.compare.graph_reports import judged_graphs
+from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

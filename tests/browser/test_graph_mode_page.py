@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_reports import many_tokens
-from opdiff.reporting import write_page
+from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

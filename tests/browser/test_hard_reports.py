@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_reports import BAD, FAULT, GOOD, OFF, kept, many_rows, not_compared, row, strange_names, with_judgement
-from opdiff.comparison import GraphNode
-from opdiff.reporting import write_page
+from opdiff.core.comparison import GraphNode
+from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

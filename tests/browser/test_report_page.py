@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_reports import many_rows, strange_names, with_judgement, with_network
-from opdiff.comparison import Profile
+from opdiff.core.comparison import Profile
 from opdiff.judge.advice import KINDS
 from opdiff.report.changes import find_changes
-from opdiff.reporting import write_page
+from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

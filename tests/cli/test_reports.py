@@ -10,8 +10,8 @@ import pytest
 
 from command_line import run
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
-from opdiff.cli.dress import curve_lines, dressed
-from opdiff.report.as_json import load, save
+from opdiff.cli.style import curve_lines, dressed
+from opdiff.report.saved_json import load, save
 from opdiff.sample import write_sample
 
 if TYPE_CHECKING:

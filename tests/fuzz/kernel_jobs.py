@@ -7,9 +7,9 @@ from struct import Struct
 
 import numpy as np
 
-from opdiff import dtypes
-from opdiff.measure import native
-from opdiff.measure.native_results import Failure, measure_all
+from opdiff.core import dtypes
+from opdiff.measure.kernel import library as native
+from opdiff.measure.kernel.results import Failure, measure_all
 
 _TYPES = [dtype for dtype in dtypes.BY_NAME.values() if native.is_known(dtype, dtypes.FLOAT32)]
 _HEAD, _AXIS = Struct("<4B"), Struct("<HHhh")

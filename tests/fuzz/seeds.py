@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample.container import (
     EncodedDump,
     Overflow,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from kernel_jobs import Guess
 
-from opdiff.errors import DumpError, ElementError
-from opdiff.model import Container, OpDump
-from opdiff.pair.ge_text import parse_graph_text
+from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.tensor import Container, OpDump
 from opdiff.read import read_operator
 from opdiff.read.filename import operator_name, parse_name
 from opdiff.read.overflow import parse_record
 from opdiff.read.reduced import parse_figures
+from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.read.slices import parse_attr
 
 if TYPE_CHECKING:

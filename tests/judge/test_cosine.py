@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from judged import judged, numbers, row
-from opdiff import dtypes
-from opdiff.comparison import GraphNode
+from opdiff.core import dtypes
+from opdiff.core.comparison import GraphNode
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 Pair = tuple["AnyArray", "AnyArray"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.errors import InputError
+from opdiff.core.errors import InputError
 from opdiff.judge.limits import DEFAULTS, Limits, coarser, limits_text, read_limits
 
 if TYPE_CHECKING:

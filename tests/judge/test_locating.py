@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from judged import judged, numbers, row
-from opdiff import dtypes
-from opdiff.comparison import GraphNode, OpLabel
+from opdiff.core import dtypes
+from opdiff.core.comparison import GraphNode, OpLabel
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.remedies import files_of
 from opdiff.judge.steps import step_of
-from opdiff.model import Slot, TensorKey
 from opdiff.report.rows import ReportRow
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 
 def noisy(x: AnyArray, seed: int = 99, part: float = 3e-4) -> AnyArray:

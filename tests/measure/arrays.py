@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from opdiff import dtypes, elements
-from opdiff.dtypes import DType, Kind
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.dtypes import DType, Kind
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 REAL_TYPES = [dtype for dtype in dtypes.BY_NAME.values() if dtype.kind in (Kind.FLOAT, Kind.INTEGER, Kind.BOOL)]
 WIDE_FLOATS = [dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT32, dtypes.FLOAT64]

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from opdiff import dtypes
-from opdiff.dtypes import DType, Kind
-from opdiff.elements import contiguous, encode
-from opdiff.measure import native
-from opdiff.measure.blocks import measure
+from opdiff.core import dtypes
+from opdiff.core.codes import contiguous, encode
+from opdiff.core.dtypes import DType, Kind
 from opdiff.measure.divergence import measure_kl
+from opdiff.measure.kernel import library as native
+from opdiff.measure.kernel.results import Failure, unpack_metrics, unpack_sums
 from opdiff.measure.metrics import metrics_of
-from opdiff.measure.native_results import Failure, unpack_metrics, unpack_sums
+from opdiff.measure.reference.blocks import measure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.comparison import Metrics
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Metrics
     from opdiff.measure.sums import Side, Sums
 
 needs_kernel = pytest.mark.skipif(native.find_library() is None, reason="the native kernel is not built")

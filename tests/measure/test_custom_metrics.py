@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff import dtypes
-from opdiff.errors import ElementError, PluginError
+from opdiff.core import dtypes
+from opdiff.core.errors import ElementError, PluginError
 from opdiff.measure.custom import METRICS, MetricArgs, ScriptMetric, load_metrics, run_metric
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 ARGS = MetricArgs("a/target", "b/golden.npy", "tensor", {"limit": "3"})
 SUM = "def compare(my, golden, args):\n    return str(float(my.sum() - golden.sum())), ''\n"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.measure.detail import Detail, Examination, compare_block
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 HARD = [0.0, -0.0, 1.0, -2.5, 1e-30, 3e38, np.inf, -np.inf, np.nan]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff import dtypes
-from opdiff.errors import UsageError
-from opdiff.measure.blocks import measure
+from opdiff.core import dtypes
+from opdiff.core.errors import UsageError
+from opdiff.core.formatting import number_text
 from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, parse_selection, select_metrics
 from opdiff.measure.metrics import metrics_of
-from opdiff.texts import number_text
+from opdiff.measure.reference.blocks import measure
 
 NAMES = (
     "CosineSimilarity",

@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from opdiff import dtypes, elements
-from opdiff.measure.blocks import measure
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
 from opdiff.measure.checksum import crc32
 from opdiff.measure.figures import BINS, figures_of
-from opdiff.measure.graph_blocks import graph_sums
 from opdiff.measure.graph_metrics import figures_of_side, further_figures, real_figures
-from opdiff.measure.native import NativeJob, Operand, find_library
-from opdiff.measure.native_results import Failure, measure_all
+from opdiff.measure.kernel.library import NativeJob, Operand, find_library
+from opdiff.measure.kernel.results import Failure, measure_all
+from opdiff.measure.reference.blocks import measure
+from opdiff.measure.reference.graph_blocks import graph_sums
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
     from opdiff.measure.sums import Sums
 
 SHAPES = arrays.array_shapes(max_dims=3, max_side=5)

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
-from measure.reference import Reference, ratio_root, values_of
-from opdiff import dtypes
-from opdiff.measure.blocks import BLOCK, measure
+from measure.plain_formulas import Reference, ratio_root, values_of
+from opdiff.core import dtypes
 from opdiff.measure.divergence import measure_kl
+from opdiff.measure.kernel.library import NativeJob, Operand
+from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import COMPLEX, EMPTY, SCALAR, metrics_of
-from opdiff.measure.native import NativeJob, Operand
-from opdiff.measure.native_results import Failure, measure_all
+from opdiff.measure.reference.blocks import BLOCK, measure
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Metrics
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Metrics
+    from opdiff.core.dtypes import DType
     from opdiff.measure.sums import Sums
 
 RNG = np.random.default_rng(5)

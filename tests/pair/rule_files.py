@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from opdiff import dtypes
-from opdiff.comparison import Dump, DumpedOp, DumpKind, Pairing
-from opdiff.model import Tensor, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.comparison import Dump, DumpedOp, DumpKind, Pairing
+from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.pair import PairOptions, Rules, pair
-from opdiff.pair.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
-from opdiff.source import FileRange
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Unpaired
-    from opdiff.pair.manual import ManualPair
+    from opdiff.core.comparison import Unpaired
+    from opdiff.core.manual_pair import ManualPair
     from opdiff.pair.selection import Selection
 
     Row = Pairing | Unpaired

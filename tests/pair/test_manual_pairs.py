@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.comparison import Pairing, Unpaired
-from opdiff.errors import InputError, UsageError
-from opdiff.model import Slot, TensorKey
-from opdiff.pair.manual import ManualPair, parse_key, read_pairs
+from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.manual_pair import ManualPair, parse_key
+from opdiff.core.tensor import Slot, TensorKey
+from opdiff.read.rules.manual_pairs import read_pairs
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
 
 if TYPE_CHECKING:

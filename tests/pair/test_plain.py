@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.comparison import Unpaired
-from opdiff.errors import UsageError
+from opdiff.core.comparison import Unpaired
+from opdiff.core.errors import UsageError
 from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, paired, told
 

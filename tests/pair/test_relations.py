@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.comparison import Pairing, Unpaired
+from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.pair.fusion import Relation, build_network
 from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
 
 if TYPE_CHECKING:
-    from opdiff.pair.graph import RuleFile, RuleOp
+    from opdiff.core.graph import RuleFile, RuleOp
     from opdiff.pair.rows import Row
 
 FUSED = op("stem", originals=("c1", "r1"), inputs=("data:0",), outputs=(out("r1", layout="NCHW", shape=(1, 8)),))

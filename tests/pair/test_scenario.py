@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.errors import InputError, UsageError
+from opdiff.core.errors import InputError, UsageError
 from opdiff.pair.scenario import GivenRules, Scenario, choose
 from pair.rule_files import npu, npy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.errors import UsageError
+from opdiff.core.errors import UsageError
 from opdiff.pair.fusion import build_network
 from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
 from pair.rule_files import dumped, npu, npy, op, paired, rules

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from opdiff import dtypes
-from opdiff.errors import DumpError
+from opdiff.core import dtypes
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange, ZipMember
 from opdiff.read import arrays, read_operator
-from opdiff.source import FileRange, ZipMember
 
 if TYPE_CHECKING:
     from pathlib import Path

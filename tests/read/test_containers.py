@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff import dtypes, elements
-from opdiff.errors import DumpError, ElementError
-from opdiff.model import Container, OpDump, Slot, TensorSpec
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.tensor import Container, OpDump, Slot, TensorSpec
 from opdiff.read import read_operator
 from opdiff.sample.container import (
     EncodedDump,

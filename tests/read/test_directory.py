@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff import dtypes
-from opdiff.errors import InputError
+from opdiff.core import dtypes
+from opdiff.core.errors import InputError
 from opdiff.read.directory import Location, Problem, locate, natural, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump

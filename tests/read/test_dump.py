@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, add, dump, tensor
-from opdiff.comparison import DumpKind
-from opdiff.errors import InputError
+from opdiff.core.comparison import DumpKind
+from opdiff.core.errors import InputError
 from opdiff.read.dump import read_dump
 
 if TYPE_CHECKING:

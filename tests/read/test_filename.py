@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.model import Slot
+from opdiff.core.tensor import Slot
 from opdiff.read.filename import (
     ConvertedName,
     DumpName,

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpdata_proto import DumpData
-from opdiff.errors import DumpError
+from opdiff.core.errors import DumpError
+from opdiff.core.native import NATIVE
 from opdiff.read import protowire
 from opdiff.read.ascend import DUMP_DATA
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
-from opdiff.twins import NATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

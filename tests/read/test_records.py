@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.errors import DumpError
-from opdiff.model import Slot
+from opdiff.core.errors import DumpError
+from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.overflow import AccRecord, OldRecord, parse_record, read_overflow, to_json
 from opdiff.read.statistics import TensorStatistics, read_statistics

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from opdiff import dtypes
-from opdiff.errors import DumpError
+from opdiff.core import dtypes
+from opdiff.core.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import scan
 from opdiff.read.folder import read_folder

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
-from opdiff.model import Slot
+from opdiff.core.tensor import Slot
 from opdiff.report.changes import ChangeKind, find_changes
 
 

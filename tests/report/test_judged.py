@@ -7,7 +7,7 @@ import math
 import pytest
 
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row, with_judgement
-from opdiff.model import Slot
+from opdiff.core.tensor import Slot
 from opdiff.report.judged import is_hit, judged, levels_of
 
 

@@ -15,17 +15,17 @@ from pyarrow import parquet
 from made_comparisons import comparisons
 from made_reports import BAD, OFF, kept, not_compared, row, with_judgement
 from opdiff.report import saved
-from opdiff.report.as_junit import write_junit
-from opdiff.report.as_model_explorer import write_model_explorer
-from opdiff.report.as_parquet import write_parquet
-from opdiff.report.as_workbook import write_workbook
+from opdiff.report.junit_xml import write_junit
+from opdiff.report.model_explorer import write_model_explorer
+from opdiff.report.parquet_table import write_parquet
 from opdiff.report.sparkline import sparkline
+from opdiff.report.workbook_table import write_workbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from opdiff.comparison import Comparison
+    from opdiff.core.comparison import Comparison
     from opdiff.report.rows import SavedComparison
 
 SOME = kept(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))

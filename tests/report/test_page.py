@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from opdiff.core.sentences import TABLE, in_chinese
 from opdiff.judge.advice import KINDS
 from opdiff.pair.scenario import Scenario
-from opdiff.report.as_html import PAGE
-from opdiff.sentences import TABLE, in_chinese
+from opdiff.report.html_page import PAGE
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"

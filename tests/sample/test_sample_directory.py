@@ -9,7 +9,7 @@ from struct import unpack_from
 import pytest
 
 from dumpdata_proto import DumpData
-from opdiff.errors import UsageError
+from opdiff.core.errors import UsageError
 from opdiff.sample import FAULTS, write_many, write_sample
 from opdiff.sample.directory import make_sample
 from opdiff.sample.faults import choose

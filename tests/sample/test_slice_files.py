@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dumpdata_proto import DumpData
-from opdiff import dtypes
-from opdiff.errors import LayoutError
+from opdiff.core import dtypes
+from opdiff.core.errors import LayoutError
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor
 from opdiff.sample.names import DumpName
 from opdiff.sample.slices import Cuts, SliceFile, automatic_slices, manual_slices

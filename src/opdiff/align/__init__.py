@@ -10,7 +10,7 @@ from opdiff.align.fractal_nz import TiledMatrix
 from opdiff.align.fractal_z import FractalZ, FractalZC04
 from opdiff.align.layout import Aligned, Extents, Layout, Tile
 from opdiff.align.permute import ND, AxisOrder
-from opdiff.registry import Registry
+from opdiff.core.registry import Registry
 
 __all__ = ["LAYOUTS", "Aligned", "Extents", "Layout", "Tile", "convert"]
 

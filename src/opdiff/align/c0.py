@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
 from opdiff.align.origin import missing_extent
-from opdiff.errors import LayoutError
-from opdiff.places import require_data
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import LayoutError
+from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 
 class TiledChannels(NamedTuple):

@@ -7,19 +7,19 @@ stored codes ──unpack──► logical array ──order──► logical ar
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff import layouts
 from opdiff.align.layout import Aligned, Extents, Tile, reshaped
 from opdiff.align.origin import arranged, reordered
 from opdiff.align.permute import for_rank, is_plain
-from opdiff.errors import LayoutError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core import layout_ids as layouts
+from opdiff.core.errors import LayoutError
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom, Script
     from opdiff.align.layout import Layout
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape, TensorSpec
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape, TensorSpec
 
 # Layouts whose tiles do not depend on the element type.
 _TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import LayoutError, PluginError
-from opdiff.scripts import check_script, find_scripts, load_function
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import LayoutError, PluginError
+from opdiff.core.user_scripts import check_script, find_scripts, load_function
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 _FOLDER = "format_convert"
 _NAME = re.compile(r"convert_(?P<source>\w{1,128}?)_to_(?P<target>\w{1,128})\.py", re.ASCII)

@@ -7,19 +7,19 @@ in the rows, so the stored shape alone does not tell them apart.
 from __future__ import annotations
 
 from math import lcm, prod
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
 from opdiff.align.origin import fitting
-from opdiff.errors import LayoutError
-from opdiff.places import require_data
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import LayoutError
+from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.align.layout import Extents
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 # FRACTAL_Z_C04 gives every position of the kernel this many channels.
 _C04 = 4

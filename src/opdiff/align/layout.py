@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from opdiff.errors import LayoutError
-from opdiff.places import is_places
-from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from opdiff.core.errors import LayoutError
+from opdiff.core.strides import is_places
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
 
 
 class Tile(NamedTuple):
@@ -101,7 +102,7 @@ def together(array: AnyArray) -> AnyArray:
     """In row-major order, so that axes can be joined; places need not be moved for that."""
     if is_places(array):
         return array
-    from opdiff.elements import contiguous
+    from opdiff.core.codes import contiguous
 
     return contiguous(array)
 

@@ -7,16 +7,16 @@ said.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, reshaped
-from opdiff.errors import LayoutError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 _ORDERS = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "NC", "CN")
 # Frameworks write weights with the filters first or last; other orders are for data, and tried only when these fail.

@@ -6,18 +6,18 @@ Padding is cut because a layout says so. Any other difference of extents is an e
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
-from opdiff.errors import LayoutError
-from opdiff.places import require_data
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import LayoutError
+from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom
-    from opdiff.comparison import Pairing
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape, TensorSpec
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Pairing
+    from opdiff.core.tensor import Shape, TensorSpec
 
 # Layouts between which a declared one may be mistaken for the other.
 _TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}

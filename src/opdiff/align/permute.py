@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from opdiff.align.layout import Extents, misfit, reshaped
-from opdiff.errors import LayoutError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import LayoutError
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Layout, Tile
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 
 class AxisOrder(NamedTuple):

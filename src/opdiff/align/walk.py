@@ -9,11 +9,11 @@ conversion of the user's, compressed files), the tensor is loaded and moved once
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
-from opdiff.places import NotPlaces, Places
-from opdiff.source import FileRange, shaped
-from opdiff.values import TYPE_CHECKING, NamedTuple, cast
+from opdiff.core.source import FileRange, shaped
+from opdiff.core.strides import NotPlaces, Places
 
 if TYPE_CHECKING:
     import mmap
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from opdiff.align.custom import Custom
-    from opdiff.comparison import Pairing
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape, Tensor
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Pairing
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape, Tensor
 
     Index = npt.NDArray[np.intp]
     Axes = tuple[tuple[int, int, int, int], ...]
@@ -189,7 +189,7 @@ def walk_stored(tensor: Tensor) -> Walk:
 
 def walk_array(codes: AnyArray, dtype: DType) -> Walk:
     """An array that is in memory."""
-    from opdiff.elements import contiguous
+    from opdiff.core.codes import contiguous
 
     return Walk(Stored(contiguous(codes).reshape(-1)), dtype, codes.shape)
 
@@ -209,7 +209,7 @@ def open_stored(tensor: Tensor) -> Stored:
 
 
 def _places(tensor: Tensor) -> Places:
-    from opdiff.source import MAX_RANK
+    from opdiff.core.source import MAX_RANK
 
     if len(tensor.spec.shape) > MAX_RANK or min(tensor.spec.shape, default=0) < 0:
         raise NotPlaces

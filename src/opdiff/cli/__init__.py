@@ -10,9 +10,9 @@ import gc
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from opdiff.errors import OpdiffError, PluginError, UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import OpdiffError, PluginError, UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace

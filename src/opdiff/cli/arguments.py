@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from opdiff.errors import InputError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.sides import CompareOptions
+    from opdiff.workflows.compare.inputs import CompareOptions
 
 
 def describe(name: str, command: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def two_sides(args: argparse.Namespace) -> CompareOptions:
     Raises:
         InputError: a side is not there.
     """
-    from opdiff.sides import CompareOptions
+    from opdiff.workflows.compare.inputs import CompareOptions
 
     require_paths(args.target, args.golden)
     return CompareOptions(

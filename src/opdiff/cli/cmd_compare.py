@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli import compare_torchair
 from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths, unfit
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from opdiff.cli.report_options import Gate
-    from opdiff.pipeline import Compared
     from opdiff.report.rows import SavedComparison
-    from opdiff.sides import CompareOptions
+    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.pipeline import Compared
 
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
@@ -107,7 +107,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.files import make_folder
+    from opdiff.core.atomic_file import make_folder
 
     sides = _sides(args)
     if compare_torchair.is_graph_mode(args, sides[0]):
@@ -145,8 +145,8 @@ def _check_single(args: argparse.Namespace) -> None:
 
 def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
     from opdiff.cli.cmd_op import examine_and_report, with_wishes
-    from opdiff.model import Slot
-    from opdiff.single import SingleOptions
+    from opdiff.core.tensor import Slot
+    from opdiff.workflows.element_diff.element_diff import SingleOptions
 
     slot = Slot.OUTPUT if args.input_tensor is None else Slot.INPUT
     number = args.output_tensor if args.input_tensor is None else args.input_tensor
@@ -156,9 +156,9 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
 def _run_mapping(options: CompareOptions) -> int:
     from opdiff.cli.terminal import printable
-    from opdiff.comparison import Pairing
-    from opdiff.pipeline import map_pairs, write_pairs
-    from opdiff.sides import NotCompared
+    from opdiff.core.comparison import Pairing
+    from opdiff.workflows.compare.inputs import NotCompared
+    from opdiff.workflows.compare.pipeline import map_pairs, write_pairs
 
     for pairs in map_pairs(options):
         if isinstance(pairs, NotCompared):
@@ -185,10 +185,10 @@ def _wishes(args: argparse.Namespace) -> Wishes:
 
 def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
     """Compare, judge, write and summarise every result, and return the exit code."""
-    from opdiff.channels import with_profiles
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.pipeline import compare, conversions, find_limits, judged, write_compared
-    from opdiff.sides import NotCompared
+    from opdiff.workflows.compare.inputs import NotCompared
+    from opdiff.workflows.compare.pipeline import compare, conversions, find_limits, judged, write_compared
+    from opdiff.workflows.compare.profiles import with_profiles
 
     compared = defects = 0
     hit = False
@@ -215,7 +215,7 @@ def _told(
     result: Compared, kept: SavedComparison, written: Sequence[str], options: CompareOptions, wishes: Wishes
 ) -> Iterator[str]:
     """What is said about one result, as the terminal gets it."""
-    from opdiff.cli.dress import curve_lines, dressed
+    from opdiff.cli.style import curve_lines, dressed
     from opdiff.cli.terminal import printable
 
     path, *reports = written
@@ -233,7 +233,7 @@ def _told(
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
     from opdiff.cli.terminal import printable
-    from opdiff.pipeline import find_step
+    from opdiff.workflows.compare.pipeline import find_step
 
     print(printable(find_step(options, args.third, args.close_fusion_rule_file)))
     return code
@@ -250,7 +250,7 @@ def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...
 
 
 def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> tuple[str, ...]:
-    from opdiff.report.as_text import summary_lines
+    from opdiff.report.summary_text import summary_lines
 
     sides = (("target", result.comparison.target), ("golden", result.comparison.golden))
     left_out = [
@@ -262,7 +262,7 @@ def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> t
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.sides import CompareOptions
+    from opdiff.workflows.compare.inputs import CompareOptions
 
     return CompareOptions(
         target=target,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import jobs_argument, unfit
-from opdiff.errors import InputError, UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterator
 
     from opdiff.align.custom import Custom
-    from opdiff.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
 
     Results = dict[ConvertJob, ConvertResult]
 
@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
-    from opdiff.convert import plan_conversion
-    from opdiff.files import make_folder
+    from opdiff.core.atomic_file import make_folder
+    from opdiff.workflows.convert import plan_conversion
 
     options = _options(args)
     plan = plan_conversion(_paths(args), options)
@@ -107,9 +107,9 @@ def _paths(args: argparse.Namespace) -> list[str]:
 def _options(args: argparse.Namespace) -> ConvertOptions:
     from importlib.util import find_spec
 
-    from opdiff.convert import ConvertOptions
-    from opdiff.model import Slot
-    from opdiff.write.names import Form
+    from opdiff.core.tensor import Slot
+    from opdiff.workflows.convert import ConvertOptions
+    from opdiff.workflows.convert.write.names import Form
 
     if args.shape and not args.layout:
         raise UsageError("--shape is a shape in the layout of the results; give --format too")
@@ -139,8 +139,8 @@ def _custom(args: argparse.Namespace) -> Custom | None:
 def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     """Results as they are ready."""
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.convert import convert_file, failed
     from opdiff.run import Work, run
+    from opdiff.workflows.convert import convert_file, failed
 
     work = Work(
         convert_file,
@@ -164,7 +164,7 @@ def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
 
     Returns the path of that list, or nothing when there is none.
     """
-    from opdiff.write.records import write_failed_list, write_mapping
+    from opdiff.workflows.convert.write.records import write_failed_list, write_mapping
 
     names: dict[str, list[tuple[str, str]]] = {}
     for job, result in results.items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import TYPE_CHECKING
 
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -37,9 +37,9 @@ def run(args: argparse.Namespace) -> int:
         return _run_torchair(args.directory, force=args.force)
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.terminal import printable
-    from opdiff.doctor import Depth
-    from opdiff.inspection import inspect_tree
     from opdiff.sample import write_sample
+    from opdiff.workflows.inspect.checks import Depth
+    from opdiff.workflows.inspect.report import inspect_tree
 
     sample = write_sample(args.directory, overwrite=args.force)
     print(f"A sample was written to {printable(os.path.abspath(args.directory))}.")
@@ -60,9 +60,9 @@ def _run_torchair(directory: str, *, force: bool) -> int:
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.compare_torchair import GraphWishes, compare_and_report
     from opdiff.cli.terminal import printable
-    from opdiff.inspection import inspect_tree
     from opdiff.sample.torchair import FAULTY, FAULTY_TOKEN, write_graph_sample
-    from opdiff.torchair import GraphOptions
+    from opdiff.workflows.compare.graph_pipeline import GraphOptions
+    from opdiff.workflows.inspect.report import inspect_tree
 
     if os.path.isdir(directory) and os.listdir(directory) and not force:
         raise UsageError(f"{directory} is not empty; name another directory, or allow overwriting with --force")
@@ -82,8 +82,8 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 
 def _compare(sample: Sample, output: str) -> int:
     from opdiff.cli.cmd_compare import Wishes, compare_and_report
-    from opdiff.files import make_folder
-    from opdiff.sides import CompareOptions
+    from opdiff.core.atomic_file import make_folder
+    from opdiff.workflows.compare.inputs import CompareOptions
 
     make_folder(output)
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -47,11 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    from opdiff.cli.dress import dressed
+    from opdiff.cli.style import dressed
     from opdiff.cli.terminal import json_text, printable
-    from opdiff.graph_reporting import load_saved, saved_files
     from opdiff.report.changes import find_changes
-    from opdiff.reporting import write_page
+    from opdiff.workflows.compare.graph_reports import load_saved, saved_files
+    from opdiff.workflows.compare.outputs import write_page
 
     for saved in (args.old, args.new):
         if os.path.exists(args.html) and os.path.samefile(args.html, saved):
@@ -92,7 +92,7 @@ def _lines(changes: Changes) -> Iterator[str]:
 
 
 def _line(change: Change) -> str:
-    from opdiff.texts import number_text
+    from opdiff.core.formatting import number_text
 
     levels = " -> ".join(level or "-" for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
-from opdiff.errors import InputError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.doctor import Finding
-    from opdiff.inspection import FileReport, StatisticsReport, TensorReport, TreeReport
+    from opdiff.workflows.inspect.checks import Finding
+    from opdiff.workflows.inspect.report import FileReport, StatisticsReport, TensorReport, TreeReport
 
 DESCRIPTION = """\
 Show what a dump holds, without vendor toolkit or device. For a file: its header and tensors. For a directory: how many
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Inspect, print, and return the exit code."""
     from opdiff.cli.terminal import json_text
-    from opdiff.inspection import FileReport, inspect_file
+    from opdiff.workflows.inspect.report import FileReport, inspect_file
 
     require_paths(args.path)
     if os.path.isdir(args.path):
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_tree(args: argparse.Namespace) -> int:
     from opdiff.cli.terminal import Progress, json_text
-    from opdiff.doctor import Depth
-    from opdiff.inspection import inspect_tree
+    from opdiff.workflows.inspect.checks import Depth
+    from opdiff.workflows.inspect.report import inspect_tree
 
     depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
     with Progress("reading", quiet=args.quiet > 0) as progress:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from opdiff.comparison import Finding
+    from opdiff.core.comparison import Finding
     from opdiff.report.rows import SavedComparison
 
 DESCRIPTION = """\
@@ -37,10 +37,10 @@ def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
     from opdiff import __version__
     from opdiff.cli.terminal import printable
-    from opdiff.pipeline import find_limits, judged
-    from opdiff.report.as_json import load, save
-    from opdiff.report.as_text import summary_lines
-    from opdiff.report.as_torchair_json import SCHEMA, schema_of
+    from opdiff.report.graph_json import SCHEMA, schema_of
+    from opdiff.report.saved_json import load, save
+    from opdiff.report.summary_text import summary_lines
+    from opdiff.workflows.compare.pipeline import find_limits, judged
 
     if schema_of(args.saved) == SCHEMA:
         raise UsageError(
@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
 
 def finding_lines(kept: SavedComparison, lang: str = "en") -> Iterator[str]:
     """Every finding with its evidence."""
+    from opdiff.core.sentences import in_chinese
     from opdiff.judge.advice import remedy_in_chinese
     from opdiff.judge.remedies import next_command
-    from opdiff.sentences import in_chinese
 
     told, remedy = (in_chinese, remedy_in_chinese) if lang == "zh" else (str, str)
     findings = kept.judgement.findings if kept.judgement else ()
@@ -81,7 +81,7 @@ def _reach(finding: Finding) -> str:
 
 def write_remedies(kept: SavedComparison, folder: str) -> Iterator[str]:
     """Write the files that help, and tell their paths."""
-    from opdiff.files import make_folder, whole_file
+    from opdiff.core.atomic_file import make_folder, whole_file
     from opdiff.judge.remedies import files_of
 
     make_folder(folder)

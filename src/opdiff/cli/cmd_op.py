@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, two_sides
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from opdiff.measure.detail import AxisErrors, Element, SliceErrors
-    from opdiff.sides import CompareOptions
-    from opdiff.single import SingleOptions, SingleReport, TensorLine
+    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.element_diff.element_diff import SingleOptions, SingleReport, TensorLine
 
 DESCRIPTION = """\
 Look at one operator of a comparison, element by element: the worst elements with their coordinates, the slices of each
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look at the operator and return the exit code."""
-    from opdiff.single import SingleOptions
+    from opdiff.workflows.element_diff.element_diff import SingleOptions
 
     options = two_sides(args)._replace(output=args.output_dir, pairs=args.pairs, workers=args.jobs)
     tables = True if args.tables else False if args.ignore_single_op_result else None
@@ -59,8 +60,8 @@ def with_wishes(wanted: SingleOptions, args: argparse.Namespace) -> SingleOption
 def examine_and_report(options: CompareOptions, wanted: SingleOptions, *, json_path: str = "", quiet: bool) -> int:
     """Look at one tensor, write its files and print what was found."""
     from opdiff.cli.terminal import Progress, json_text, printable
-    from opdiff.files import make_folder, whole_file
-    from opdiff.single import examine_operator
+    from opdiff.core.atomic_file import make_folder, whole_file
+    from opdiff.workflows.element_diff.element_diff import examine_operator
 
     make_folder(options.output)
     with Progress("looking at elements", quiet=quiet) as progress:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opdiff.cli.arguments import unfit
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from opdiff.overflowing import OperatorState, OverflowReport, TensorState
+    from opdiff.workflows.overflow import OperatorState, OverflowReport, TensorState
 
 DESCRIPTION = """\
 Find the operators of a dump that overflowed: by the debug records that the device wrote, matched to the operators'
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look for overflows and return the exit code."""
     from opdiff.cli.terminal import Progress, json_text, printable
-    from opdiff.files import make_folder, whole_file
-    from opdiff.overflowing import find_overflows, write_overflows
+    from opdiff.core.atomic_file import make_folder, whole_file
+    from opdiff.workflows.overflow import find_overflows, write_overflows
 
     if bool(args.path) == bool(args.dump_path):
         raise UsageError("give one directory of dumps: overflow DIR, or -d DIR")

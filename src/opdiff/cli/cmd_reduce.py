@@ -5,17 +5,17 @@ from __future__ import annotations
 import signal
 import sys
 from threading import Event
+from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import unfit
-from opdiff.graphmode import INFORMATION
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.graphmode import INFORMATION
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
     from types import FrameType
 
-    from opdiff.reduce.watch import ReduceOptions, Saved
+    from opdiff.workflows.reduce.watch import ReduceOptions, Saved
 
 DESCRIPTION = """\
 Turn the files of a dump in graph mode (GE or FX) into figures of their tensors: smallest, largest, mean, L2 norm, NaN
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reduce, tell how much was saved, and return the exit code."""
-    from opdiff.reduce.watch import ReduceOptions
+    from opdiff.workflows.reduce.watch import ReduceOptions
 
     load = args.load or (0.5 if args.watch else 1.0)
     options = ReduceOptions(args.path, args.info, args.keep, args.watch, args.settle, args.interval, load)
@@ -86,7 +86,7 @@ def _stopper(stop: Event) -> signal.Handlers:
 
 def _reduce(options: ReduceOptions, stop: Event, *, quiet: bool) -> int:
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.reduce.watch import Saved, reduce_tree
+    from opdiff.workflows.reduce.watch import Saved, reduce_tree
 
     saved = Saved()
     with Progress("reducing", quiet=quiet, in_bytes=True) as progress:

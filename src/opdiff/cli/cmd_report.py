@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from typing import TYPE_CHECKING
 
 from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
     from opdiff.cli.terminal import printable
-    from opdiff.graph_reporting import is_of_graph_mode, load_saved, report_stem, saved_files
+    from opdiff.report.file_names import write_new
     from opdiff.report.judged import NOT_COMPARABLE, levels_of
-    from opdiff.report.names import write_new
-    from opdiff.reporting import report_name, write_page, write_report
+    from opdiff.workflows.compare.graph_reports import is_of_graph_mode, load_saved, report_stem, saved_files
+    from opdiff.workflows.compare.outputs import report_name, write_page, write_report
 
     reports = wanted_reports(args)
     files = saved_files(args.saved)

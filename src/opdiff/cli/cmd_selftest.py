@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opdiff.cli.arguments import add_rules, add_sides, two_sides, unfit
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.selftest import Outcome
+    from opdiff.workflows.selftest import Outcome
 
 DESCRIPTION = """\
 Plant known faults in copies of your own dumps, one at a time, compare, and show which of them were found and named
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plant, compare, show, and return the exit code."""
     from opdiff.cli.terminal import Progress, json_text, printable, table
-    from opdiff.files import whole_file
-    from opdiff.selftest import SelftestOptions, choose_faults, run_selftest, summary
+    from opdiff.core.atomic_file import whole_file
+    from opdiff.workflows.selftest import SelftestOptions, choose_faults, run_selftest, summary
 
     options = two_sides(args)._replace(in_process=True)
     wanted = SelftestOptions(choose_faults(args.faults), args.places, args.seed)

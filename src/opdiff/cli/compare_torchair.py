@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli.arguments import unfit
 from opdiff.cli.report_options import EXIT_GATE, wanted_reports
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
     from opdiff.cli.report_options import Gate
-    from opdiff.report.as_torchair_json import SavedGraph
-    from opdiff.reporting import Reports
-    from opdiff.torchair import GraphOptions
+    from opdiff.report.graph_json import SavedGraph
+    from opdiff.workflows.compare.graph_pipeline import GraphOptions
+    from opdiff.workflows.compare.outputs import Reports
 
 MODES = ("auto", "real", "statistics", "md5")
 _GRAPH_TEXTS = ("dynamo_original_graph_", "dynamo_optimized_graph_")
@@ -92,8 +92,8 @@ def _has_graph_text(path: str) -> bool:
 
 def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.graphmode import DataMode
-    from opdiff.torchair import GraphOptions
+    from opdiff.core.graphmode import DataMode
+    from opdiff.workflows.compare.graph_pipeline import GraphOptions
 
     wishes = GraphWishes(args.quiet > 0, wanted_reports(args), args.limits, args.lang, args.remedies, args.fail_on)
     options = GraphOptions(
@@ -115,14 +115,14 @@ def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
     """Compare, write every table and report, summarise, and return the exit code."""
     from opdiff.cli.cmd_judge import write_remedies
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.files import make_folder
-    from opdiff.graph_reporting import judged_graphs, report_stem, write_graph_reports
-    from opdiff.graph_writing import GraphTables, saved_parts, write_summary
-    from opdiff.pipeline import find_limits
-    from opdiff.report.as_text import advice_lines
-    from opdiff.report.torchair_text import Tally, tally_lines
-    from opdiff.reporting import Reports, environment
-    from opdiff.torchair import compare_graphs, plan_graphs
+    from opdiff.core.atomic_file import make_folder
+    from opdiff.report.graph_summary import Tally, tally_lines
+    from opdiff.report.summary_text import advice_lines
+    from opdiff.workflows.compare.graph_outputs import GraphTables, saved_parts, write_summary
+    from opdiff.workflows.compare.graph_pipeline import compare_graphs, plan_graphs
+    from opdiff.workflows.compare.graph_reports import judged_graphs, report_stem, write_graph_reports
+    from opdiff.workflows.compare.outputs import Reports, environment
+    from opdiff.workflows.compare.pipeline import find_limits
 
     limits = find_limits(wishes.limits)
     plan = plan_graphs(options)

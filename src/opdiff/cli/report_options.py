@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli.arguments import unfit
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import argparse
 
     from opdiff.judge.limits import Limits
     from opdiff.report.rows import SavedComparison
-    from opdiff.reporting import Reports
+    from opdiff.workflows.compare.outputs import Reports
 
 EXIT_GATE = 1
 # The levels that may be refused, in words.
@@ -35,7 +35,7 @@ def wanted_reports(args: argparse.Namespace) -> Reports:
     Raises:
         UsageError: a package is missing that one of them needs.
     """
-    from opdiff.reporting import Reports, require
+    from opdiff.workflows.compare.outputs import Reports, require
 
     reports = Reports(not args.no_html, args.xlsx, args.parquet, args.junit, args.model_explorer)
     if reports.xlsx or reports.parquet:
@@ -54,11 +54,11 @@ class Gate(NamedTuple):
         from opdiff.report.judged import is_hit, levels_of
 
         if self.limits is not None and kept.graph_mode is not None:
-            from opdiff.graph_reporting import judged_again
+            from opdiff.workflows.compare.graph_reports import judged_again
 
             kept = judged_again(kept, self.limits)
         elif self.limits is not None:
-            from opdiff.pipeline import judged
+            from opdiff.workflows.compare.pipeline import judged
 
             kept = judged(kept, self.limits)
         return is_hit(self.level, levels_of(kept))
@@ -78,7 +78,7 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
 
 
 def _gate(text: str) -> Gate:
-    from opdiff.errors import InputError
+    from opdiff.core.errors import InputError
     from opdiff.judge.limits import read_limits
 
     if text in _GATES:

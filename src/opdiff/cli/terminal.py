@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,9 +7,9 @@ not known) is left to `argparse`: it comes to the same where a line is plain, an
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.cli.arguments import describe
-from opdiff.values import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -10,23 +10,24 @@ Nothing is loaded and nothing is measured: a comparison that was saved can be ju
 
 from __future__ import annotations
 
-from opdiff.comparison import Finding, Judgement
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import Finding, Judgement
 from opdiff.judge.advice import advice_of, remedies_of
 from opdiff.judge.limits import Limits
 from opdiff.judge.locate import locate
 from opdiff.judge.network import build
 from opdiff.judge.ranking import first_in_order, rank
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.comparison import GraphNode
+    from opdiff.core.comparison import GraphNode
     from opdiff.judge.causes import Cause, Scene
-    from opdiff.judge.facts import Row
     from opdiff.judge.locate import Located
     from opdiff.judge.network import Network
     from opdiff.judge.ranking import Ranked
+    from opdiff.judge.tensor_facts import Row
 
 __all__ = ["judge", "judge_network"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import Birth, Level
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import Birth, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.comparison import Finding, Verdict
+    from opdiff.core.comparison import Finding, Verdict
 
 
 class _Words(NamedTuple):
@@ -124,7 +125,7 @@ def remedies_of(kind: str, passes: Sequence[str], buffer_passes: Sequence[str]) 
 
 def remedy_in_chinese(remedy: str) -> str:
     """One of the sentences of `remedies_of`, in Chinese."""
-    from opdiff.sentences import in_chinese
+    from opdiff.core.sentences import in_chinese
 
     return next((words.remedy_zh for words in KINDS.values() if words.remedy == remedy), "") or in_chinese(remedy)
 
@@ -146,7 +147,7 @@ def advice_of(
 
 
 def _faulty(findings: Sequence[Finding], earliest: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    from opdiff.sentences import in_chinese
+    from opdiff.core.sentences import in_chinese
 
     first = findings[0]
     words = KINDS[first.kind]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.judge.facts import equal_share, ratio
+from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.limits import DEFAULTS, coarser
 from opdiff.judge.noise import is_quantized, reduction_length
 from opdiff.judge.spread import Spread, spread_of
-from opdiff.judge.traits import Flow, trait_of
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.judge.tensor_facts import equal_share, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.comparison import Metrics, Verdict
-    from opdiff.judge.facts import Row
+    from opdiff.core.comparison import Metrics, Verdict
     from opdiff.judge.locate import Born
     from opdiff.judge.network import Network
+    from opdiff.judge.tensor_facts import Row
 
 # Ends of the ranges of types that overflow easily.
 _ENDS = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}

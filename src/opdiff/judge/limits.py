@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import InputError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,24 +7,24 @@ noise: accumulated. An operator that cannot be compared passes on what it is giv
 from __future__ import annotations
 
 from math import inf, sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.comparison import Birth, Level, Verdict
-from opdiff.judge.facts import size_of
+from opdiff.core.comparison import Birth, Level, Verdict
+from opdiff.judge.error_model import Flow, trait_of
+from opdiff.judge.levels import counted, is_counted, of_places, opinion_of
 from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, inherited, is_quantized
-from opdiff.judge.traits import Flow, trait_of
-from opdiff.judge.verdict import counted, is_counted, of_places, opinion_of
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.judge.tensor_facts import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.comparison import Metrics
-    from opdiff.judge.facts import Row, Size
+    from opdiff.core.comparison import Metrics
+    from opdiff.judge.error_model import Trait
+    from opdiff.judge.levels import Opinion
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
-    from opdiff.judge.traits import Trait
-    from opdiff.judge.verdict import Opinion
+    from opdiff.judge.tensor_facts import Row, Size
 
     # What comes in at an operator, and the part of its error that is its own.
     Passed = tuple[tuple[State, ...], float]

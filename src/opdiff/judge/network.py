@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import GraphNode
-from opdiff.judge.traits import Flow, trait_of
-from opdiff.model import Slot
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import GraphNode
+from opdiff.core.tensor import Slot
+from opdiff.judge.error_model import Flow, trait_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.judge.facts import Row
-    from opdiff.judge.traits import Trait
-    from opdiff.model import TensorKey
+    from opdiff.core.tensor import TensorKey
+    from opdiff.judge.error_model import Trait
+    from opdiff.judge.tensor_facts import Row
 
     Port = tuple[str, int]
 

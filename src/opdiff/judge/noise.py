@@ -7,19 +7,19 @@ once where several did, sums are cut. All errors here are relative to the golden
 from __future__ import annotations
 
 from math import log2, prod, sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.judge.facts import ratio
+from opdiff.judge.error_model import Flow, is_quantizing
 from opdiff.judge.limits import coarser
-from opdiff.judge.traits import Flow, is_quantizing
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.judge.tensor_facts import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.judge.facts import Row, Size
+    from opdiff.core.tensor import Shape
+    from opdiff.judge.error_model import Trait
     from opdiff.judge.network import Operator
-    from opdiff.judge.traits import Trait
-    from opdiff.model import Shape
+    from opdiff.judge.tensor_facts import Row, Size
 
 # Rounding to one of 256 steps is off by this part of the whole range, as a root mean square.
 _STEP_OF_8_BITS = 1 / (255 * sqrt(12))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.comparison import Finding
+    from opdiff.core.comparison import Finding
 
 FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Metrics
-    from opdiff.judge.facts import Size
-    from opdiff.model import Shape
+    from opdiff.core.comparison import Metrics
+    from opdiff.core.tensor import Shape
+    from opdiff.judge.tensor_facts import Size
 
 # The lower edges of the bins from the third on; see `Metrics.relative_histogram`.
 _FIRST_POWER, _STEP = -27, 2

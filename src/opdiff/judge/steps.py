@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Judgement
+    from opdiff.core.comparison import Judgement
 
 
 def step_of(conversion: Judgement, fusion: Judgement, *, is_quantized: bool) -> tuple[str, str]:

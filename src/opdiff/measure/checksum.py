@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes, elements
-from opdiff.values import TYPE_CHECKING
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 _BLOCK = 1 << 20
 

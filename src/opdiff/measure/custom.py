@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from opdiff import elements
-from opdiff.errors import PluginError
+from opdiff.core import codes as elements
+from opdiff.core.errors import PluginError
+from opdiff.core.registry import Registry
+from opdiff.core.user_scripts import check_script, find_scripts, load_function
 from opdiff.measure.documented import BY_NAME
-from opdiff.registry import Registry
-from opdiff.scripts import check_script, find_scripts, load_function
-from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 _FOLDER = "algorithm"
 _KIND = "metric"

@@ -9,21 +9,21 @@ NaN on both sides; what is not finite on one side only has an error that is not 
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from opdiff.dtypes import Kind
-from opdiff.measure.numbers import Numbers, real_codes, real_type, to_numbers
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.dtypes import Kind
+from opdiff.measure.reference.numbers import Numbers, real_codes, real_type, to_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.measure.numbers import Floats
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
+    from opdiff.measure.reference.numbers import Floats
 
     Index = npt.NDArray[np.intp]
 

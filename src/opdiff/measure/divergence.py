@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from math import fsum, inf, log, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff.measure.blocks import iter_blocks
-from opdiff.measure.exact import dot
+from opdiff.measure.reference.blocks import iter_blocks
+from opdiff.measure.reference.exact import dot
 from opdiff.measure.sums import SMALL
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.measure.numbers import Floats, Numbers
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.measure.reference.numbers import Floats, Numbers
     from opdiff.measure.sums import Side, Sums
 
 # No probability is smaller, before they are divided by their sum.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opdiff.comparison import Metrics
+    from opdiff.core.comparison import Metrics
 
 
 class DocumentedMetric(NamedTuple):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from opdiff import elements
-from opdiff.floats import largest
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core import codes as elements
+from opdiff.core.float_formats import largest
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 
 class Extremes(NamedTuple):

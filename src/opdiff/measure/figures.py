@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from math import nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import elements
-from opdiff.dtypes import Kind
-from opdiff.graphmode import Figures
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import Kind
+from opdiff.core.graphmode import Figures
 from opdiff.measure.checksum import crc32
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 BINS = 64
 """Equal parts of the range in a histogram."""

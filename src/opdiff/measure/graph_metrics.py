@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import inf, ldexp, log, nan, sqrt
+from typing import TYPE_CHECKING
 
-from opdiff.graphmode import Figures, FurtherFigures, RealFigures
+from opdiff.core.graphmode import Figures, FurtherFigures, RealFigures
 from opdiff.measure.sums import STEP
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from opdiff.core.tensor import Shape
     from opdiff.measure.sums import Side, Sums
-    from opdiff.model import Shape
 
 # What counts as a norm of zero in the documented cosine.
 _ZERO_NORM = 2.220446049250313e-16

@@ -6,10 +6,10 @@ The native kernel repeats them in `native/metrics.cpp`, for itself; this is thei
 from __future__ import annotations
 
 from math import inf, ldexp, log10, nan, sqrt
+from typing import TYPE_CHECKING
 
-from opdiff.comparison import Metrics
+from opdiff.core.comparison import Metrics
 from opdiff.measure.sums import SMALL
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.measure.sums import Number, Pairs, Scale, Side, Sums

@@ -9,15 +9,14 @@ infinities, and NaNs on both sides, are no error.
 from __future__ import annotations
 
 from math import prod
-
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
 
     Codes = Callable[[int, int], AnyArray]
 
@@ -143,7 +142,7 @@ def _iter_errors(
     """Stretches of errors without their signs, and at which number each begins."""
     import numpy as np
 
-    from opdiff.measure.numbers import real_codes, real_type, to_numbers
+    from opdiff.measure.reference.numbers import real_codes, real_type, to_numbers
 
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
     parts = 1 if types[0] is target_dtype else 2

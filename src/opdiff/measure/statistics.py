@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opdiff import elements
-from opdiff.dtypes import Kind
-from opdiff.errors import ElementError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import Kind
+from opdiff.core.errors import ElementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 # Small enough for the caches, large enough that calls do not matter.
 _BLOCK = 1 << 16

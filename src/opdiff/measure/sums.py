@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from math import inf
 from sys import float_info
-
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.measure.ulp import UlpScale
+    from opdiff.measure.reference.ulp import UlpScale
 
 _HUGE = float_info.max
 

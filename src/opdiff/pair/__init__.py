@@ -7,23 +7,23 @@ imported by those.
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import UsageError
+from opdiff.core.errors import UsageError
 from opdiff.pair.fusion import build_network
 from opdiff.pair.golden import NamedGolden
 from opdiff.pair.names import DumpIndex
-from opdiff.pair.quant import find_quantized, merge_quant
+from opdiff.pair.quantization import find_quantized, merge_quant
 from opdiff.pair.rows import Sides, iter_rows, iter_unknown_rows
 from opdiff.pair.scenario import GivenRules, Scenario, choose
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.comparison import Dump, Pairing, Unpaired
+    from opdiff.core.comparison import Dump, Pairing, Unpaired
+    from opdiff.core.graph import RuleFile
+    from opdiff.core.manual_pair import ManualPair
     from opdiff.pair.golden import GoldenSide
-    from opdiff.pair.graph import RuleFile
-    from opdiff.pair.manual import ManualPair
     from opdiff.pair.selection import Selection
 
     Row = Pairing | Unpaired
@@ -98,7 +98,7 @@ def _sides(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIn
     if rules.fusion and rules.quant:
         network = merge_quant(network, build_network(rules.quant))
     if rules.close:
-        from opdiff.pair.close import CloseGolden, relabel
+        from opdiff.pair.fusion_off import CloseGolden, relabel
 
         close = build_network(rules.close)
         network, golden_side = relabel(network, close), CloseGolden(golden, close)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from opdiff.pair.graph import OutputDesc
-from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.graph import OutputDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.pair.graph import RuleFile, RuleOp
+    from opdiff.core.graph import RuleFile, RuleOp
 
     OpKey = tuple[str, str]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import DumpKind
-from opdiff.model import Slot, TensorKey
-from opdiff.values import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from opdiff.core.comparison import DumpKind
+from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
-    from opdiff.comparison import DumpedOp
-    from opdiff.model import Tensor
+    from opdiff.core.comparison import DumpedOp
+    from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import Origin
 

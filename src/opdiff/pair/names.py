@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.tensor import file_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from opdiff.comparison import Dump, DumpedOp
+    from opdiff.core.comparison import Dump, DumpedOp
 
-# What writers of dump files put `_` in the place of.
-_REPLACED = str.maketrans("/\\. ", "____")
 _WORD = r"[a-z]+|[0-9]+"
 _ENOUGH = 32
 # Looking for similar names costs milliseconds, and a run in which nothing fits has tens of thousands of them.
 _MAX_SEARCHES = 256
-
-
-def flat(name: str) -> str:
-    """The name as a file name carries it."""
-    # Letters, digits and underscores stay, and most names have nothing else.
-    return name if name.isidentifier() else name.translate(_REPLACED)
 
 
 class NameIndex:
@@ -68,9 +61,9 @@ class DumpIndex:
     def find(self, name: str) -> DumpedOp | None:
         """The operator of this name. One whose name was written to a file name is found by either form."""
         operators = self.dump.operators
-        return operators.get(name) or operators.get(flat(name)) or self._find_flat(flat(name))
+        return operators.get(name) or operators.get(file_form(name)) or self._find_file_form(file_form(name))
 
-    def _find_flat(self, name: str) -> DumpedOp | None:
+    def _find_file_form(self, name: str) -> DumpedOp | None:
         if self._flat is None:
             self._flat = _by_flat_name(self.dump.operators)
         return self._flat.get(name)
@@ -79,12 +72,12 @@ class DumpIndex:
         """`; the nearest name is …`, or nothing."""
         if self._names is None:
             self._names = NameIndex(self.dump.operators)
-        return self._names.hint(flat(name))
+        return self._names.hint(file_form(name))
 
 
 def _by_flat_name(operators: Mapping[str, DumpedOp]) -> dict[str, DumpedOp]:
     """Operators by flattened name; names that only differ in what was replaced are not told apart, so not found."""
     found: dict[str, list[DumpedOp]] = defaultdict(list)
     for name, operator in operators.items():
-        found[flat(name)].append(operator)
+        found[file_form(name)].append(operator)
     return {name: same[0] for name, same in found.items() if len(same) == 1}

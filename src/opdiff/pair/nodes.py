@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import GraphNode
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import GraphNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.comparison import Dump
-    from opdiff.model import Tensor
-    from opdiff.pair.graph import RuleFile, RuleOp
+    from opdiff.core.comparison import Dump
+    from opdiff.core.graph import RuleFile, RuleOp
+    from opdiff.core.tensor import Tensor
 
 # Numbers of inputs come from file names that are not trusted.
 _MOST_INPUTS = 1024

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import OpLabel, Pairing, Unpaired
-from opdiff.model import Slot, TensorKey
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import OpLabel, Pairing, Unpaired
+from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from opdiff.comparison import Dump, DumpedOp
-    from opdiff.model import Tensor
+    from opdiff.core.comparison import Dump, DumpedOp
+    from opdiff.core.tensor import Tensor
 
     Row = Pairing | Unpaired
 

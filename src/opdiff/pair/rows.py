@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from opdiff.comparison import DumpKind, OpLabel, Pairing, Unpaired
-from opdiff.model import Slot, TensorKey
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import DumpKind, OpLabel, Pairing, Unpaired
+from opdiff.core.tensor import Slot, TensorKey, file_form
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
-from opdiff.pair.names import NameIndex, flat
+from opdiff.pair.names import NameIndex
 from opdiff.pair.trace import trace
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.comparison import DumpedOp
-    from opdiff.model import Tensor
+    from opdiff.core.comparison import DumpedOp
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.tensor import Tensor
     from opdiff.pair.fusion import Group, Network, OpKey
     from opdiff.pair.golden import GoldenSide
-    from opdiff.pair.graph import RuleOp
     from opdiff.pair.names import DumpIndex
 
     Row = Pairing | Unpaired
@@ -63,12 +64,12 @@ def iter_rows(sides: Sides) -> Iterator[Row]:
 
 def iter_unknown_rows(sides: Sides) -> Iterator[Row]:
     """A row for each operator that was dumped and that the rules do not have, numbered behind the groups."""
-    known = {flat(name): name for name in sides.network.by_name}
-    unknown = [dump for name, dump in sides.target.dump.operators.items() if flat(name) not in known]
+    known = {file_form(name): name for name in sides.network.by_name}
+    unknown = [dump for name, dump in sides.target.dump.operators.items() if file_form(name) not in known]
     names = NameIndex(known) if unknown else None
     start = max((group.index for group in sides.network.groups), default=-1) + 1
     for index, dump in enumerate(unknown, start):
-        nearest = names.nearest(flat(dump.name)) if names else None
+        nearest = names.nearest(file_form(dump.name)) if names else None
         hint = f"; the nearest name is {known[nearest]}" if nearest else ""
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
         yield Unpaired(label, None, None, f"the rule file does not have this operator{hint}")

@@ -13,12 +13,14 @@ Everything else is refused, with what was recognised and what would be accepted.
 
 from __future__ import annotations
 
-from opdiff.comparison import DumpKind
-from opdiff.errors import InputError, UsageError
-from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import DumpKind
+from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Dump
+    from opdiff.core.comparison import Dump
 
 _OPTIONS = {"fusion": "-fr", "quant": "-qfr", "close": "-cfr"}
 _QUANT_NAMES = "names such as `…_quant_layer` or `AscendDequant` say so"

@@ -5,8 +5,9 @@ A group is taken whole when one of its operators is.
 
 from __future__ import annotations
 
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     from opdiff.pair.fusion import Network

@@ -6,13 +6,14 @@ and not the numbers, so what has no counterpart behind them is looked for before
 
 from __future__ import annotations
 
-from opdiff.model import Slot
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.graph import OutputDesc, RuleOp
+    from opdiff.core.tensor import Shape
     from opdiff.pair.fusion import Network
-    from opdiff.pair.graph import OutputDesc, RuleOp
 
 PASSING = frozenset({"Cast", "TransData"})
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING
 
-from opdiff.errors import DumpError
+from opdiff.core.errors import DumpError
 from opdiff.read.arrays import read_npy
 from opdiff.read.ascend import OpenFile, read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.model import OpDump
+    from opdiff.core.tensor import OpDump
 
 # Enough for nearly every header, so that one small read describes a file.
 _HEAD = 1 << 12

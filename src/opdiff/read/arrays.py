@@ -6,18 +6,18 @@ import os
 import re
 from functools import lru_cache
 from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff import dtypes
-from opdiff.errors import DumpError
-from opdiff.model import Container, OpDump, Tensor, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core.errors import DumpError
+from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.tensor import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
-from opdiff.source import MAX_RANK, FileRange
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.source import Source
+    from opdiff.core.tensor import Shape
     from opdiff.read.ascend import OpenFile
-    from opdiff.source import Source
 
 _MAGIC = b"\x93NUMPY"
 _USUAL_START = _MAGIC + b"\x01\x00"

@@ -6,20 +6,21 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff import dtypes, layouts
-from opdiff.errors import DumpError
-from opdiff.model import Blob, Container, OpDump, Tensor, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core import layout_ids as layouts
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Blob, Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
-from opdiff.source import FileRange
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 # A header describes tensors; one of this size would describe hundreds of thousands.
 MAX_HEADER = 64 << 20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
-from opdiff.errors import DumpError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import DumpError
 
 if TYPE_CHECKING:
     import mmap

@@ -9,10 +9,10 @@ import os
 import re
 from contextlib import suppress
 from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import InputError
+from opdiff.core.errors import InputError
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

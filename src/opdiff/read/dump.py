@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
-from opdiff.comparison import Dump, DumpedOp, DumpKind
-from opdiff.errors import DumpError, InputError
-from opdiff.model import Slot
+from opdiff.core.comparison import Dump, DumpedOp, DumpKind
+from opdiff.core.errors import DumpError, InputError
+from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import Folder, scan
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, operator_name, without_slices
 from opdiff.read.folder import read_newest
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from opdiff.model import Tensor
+    from opdiff.core.tensor import Tensor
     from opdiff.read.directory import Entry, Tree
 
 # What quantization tools put into the names of the operators they insert; `_quantity` is not of that kind.

@@ -6,9 +6,9 @@ Nothing is opened here. A name that fits no pattern gives `None`; it is not gues
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from opdiff.model import Slot
-from opdiff.values import NamedTuple
+from opdiff.core.tensor import Slot
 
 _WORD = r"[A-Za-z0-9_-]+"
 _DIGITS = r"[0-9]{1,255}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import DumpError
+from opdiff.core.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import Problem, is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from opdiff.model import OpDump
+    from opdiff.core.tensor import OpDump
     from opdiff.read.directory import Entry, Folder
 
 Key = tuple[str, ...]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from opdiff import dtypes, layouts
-from opdiff.errors import DumpError
-from opdiff.model import Container, OpDump, Slot, Tensor, TensorSpec
+from opdiff.core import dtypes
+from opdiff.core import layout_ids as layouts
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Container, OpDump, Slot, Tensor, TensorSpec
 from opdiff.read.ascend import MAX_HEADER
 from opdiff.read.cursor import Cursor
-from opdiff.source import FileRange
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
     from opdiff.read.ascend import OpenFile
 
 MAGIC = 0x5A5A5A5A

@@ -7,13 +7,13 @@ import re
 import zipfile
 import zlib
 from contextlib import closing
+from typing import TYPE_CHECKING
 
-from opdiff.errors import DumpError
-from opdiff.model import Container, OpDump, Slot, Tensor
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange, Source, ZipMember
+from opdiff.core.tensor import Container, OpDump, Slot, Tensor
 from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
 from opdiff.read.cursor import Cursor
-from opdiff.source import FileRange, Source, ZipMember
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opdiff.read.ascend import OpenFile

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import DumpError
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange
 from opdiff.read.cursor import Cursor
-from opdiff.source import FileRange
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.model import OpDump
+    from opdiff.core.tensor import OpDump
 
 Word = int | tuple[int, ...]
 Words = tuple[tuple[str, Word], ...]

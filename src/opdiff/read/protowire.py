@@ -6,8 +6,10 @@ wire type, are passed over, as protobuf does; anything malformed is an error.
 
 from __future__ import annotations
 
-from opdiff.twins import NATIVE
-from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.native import NATIVE
 
 if TYPE_CHECKING:
     from typing import Any

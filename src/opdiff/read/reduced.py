@@ -6,16 +6,16 @@ import json
 import math
 import os
 from contextlib import closing
+from typing import TYPE_CHECKING
 
-from opdiff.errors import DumpError
-from opdiff.graphmode import Figures
-from opdiff.model import Slot
+from opdiff.core.errors import DumpError
+from opdiff.core.graphmode import Figures
+from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Tensor
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Tensor
 
 SCHEMA = "opdiff.reduced"
 VERSION = 1

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import DumpError
-from opdiff.source import Joined
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import DumpError
+from opdiff.core.source import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from opdiff.model import OpDump, Shape, Tensor
+    from opdiff.core.tensor import OpDump, Shape, Tensor
     from opdiff.read.filename import DumpName
 
 # By thread, then by tensor.

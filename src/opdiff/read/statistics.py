@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.errors import DumpError
-from opdiff.model import Slot
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.errors import DumpError
+from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 _MAX_BYTES = 64 << 20
 _NOT_GIVEN = frozenset({"", "NA", "-", "N/A"})

@@ -5,17 +5,17 @@ Reports change nothing and measure nothing. They take a `Comparison`, or one tha
 
 from __future__ import annotations
 
-from opdiff.report.as_csv import ReportColumns, write_csv
-from opdiff.report.as_json import load, save
-from opdiff.report.as_text import summary_lines
 from opdiff.report.columns import MetricColumn
-from opdiff.report.names import (
+from opdiff.report.csv_table import ReportColumns, write_csv
+from opdiff.report.file_names import (
     batch_file_name,
     mapping_file_name,
     result_file_name,
     write_new,
 )
 from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
+from opdiff.report.saved_json import load, save
+from opdiff.report.summary_text import summary_lines
 
 __all__ = [
     "MetricColumn",

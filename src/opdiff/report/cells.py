@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from opdiff.files import whole_file
-from opdiff.texts import number_text
-from opdiff.twins import native_twin
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.atomic_file import whole_file
+from opdiff.core.formatting import number_text
+from opdiff.core.native import native_twin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
     Cell = str | float | None
 

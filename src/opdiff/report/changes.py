@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
-from opdiff.values import TYPE_CHECKING, NamedTuple, StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.graphmode import Figures
+    from opdiff.core.graphmode import Figures
     from opdiff.report.rows import Environment, ReportRow, SavedComparison
 
 # The three good levels are one here: a good tensor that is a little less so is no news.

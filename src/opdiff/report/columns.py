@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from math import prod
 from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.report.cells import shape_text
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from opdiff.comparison import Metrics, Verdict
-    from opdiff.model import Shape
+    from opdiff.core.comparison import Metrics, Verdict
+    from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
     from opdiff.report.rows import ReportRow
 

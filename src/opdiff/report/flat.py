@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.comparison import Metrics
-from opdiff.graphmode import STATISTICS, RealFigures
-from opdiff.report.as_csv import reason_text
+from opdiff.core.comparison import Metrics
+from opdiff.core.graphmode import STATISTICS, RealFigures
 from opdiff.report.cells import shape_text
+from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import judged
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.graphmode import GraphRow
+    from opdiff.core.graphmode import GraphRow
     from opdiff.report.rows import GraphMode, ReportRow, SavedComparison
 
     Value = str | float | int | bool | None

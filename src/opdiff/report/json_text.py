@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from typing import TYPE_CHECKING
 
-from opdiff.twins import native_twin
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.native import native_twin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -6,15 +6,15 @@ All reports that colour, count or gate by level ask here.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.comparison import Birth, Level
-from opdiff.model import Slot
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from opdiff.core.comparison import Birth, Level
+from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from opdiff.comparison import Finding, Metrics
+    from opdiff.core.comparison import Finding, Metrics
     from opdiff.report.rows import ReportRow, SavedComparison
 
 LEVELS: tuple[str, ...] = tuple(map(str, Level))

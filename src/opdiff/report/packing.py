@@ -17,8 +17,7 @@ import zlib
 from collections import defaultdict
 from contextlib import suppress
 from itertools import count
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.comparison import Birth, Metrics, OpLabel
-from opdiff.model import Slot
-from opdiff.report.as_csv import reason_text
+from opdiff.core.comparison import Birth, Metrics, OpLabel
+from opdiff.core.tensor import Slot
+from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import LEVELS, judged
 from opdiff.report.packing import Packer, printable
 from opdiff.report.rows import ReportRow
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from opdiff.comparison import Finding, GraphNode, Profile
+    from opdiff.core.comparison import Finding, GraphNode, Profile
     from opdiff.report.changes import Changes
     from opdiff.report.judged import Judged
     from opdiff.report.rows import SavedComparison, Side
@@ -72,7 +72,7 @@ def pack(
     if changes is not None:
         document["changes"] = _changes(changes, packer)
     if kept.graph_mode is not None:
-        from opdiff.report.torchair_payload import finding_places, graph_mode_columns
+        from opdiff.report.graph_payload import finding_places, graph_mode_columns
 
         document["graphMode"] = graph_mode_columns(kept.graph_mode, packer, lambda nodes: _graph(nodes, packer))
         document["graphMode"]["findings"] = finding_places(kept.graph_mode, kept.rows, thoughts.findings)

@@ -7,14 +7,15 @@ Comparison ──saved──► SavedComparison ──► csv, text, json
 
 from __future__ import annotations
 
-from opdiff.comparison import Comparison, Measured, Unpaired
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import Comparison, Measured, Unpaired
 
 if TYPE_CHECKING:
-    from opdiff.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
-    from opdiff.graphmode import GraphRow
-    from opdiff.graphmode import Verdict as GraphVerdict
-    from opdiff.model import Shape, Tensor, TensorKey
+    from opdiff.core.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
+    from opdiff.core.graphmode import GraphRow
+    from opdiff.core.graphmode import Verdict as GraphVerdict
+    from opdiff.core.tensor import Shape, Tensor, TensorKey
 
 
 class Side(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from opdiff.run import usable_cores
-from opdiff.values import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

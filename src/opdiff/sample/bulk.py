@@ -13,7 +13,7 @@ def write_many(directory: str, files: int, nbytes: int) -> tuple[str, ...]:
 
     All hold the same numbers, which repeat after 1 MiB.
     """
-    from opdiff import dtypes
+    from opdiff.core import dtypes
     from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
     from opdiff.sample.names import DumpName
 

@@ -13,19 +13,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import pack
+from typing import TYPE_CHECKING
 
-from opdiff import dtypes, elements, layouts
-from opdiff.errors import ElementError, LayoutError
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core import layout_ids as layouts
+from opdiff.core.errors import ElementError, LayoutError
 from opdiff.sample import wire
 from opdiff.sample.storage import place
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
 
 NONE_ID = 65535
 """What overflow records hold for a context or thread that there is not."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes, elements
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
 from opdiff.sample import memory
 from opdiff.sample.container import (
     EncodedDump,
@@ -19,11 +21,10 @@ from opdiff.sample.container import (
 )
 from opdiff.sample.graph import Port
 from opdiff.sample.names import DumpName, overflow_name
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
     from opdiff.sample.graph import DeviceOp, Network
 
 _FIRST_TIMESTAMP = 1_700_000_100_000_000

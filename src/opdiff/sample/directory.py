@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from opdiff.errors import UsageError
-from opdiff.files import whole_file
+from opdiff.core.atomic_file import whole_file
+from opdiff.core.errors import UsageError
 from opdiff.sample.faults import FAULTS, Fault, choose, plant
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

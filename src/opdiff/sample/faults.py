@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from opdiff import dtypes
-from opdiff.errors import UsageError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core import dtypes
+from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
     from opdiff.sample.graph import DeviceOp, Kernel, Network
 
 _SCALE = 1.03

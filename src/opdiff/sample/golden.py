@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.sample.graph import Port
 from opdiff.sample.names import golden_name
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
     from opdiff.sample.graph import Network
 
 TIMESTAMP = 1_700_000_000_000_000

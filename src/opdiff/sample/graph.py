@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
     Kernel = Callable[..., Any]
     """Arrays of float64 in, one array or a tuple of arrays out."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from opdiff.values import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
 
 
 class TextNode(NamedTuple):

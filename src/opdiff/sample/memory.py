@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

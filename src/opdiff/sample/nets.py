@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.golden import run_golden
 from opdiff.sample.graph import Const, DeviceOp, Network, Output, Port
 from opdiff.sample.twins import Conv, Layer, Twins, Wire
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
 
 INPUT = "images"
 

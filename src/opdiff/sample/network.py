@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.graph import DeviceOp, Network, Port
 from opdiff.sample.twins import Conv, Layer, Twins, Wire
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
     from opdiff.sample.graph import Kernel
 
 IMAGE = "images"

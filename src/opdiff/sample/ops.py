@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 
 def identity(x: AnyArray) -> AnyArray:

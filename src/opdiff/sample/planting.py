@@ -7,22 +7,22 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.device import dump_files, rounded, run_device
 from opdiff.sample.golden import golden_files, run_golden
 from opdiff.sample.graph import Port
 from opdiff.sample.rules import rule_json
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
     from opdiff.sample.graph import DeviceOp, Kernel, Network
 
     Spoil = Callable[[AnyArray], AnyArray]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from opdiff import dtypes
+from typing import TYPE_CHECKING
+
+from opdiff.core import dtypes
 from opdiff.sample.graph import Output, Port
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
     from opdiff.sample.container import EncodedTensor
     from opdiff.sample.device import DeviceRun
     from opdiff.sample.graph import Const, DeviceOp, Network

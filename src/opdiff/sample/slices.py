@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
-from opdiff import elements
-from opdiff.dtypes import DType
-from opdiff.errors import LayoutError
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import DType
+from opdiff.core.errors import LayoutError
 from opdiff.sample import names
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.model import Shape
+    from opdiff.core.tensor import Shape
     from opdiff.sample.names import DumpName
 
 Bounds = tuple[tuple[int, int], ...]

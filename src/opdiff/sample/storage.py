@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff.errors import LayoutError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.elements import AnyArray
-    from opdiff.model import Shape
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 Index = tuple["AnyArray", ...]
 

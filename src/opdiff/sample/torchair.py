@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.files import whole_file
+from opdiff.core.atomic_file import whole_file
 from opdiff.sample.graph_text import TextNode, graph_text
 from opdiff.sample.names import DumpName, fx_name
-from opdiff.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
     from opdiff.sample.container import EncodedTensor
 
 GE_DUMP, FX_DUMP = "msprobe_ge_dump", "msprobe_fx_dump"
@@ -198,7 +198,7 @@ def _fused(ran: list[Executed]) -> Iterator[Executed]:
 
 def ge_dump(inputs: Iterable[AnyArray], outputs: Iterable[AnyArray], *, layout: str = "ND") -> bytes:
     """The dump file of one operator; `layout` is that of its outputs."""
-    from opdiff import dtypes
+    from opdiff.core import dtypes
     from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 
     def encoded(array: AnyArray, how: str) -> EncodedTensor:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff import dtypes
+from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.device import rounded
 from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Output, Port
-from opdiff.values import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.dtypes import DType
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
     from opdiff.sample.graph import Kernel
 
 _ACTIVATIONS: dict[str, Kernel] = {

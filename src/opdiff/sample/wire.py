@@ -5,7 +5,7 @@ As proto3 writers do, a number that is zero and a text that is empty are left ou
 
 from __future__ import annotations
 
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opdiff.align import Tile
-from opdiff.errors import LayoutError
-from opdiff.values import TYPE_CHECKING
+from opdiff.core.errors import LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from opdiff.align import Layout
-    from opdiff.elements import AnyArray
+    from opdiff.core.codes import AnyArray
 
 TILES = (Tile(), Tile(c0=32), Tile(c0=8, n0=4), Tile(c0=2, n0=3))
 

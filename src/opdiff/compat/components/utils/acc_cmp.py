@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-
-from opdiff.values import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opdiff.elements import AnyArray
-    from opdiff.model import Tensor
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Tensor
 
 __all__ = ["parse_torchair_dump_data"]
 
@@ -19,7 +18,7 @@ def parse_torchair_dump_data(path: str | os.PathLike[str]) -> tuple[list[AnyArra
     Of a reduced file, the smallest and the largest number of each.
 
     Raises:
-        opdiff.errors.DumpError: the file is not such a dump.
+        opdiff.core.errors.DumpError: the file is not such a dump.
     """
     from opdiff.read import read_operator
     from opdiff.read.directory import real_name
@@ -36,9 +35,9 @@ def parse_torchair_dump_data(path: str | os.PathLike[str]) -> tuple[list[AnyArra
 def _numbers(tensor: Tensor) -> AnyArray:
     from contextlib import suppress
 
-    from opdiff import elements
     from opdiff.align import convert
-    from opdiff.errors import LayoutError
+    from opdiff.core import codes as elements
+    from opdiff.core.errors import LayoutError
 
     codes = tensor.codes()
     with suppress(LayoutError):

@@ -1,0 +1,188 @@
+"""The element types of dumps: one table, no arithmetic (see `elements` for that).
+
+Sizes are counted in bits, because types of 1, 2, 4 and 6 bits exist. The numbers are those of the dump header; nano
+dumps number the same types in another way.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Kind(StrEnum):
+    """What the numbers of an element type are."""
+
+    FLOAT = "float"
+    INTEGER = "integer"
+    BOOL = "bool"
+    COMPLEX = "complex"
+    OPAQUE = "opaque"
+
+
+class SmallFloat(NamedTuple):
+    """The bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
+
+    `specials` tells which codes are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
+    NaN, no infinity) or "none".
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    specials: str
+    signed: bool = True
+
+
+class DType(NamedTuple):
+    """One element type: its name in results, its stored size, how codes are held and what they decode to.
+
+    Attributes:
+        name: the name in results and file names.
+        bits: stored bits of an element; 0 when elements have no fixed size.
+        kind: what its numbers are.
+        storage: numpy type of one code; types under 8 bits have a byte for each code. Empty when opaque.
+        decoded: numpy type of the numbers, wide enough to hold every code exactly. Empty when opaque.
+        small: the bit fields, for floats of at most 8 bits.
+        why: why codes of this type cannot be decoded, when they cannot.
+    """
+
+    name: str
+    bits: int
+    kind: Kind
+    storage: str = ""
+    decoded: str = ""
+    small: SmallFloat | None = None
+    why: str = ""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the stored codes are NumPy's own numbers, so that nothing is to be decoded."""
+        return self.bits >= 8 and _NATIVE.get(self.storage[1:]) == self.decoded
+
+    def nbytes(self, count: int) -> int:
+        """Bytes that `count` elements take, the last one filled up."""
+        return (count * self.bits + 7) // 8
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Callable[..., DType], tuple[object, ...]]:
+        """Types of the table stay themselves in another process, so that `is` may be asked of them anywhere."""
+        if BY_NAME.get(self.name) is self:
+            return _from_table, (self.name,)
+        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.small, self.why)
+
+
+def _from_table(name: str) -> DType:
+    return BY_NAME[name]
+
+
+_NATIVE = {
+    f"{letter}{nbytes}": f"{kind}{8 * nbytes}"
+    for letter, kind, sizes in (
+        ("f", "float", (2, 4, 8)),
+        ("i", "int", (1, 2, 4, 8)),
+        ("u", "uint", (1, 2, 4, 8)),
+        ("c", "complex", (8, 16)),
+    )
+    for nbytes in sizes
+}
+
+
+def _plain(name: str, kind: Kind, storage: str) -> DType:
+    return DType(name, int(storage[2:]) * 8, kind, storage, name)
+
+
+def _small(name: str, bits: int, fields: SmallFloat | None) -> DType:
+    return DType(name, bits, Kind.FLOAT, "|u1", "float64", fields)
+
+
+def _opaque(name: str, bits: int, why: str) -> DType:
+    return DType(name, bits, Kind.OPAQUE, why=why)
+
+
+FLOAT16 = _plain("float16", Kind.FLOAT, "<f2")
+FLOAT32 = _plain("float32", Kind.FLOAT, "<f4")
+FLOAT64 = _plain("float64", Kind.FLOAT, "<f8")
+INT8 = _plain("int8", Kind.INTEGER, "|i1")
+INT16 = _plain("int16", Kind.INTEGER, "<i2")
+INT32 = _plain("int32", Kind.INTEGER, "<i4")
+INT64 = _plain("int64", Kind.INTEGER, "<i8")
+UINT8 = _plain("uint8", Kind.INTEGER, "|u1")
+UINT16 = _plain("uint16", Kind.INTEGER, "<u2")
+UINT32 = _plain("uint32", Kind.INTEGER, "<u4")
+UINT64 = _plain("uint64", Kind.INTEGER, "<u8")
+COMPLEX64 = _plain("complex64", Kind.COMPLEX, "<c8")
+COMPLEX128 = _plain("complex128", Kind.COMPLEX, "<c16")
+BOOL = DType("bool", 8, Kind.BOOL, "|u1", "bool")
+BFLOAT16 = DType("bfloat16", 16, Kind.FLOAT, "<u2", "float32")
+COMPLEX32 = DType("complex32", 32, Kind.COMPLEX, "<u4", "complex64")
+UNDEFINED = DType("undefined", 8, Kind.INTEGER, "|i1", "int8")
+RESOURCE = DType("resource", 64, Kind.INTEGER, "<i8", "int64")
+DUAL_SUB_INT8 = DType("dual_sub_int8", 8, Kind.INTEGER, "|i1", "int8")
+DUAL_SUB_UINT8 = DType("dual_sub_uint8", 8, Kind.INTEGER, "|u1", "uint8")
+QINT8 = DType("qint8", 8, Kind.INTEGER, "|i1", "int8")
+QINT16 = DType("qint16", 16, Kind.INTEGER, "<i2", "int16")
+QINT32 = DType("qint32", 32, Kind.INTEGER, "<i4", "int32")
+QUINT8 = DType("quint8", 8, Kind.INTEGER, "|u1", "uint8")
+QUINT16 = DType("quint16", 16, Kind.INTEGER, "<u2", "uint16")
+INT4 = DType("int4", 4, Kind.INTEGER, "|u1", "int8")
+INT2 = DType("int2", 2, Kind.INTEGER, "|u1", "int8")
+UINT2 = DType("uint2", 2, Kind.INTEGER, "|u1", "uint8")
+UINT1 = DType("uint1", 1, Kind.INTEGER, "|u1", "uint8")
+HIFLOAT8 = _small("hifloat8", 8, None)
+FLOAT8_E5M2 = _small("float8_e5m2", 8, SmallFloat(5, 2, 15, "ieee"))
+FLOAT8_E4M3FN = _small("float8_e4m3fn", 8, SmallFloat(4, 3, 7, "nan"))
+FLOAT8_E8M0 = _small("float8_e8m0", 8, SmallFloat(8, 0, 127, "nan", signed=False))
+FLOAT6_E3M2 = _small("float6_e3m2", 6, SmallFloat(3, 2, 3, "none"))
+FLOAT6_E2M3 = _small("float6_e2m3", 6, SmallFloat(2, 3, 1, "none"))
+FLOAT4_E2M1 = _small("float4_e2m1", 4, SmallFloat(2, 1, 1, "none"))
+FLOAT4_E1M2 = _small("float4_e1m2", 4, SmallFloat(1, 2, 1, "none"))
+STRING = _opaque("string", 0, "text is not a number")
+STRING_REF = _opaque("string_ref", 0, "text is not a number")
+DUAL = _opaque("dual", 40, "a device-internal pair, whose encoding is not published")
+VARIANT = _opaque("variant", 64, "a handle to another object, not a number")
+HIFLOAT4 = _opaque("hifloat4", 4, "its encoding is not published")
+HIFLOAT4_SCALE = _opaque("hifloat4_scale", 0, "its encoding is not published")
+
+BY_NUMBER: dict[int, DType] = dict(
+    enumerate(
+        (
+            UNDEFINED, FLOAT32, FLOAT16, INT8, UINT8, INT16, UINT16, INT32, INT64, UINT32,
+            UINT64, BOOL, FLOAT64, STRING, DUAL_SUB_INT8, DUAL_SUB_UINT8, COMPLEX64, COMPLEX128, QINT8, QINT16,
+            QINT32, QUINT8, QUINT16, RESOURCE, STRING_REF, DUAL, VARIANT, BFLOAT16, INT4, UINT1,
+            INT2, UINT2, COMPLEX32, HIFLOAT8, FLOAT8_E5M2, FLOAT8_E4M3FN, FLOAT8_E8M0, FLOAT6_E3M2, FLOAT6_E2M3,
+            FLOAT4_E2M1, FLOAT4_E1M2, HIFLOAT4, HIFLOAT4_SCALE,
+        )
+    )
+)  # fmt: skip
+
+NANO_BY_NUMBER: dict[int, DType] = {
+    0: FLOAT32, 1: FLOAT16, 2: INT8, 3: INT32, 4: UINT8, 6: INT16, 7: UINT16, 8: UINT32, 9: INT64, 10: UINT64,
+    11: FLOAT64, 12: BOOL, 13: STRING, 14: DUAL_SUB_INT8, 15: DUAL_SUB_UINT8, 16: COMPLEX64, 17: COMPLEX128,
+    18: QINT8, 19: QINT16, 20: QINT32, 21: QUINT8, 22: QUINT16, 23: RESOURCE, 24: STRING_REF, 25: DUAL, 26: VARIANT,
+    27: BFLOAT16, 28: UNDEFINED, 29: INT4, 30: UINT1, 31: INT2, 32: UINT2,
+}  # fmt: skip
+
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in BY_NUMBER.values()}
+
+_BY_NUMPY: dict[str, DType] = {
+    dtype.storage[1:]: dtype
+    for dtype in (
+        FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, COMPLEX64, COMPLEX128,
+    )
+} | {"b1": BOOL, "V2": BFLOAT16}  # fmt: skip
+
+
+def unknown(number: int) -> DType:
+    """The type of a number that is in no table: kept, so that the rest of the file stays readable."""
+    return _opaque(f"type_{number}", 0, f"number {number} is not a known element type")
+
+
+def find_numpy(descr: str) -> DType | None:
+    """The element type of a NumPy type string such as `<f4`, if its elements are numbers."""
+    return _BY_NUMPY.get(descr[1:])

@@ -1,0 +1,27 @@
+"""Pairs that the user declares."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from opdiff.core.tensor import Slot, TensorKey
+
+_KEY = re.compile(r"(.+?)(?::(input|output):([0-9]{1,9}))?")
+
+
+class ManualPair(NamedTuple):
+    """A target tensor, the golden tensor it must equal, and the layout of the golden array where it matters."""
+
+    target: TensorKey
+    golden: TensorKey
+    layout: str = ""
+
+
+def parse_key(text: str) -> TensorKey:
+    """The tensor in `operator:output:0`, `operator:input:1`, or `operator`, which is its output 0."""
+    match = _KEY.fullmatch(text)
+    if match is None:
+        return TensorKey(text, Slot.OUTPUT, 0)
+    name, slot, index = match.groups()
+    return TensorKey(name, Slot(slot or "output"), int(index or 0))

@@ -1,0 +1,184 @@
+"""Where the bytes of a tensor are, and the one moment at which they are read.
+
+A source is small, frozen and picklable; `codes` opens the file. Large ranges are memory-mapped and never copied.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from opdiff.core.errors import DumpError, ElementError
+
+if TYPE_CHECKING:
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+
+# Below this size one read is cheaper than a mapping.
+_MAP_FROM = 1 << 20
+
+# The most axes that a NumPy array can have.
+MAX_RANK = 64
+
+
+class Source(Protocol):
+    """Bytes of one tensor, described."""
+
+    @property
+    def path(self) -> str:
+        """The file that an error should name."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes there are, padding behind the data included."""
+
+    def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+        """The stored codes in the stored shape, read-only.
+
+        Raises:
+            DumpError: the bytes are not there (any more), or too few.
+            ElementError: the codes of this type cannot be separated.
+        """
+
+
+class FileRange(NamedTuple):
+    """A range of bytes in a file; `big_endian` and `fortran_order` as NumPy files may have it."""
+
+    path: str
+    offset: int
+    nbytes: int
+    big_endian: bool = False
+    fortran_order: bool = False
+
+    def raw(self) -> bytes | memoryview:
+        """The bytes: read when few, mapped when many."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise DumpError(self.path, f"cannot be opened: {error.strerror}") from error
+        try:
+            return self._read(descriptor) if self.nbytes < _MAP_FROM else self._map(descriptor)
+        except OSError as error:
+            raise DumpError(self.path, f"cannot be read: {error.strerror}", self.offset) from error
+        finally:
+            os.close(descriptor)
+
+    def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+        """The stored codes; see `Source`."""
+        return shaped(self.raw(), self, dtype, shape)
+
+    def _read(self, descriptor: int) -> bytes | memoryview:
+        data = os.pread(descriptor, self.nbytes, self.offset)
+        if len(data) != self.nbytes:
+            raise self._too_short(self.offset + len(data))
+        return data
+
+    def _map(self, descriptor: int) -> bytes | memoryview:
+        import mmap
+
+        size = os.fstat(descriptor).st_size
+        if self.offset + self.nbytes > size:
+            raise self._too_short(size)
+        start = self.offset - self.offset % mmap.ALLOCATIONGRANULARITY
+        skip = self.offset - start
+        mapping = mmap.mmap(descriptor, skip + self.nbytes, access=mmap.ACCESS_READ, offset=start)
+        return memoryview(mapping)[skip:]
+
+    def _too_short(self, size: int) -> DumpError:
+        return DumpError(self.path, f"{self.nbytes} bytes are wanted here, but the file ends at {size}", self.offset)
+
+
+class ZipMember(NamedTuple):
+    """A compressed member of a zip file, unpacked when it is read: `skip` bytes of header, then the data."""
+
+    path: str
+    member: str
+    skip: int
+    nbytes: int
+    big_endian: bool = False
+    fortran_order: bool = False
+
+    def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+        """The stored codes; see `Source`."""
+        import zipfile
+        import zlib
+
+        try:
+            data = self._read()
+        except (OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise DumpError(self.path, f"member {self.member!r} cannot be unpacked: {error}") from error
+        return shaped(data, self, dtype, shape)
+
+    def _read(self) -> bytes:
+        import zipfile
+
+        with closing(zipfile.ZipFile(self.path)) as archive, archive.open(self.member) as member:
+            # The other methods fail in ways of their own on damaged data; NumPy writes only these two.
+            if archive.getinfo(self.member).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise NotImplementedError("it is neither stored nor deflated")
+            member.read(self.skip)
+            return member.read(self.nbytes)
+
+
+class Joined(NamedTuple):
+    """Slices of one tensor, each in a source of its own, put together along one axis."""
+
+    parts: tuple[Source, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    axis: int
+
+    @property
+    def path(self) -> str:
+        """The first slice's file."""
+        return self.parts[0].path
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all slices together."""
+        return sum(part.nbytes for part in self.parts)
+
+    def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+        """The stored codes; see `Source`."""
+        import numpy as np
+
+        slices = [part.codes(dtype, part_shape) for part, part_shape in zip(self.parts, self.shapes, strict=True)]
+        try:
+            joined = np.concatenate(slices, axis=self.axis)
+        except ValueError as error:
+            problem = f"slices {[list(part) for part in self.shapes]} cannot be joined along axis {self.axis}"
+            raise DumpError(self.path, problem) from error
+        if joined.shape != shape:
+            raise DumpError(self.path, f"the slices make up {list(joined.shape)}, not {list(shape)}")
+        joined.flags.writeable = False
+        return joined
+
+
+def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+    """The codes in `raw`, brought to the machine's byte order and the given shape."""
+    from opdiff.core import codes as elements
+
+    # First, because the product over the axes of a hostile header takes hours.
+    if len(shape) > MAX_RANK:
+        raise DumpError(source.path, f"a shape of {len(shape)} axes is beyond the {MAX_RANK} that an array can have")
+    if any(extent < 0 for extent in shape):
+        raise DumpError(source.path, f"no array can have the shape {list(shape)}")
+    try:
+        flat = elements.unpack(raw, dtype, prod(shape))
+    except ElementError as error:
+        if not dtype.bits:
+            raise
+        held = memoryview(raw).nbytes * 8 // dtype.bits
+        if prod(shape) <= held:
+            raise
+        problem = f"shape {list(shape)} needs {prod(shape)} elements of {dtype}, but {held} are stored"
+        raise DumpError(source.path, problem) from error
+    if source.big_endian:
+        flat = flat.byteswap()
+    try:
+        array = flat.reshape(shape[::-1]).T if source.fortran_order else flat.reshape(shape)
+    except (ValueError, OverflowError) as error:  # an empty array with an extent that cannot be addressed
+        raise DumpError(source.path, f"no array can have the shape {list(shape)}") from error
+    array.flags.writeable = False
+    return array

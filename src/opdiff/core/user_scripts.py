@@ -1,0 +1,110 @@
+"""Scripts that the user wrote: found at once, run on first use, and nothing left in `sys.modules` or `sys.path`."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import lru_cache
+from importlib.abc import SourceLoader
+from importlib.util import module_from_spec, spec_from_loader
+from inspect import signature
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_MAX_FILES = 1000
+_MAX_NBYTES = 1_000_000
+
+
+def find_scripts(kind: str, directory: str, folder: str) -> tuple[str, ...]:
+    """The real paths of the files in `directory/folder`, in the order of their names; they are not run.
+
+    Raises:
+        PluginError: there is no such folder, or a file in it is too large, leads elsewhere or is not a file at all.
+    """
+    root = os.path.realpath(directory)
+    path = os.path.join(root, folder)
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry, _ in zip(entries, range(_MAX_FILES + 2), strict=False))
+    except OSError as error:
+        raise PluginError(kind, path, f"cannot be listed: {error.strerror}") from error
+    names = [name for name in names if name != "__pycache__"]
+    if len(names) > _MAX_FILES:
+        raise PluginError(kind, path, f"holds more than {_MAX_FILES} files")
+    return tuple(os.path.join(path, name) for name in names)
+
+
+def check_script(kind: str, directory: str, path: str) -> None:
+    """Refuse what is not a regular file of acceptable size inside `directory`.
+
+    Raises:
+        PluginError: the file is refused.
+    """
+    root = os.path.realpath(directory)
+    if os.path.commonpath([root, os.path.realpath(path)]) != root:
+        raise PluginError(kind, path, f"is a link that leaves {root}")
+    _nbytes_and_time(kind, path)
+
+
+def load_function(kind: str, path: str, name: str, arguments: tuple[str, ...]) -> Callable[..., Any]:
+    """The function of that name in a script, which is run when it is new or was changed.
+
+    Raises:
+        PluginError: the script cannot be loaded, or has no such function that takes these arguments.
+    """
+    module = _load(kind, path, _nbytes_and_time(kind, path))
+    function: object = getattr(module, name, None)
+    if not callable(function):
+        raise PluginError(kind, path, f"has no function {name}")
+    try:
+        signature(function).bind(*arguments)
+    except (TypeError, ValueError) as error:
+        problem = f"its function {name} must take {len(arguments)} arguments: {', '.join(arguments)}"
+        raise PluginError(kind, path, problem) from error
+    return function
+
+
+def _nbytes_and_time(kind: str, path: str) -> tuple[int, int]:
+    """Size and time of change of a regular file of acceptable size."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise PluginError(kind, path, f"cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise PluginError(kind, path, "is not a regular file")
+    if status.st_size > _MAX_NBYTES:
+        raise PluginError(kind, path, f"has {status.st_size} bytes, at most {_MAX_NBYTES} are allowed")
+    return status.st_size, status.st_mtime_ns
+
+
+class _Loader(SourceLoader):
+    """Compiles a script in memory; unlike the loader of the import system it leaves no bytecode beside it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002 (base class)
+        return self._path
+
+    def get_data(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read(_MAX_NBYTES + 1)
+
+
+@lru_cache(maxsize=_MAX_FILES)
+def _load(kind: str, path: str, version: tuple[int, int]) -> object:  # noqa: ARG001 (a changed file is another key)
+    name = f"opdiff_custom_{os.path.splitext(os.path.basename(path))[0]}"
+    spec = spec_from_loader(name, _Loader(path), origin=path)
+    if spec is None or spec.loader is None:  # not for a loader with these methods; the types allow it
+        raise PluginError(kind, path, "cannot be loaded")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise PluginError(kind, path, f"cannot be loaded: {error!r}") from error
+    return module

@@ -1,0 +1,1 @@
+"""Judging in graph mode: documented criteria per row, findings over tokens."""

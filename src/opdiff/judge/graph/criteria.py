@@ -1,0 +1,194 @@
+"""PASS and FAIL of graph mode, as documented, and the colours of rows. See docs/torchair.md."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan, log10
+from typing import TYPE_CHECKING
+
+from opdiff.core.graphmode import Colour, DataMode, Verdict, differences
+from opdiff.core.tensor import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.graphmode import Difference, Figures, GraphRow
+
+GOOD_COSINE, GOOD_RELATIVE = 0.99, 0.01
+"""The documented limits: PASS from this cosine on, and below this relative error."""
+
+GOOD_STATISTIC, GOOD_SHARE = 0.01, 0.001
+"""A statistic may be off by 1 %, or by a thousandth of the golden's largest magnitude."""
+
+_HUGE = 1e10
+
+
+def judge_rows(rows: Sequence[GraphRow]) -> list[Verdict]:
+    """A verdict for each row; rows of one operator in one token are looked at together."""
+    groups: dict[tuple[int, str, int, bool], list[GraphRow]] = {}
+    for row in rows:
+        groups.setdefault(_group(row), []).append(row)
+    return [_verdict(row, groups[_group(row)]) for row in rows]
+
+
+def _group(row: GraphRow) -> tuple[int, str, int, bool]:
+    return row.token, row.op, row.timestamp, row.golden_only
+
+
+def _verdict(row: GraphRow, group: Sequence[GraphRow]) -> Verdict:
+    if row.golden_only:
+        return Verdict("N/A", "N/A", Colour.NONE)
+    if row.reason:
+        return Verdict("FAIL", "No", Colour.RED)
+    passed, reached = _JUDGES[row.mode](row)
+    inputs = [other for other in group if other.slot is Slot.INPUT and not other.reason]
+    red, yellow = _marks(row, inputs if row.slot is Slot.OUTPUT else [])
+    if row.mode is DataMode.MD5:
+        colour = Colour.GREEN if passed else Colour.RED
+    else:
+        colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
+    return Verdict("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, (*red, *yellow))
+
+
+# PASS or FAIL
+
+
+def _judge_real(row: GraphRow) -> tuple[bool, bool]:
+    figures = row.real
+    if figures is None:
+        # Two empty tensors of one shape are equal.
+        return True, True
+    good_cosine = figures.cosine is None or figures.cosine >= GOOD_COSINE
+    passed = good_cosine and figures.max_relative < GOOD_RELATIVE
+    cosine = 1.0 if figures.cosine is None else figures.cosine
+    if isnan(cosine) or isnan(figures.max_abs):
+        return passed, False
+    reached = not ((cosine < 0.99 and figures.max_abs > 0.001) or cosine < 0.9 or figures.max_abs > 1)
+    return passed, reached
+
+
+def _judge_statistics(row: GraphRow) -> tuple[bool, bool]:
+    found = differences(row)
+    known = [item for item in found.values() if item.absolute is not None]
+    allowed = GOOD_SHARE * _magnitude(row)
+    passed = bool(known) and all(_is_near(item, allowed) for item in known)
+    return passed, _is_reached(row, found["max"])
+
+
+def _is_near(item: Difference, allowed: float) -> bool:
+    if item.absolute is None or item.relative is None:
+        return True
+    return (item.relative < GOOD_STATISTIC and item.relative >= 0) or (
+        isfinite(item.absolute) and abs(item.absolute) <= allowed
+    )
+
+
+def _magnitude(row: GraphRow) -> float:
+    """The largest magnitude of the golden tensor; 0 where it is not known or not finite."""
+    if row.golden is None:
+        return 0.0
+    ends = (row.golden.figures.maximum, row.golden.figures.minimum)
+    return max((abs(end) for end in ends if end is not None and isfinite(end)), default=0.0)
+
+
+def _is_reached(row: GraphRow, item: Difference) -> bool:
+    if item.absolute is None or row.target is None or row.golden is None:
+        return False
+    if isnan(item.absolute) or not isfinite(item.absolute):
+        return False
+    ends = [abs(side.figures.maximum or 0) for side in (row.target, row.golden)]
+    size = max((end for end in ends if isfinite(end)), default=0.0)
+    return abs(item.absolute) / (size + 1e-10) <= 0.5
+
+
+def _judge_md5(row: GraphRow) -> tuple[bool, bool]:
+    sums = [side.figures.crc32 for side in (row.target, row.golden) if side is not None]
+    equal = len(sums) == 2 and sums[0] == sums[1] != ""
+    return equal, equal
+
+
+_JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, DataMode.MD5: _judge_md5}
+
+
+# Colours
+
+
+def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What makes a row red, and what makes it yellow."""
+    red, yellow = list(_own_red(row)), []
+    for other in inputs:
+        red += _against_input(row, other)
+        yellow += _suspicious(row, other)
+    return tuple(dict.fromkeys(red)), tuple(dict.fromkeys(yellow))
+
+
+def _own_red(row: GraphRow) -> list[str]:
+    found = []
+    target = row.target.figures if row.target else None
+    golden = row.golden.figures if row.golden else None
+    if target and golden and _not_finite(target) and not _not_finite(golden):
+        found.append("the target has NaN or infinities")
+    if _error(row) is not None and abs(_error(row) or 0) > _HUGE:
+        found.append("the error is above 1e10")
+    if row.real is not None:
+        cosine = row.real.cosine
+        if cosine is not None and (isnan(cosine) or cosine < GOOD_COSINE):
+            found.append(f"the cosine is below {GOOD_COSINE}")
+    elif row.mode is DataMode.STATISTICS:
+        found += [f"the {name} is off by more than half" for name in ("max", "min", "norm") if _far(row, name)]
+    return found
+
+
+def _far(row: GraphRow, name: str) -> bool:
+    """More than half off, and not merely beside a golden value near zero."""
+    item = differences(row)[name]
+    if item.absolute is None or item.relative is None:
+        return False
+    if not isfinite(item.absolute):
+        return True
+    return item.relative > 0.5 and abs(item.absolute) > GOOD_SHARE * _magnitude(row)
+
+
+def _not_finite(figures: Figures) -> bool:
+    return any(end is not None and not isfinite(end) for end in (figures.maximum, figures.minimum))
+
+
+def _error(row: GraphRow) -> float | int | None:
+    return row.real.max_abs if row.real is not None else differences(row)["max"].absolute
+
+
+def _against_input(row: GraphRow, other: GraphRow) -> list[str]:
+    before = other.real.one_permille if other.real else None
+    after = row.real.one_permille if row.real else None
+    if before is not None and after is not None and before > 0.9 and after < 0.6:
+        return ["more than 90 % of an input is within 1 ‰, less than 60 % of the output"]
+    return []
+
+
+def _suspicious(row: GraphRow, other: GraphRow) -> list[str]:
+    found = []
+    before, after = _order(_error(other)), _order(_error(row))
+    if before is not None and after is not None and after - before >= 1:
+        found.append("the error is ten times that of an input, or more")
+    if row.real and other.real:
+        if _drop(other.real.one_permille, row.real.one_permille) > 0.1:
+            found.append("the share within 1 ‰ is more than 10 % less than that of an input")
+        if _drop(other.real.cosine, row.real.cosine) > 0.1:
+            found.append("the cosine is more than 0.1 less than that of an input")
+    elif row.mode is DataMode.STATISTICS:
+        norms = differences(other)["norm"].relative, differences(row)["norm"].relative
+        if None not in norms and (norms[1] or 0) > max(10 * (norms[0] or 0), 0.1):
+            found.append("the norm is off more than ten times as far as that of an input")
+    return found
+
+
+def _order(error: float | None) -> float | None:
+    """The order of magnitude of an error; what is below 1 counts as 1."""
+    if error is None or not isfinite(error):
+        return None
+    return log10(max(abs(error), 1))
+
+
+def _drop(before: float | None, after: float | None) -> float:
+    if before is None or after is None or isnan(before) or isnan(after):
+        return 0.0
+    return before - after

@@ -1,0 +1,1 @@
+"""The native measuring kernel, called through ctypes."""

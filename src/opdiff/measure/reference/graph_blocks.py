@@ -1,0 +1,86 @@
+"""The definition of what graph mode needs beside the sums of all comparisons, with NumPy: a second pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import Kind
+from opdiff.measure.sums import SMALL, STEP, GraphSums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.measure.sums import Sums
+
+    Floats = npt.NDArray[np.float64]
+
+_BLOCK = 1 << 16
+
+
+def graph_sums(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType, sums: Sums) -> GraphSums:
+    """The further sums of two arrays of codes whose `sums` are known."""
+    tops = float(sums.golden.maximum or 0), float(sums.target.maximum or 0)
+    is_finite = sums.target.is_finite and sums.golden.is_finite
+    found = GraphSums()
+    with np.errstate(all="ignore"):
+        for x, y in _blocks(target, target_dtype, golden, golden_dtype):
+            weights = _weights(x - tops[1], y - tops[0]) if is_finite else (0.0, 0.0, 0.0)
+            both = np.isfinite(x) & np.isfinite(y)
+            found = _merged(found, GraphSums(*weights, *_errors(x[both], y[both])))  # type: ignore[arg-type]  # counts are the last three
+    return found
+
+
+def _errors(x: Floats, y: Floats) -> tuple[float, float, float, float, float, int, int, int]:
+    size, error = np.abs(y), np.abs(x - y)
+    counted = size > STEP
+    errors = error[counted]
+    relative = errors / size[counted]
+    near = (size <= SMALL) & (error > 0)
+    zeros = int(np.count_nonzero(near & (size == 0)))
+    near &= size > 0
+    tiny = error[near] / size[near]
+    return (
+        float(errors.sum()),
+        float(relative.sum()),
+        float(errors.max(initial=0)),
+        float(relative.max(initial=0)),
+        float(tiny.max(initial=0)),
+        int(np.count_nonzero(tiny >= 0.001)),
+        int(np.count_nonzero(tiny >= 0.005)),
+        zeros,
+    )
+
+
+def _weights(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """Of numbers below their maxima, from which the divergence of two softmaxes is made."""
+    golden = np.exp(y)
+    return float(golden.sum()), float(np.exp(x).sum()), float((golden * (y - x)).sum())
+
+
+def _merged(first: GraphSums, second: GraphSums) -> GraphSums:
+    sums = [a + b for a, b in zip(first, second, strict=True)]
+    sums[5:8] = [max(a, b) for a, b in zip(first[5:8], second[5:8], strict=True)]
+    return GraphSums(*sums)  # type: ignore[arg-type]  # counts are the last three
+
+
+def _blocks(
+    target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType
+) -> Iterator[tuple[Floats, Floats]]:
+    x, y = (elements.contiguous(codes).reshape(-1) for codes in (target, golden))
+    for start in range(0, x.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        yield _floats(x[block], target_dtype), _floats(y[block], golden_dtype)
+
+
+def _floats(codes: AnyArray, dtype: DType) -> Floats:
+    numbers = elements.decode(codes, dtype)
+    if dtype.kind is Kind.COMPLEX:
+        numbers = np.ascontiguousarray(numbers).view(numbers.real.dtype)
+    return numbers.astype(np.float64)

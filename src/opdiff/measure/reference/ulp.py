@@ -1,0 +1,57 @@
+"""Distances in units of the last place: how many steps of a float type lie between two numbers."""
+
+from __future__ import annotations
+
+from math import frexp, ldexp
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core import dtypes
+from opdiff.core.dtypes import Kind
+
+if TYPE_CHECKING:
+    from opdiff.core.dtypes import DType
+
+# Bits of the fraction, and the exponent of the smallest normal number. HiFloat8 has its finest steps around 1.
+_FIELDS = {
+    dtypes.FLOAT64: (52, -1022),
+    dtypes.FLOAT32: (23, -126),
+    dtypes.FLOAT16: (10, -14),
+    dtypes.BFLOAT16: (7, -126),
+    dtypes.HIFLOAT8: (3, -15),
+}
+
+
+class UlpScale(NamedTuple):
+    """The steps of a float type, or of integers, which are 1 apart (`digits` is then -1).
+
+    Attributes:
+        digits: bits of its fraction.
+        min_exponent: the exponent of its smallest normal number; below it the steps stay the same.
+    """
+
+    digits: int = -1
+    min_exponent: int = 0
+
+    def distance(self, target: float, golden: float) -> float:
+        """|target - golden| in steps as they are at the larger of both."""
+        size = abs(target - golden)
+        if self.digits < 0:
+            return size
+        larger = max(abs(target), abs(golden))
+        exponent = max(frexp(larger)[1] - 1 if larger else self.min_exponent, self.min_exponent)
+        try:
+            return ldexp(size, self.digits - exponent)
+        except OverflowError:
+            return float("inf")
+
+
+def find_scale(target: DType, golden: DType) -> UlpScale:
+    """The steps of the float type with fewer digits, the target's when both have as many; without floats, integers."""
+    floats = [dtype for dtype in (target, golden) if dtype.kind is Kind.FLOAT]
+    return min((_scale(dtype) for dtype in floats), key=lambda scale: scale.digits, default=UlpScale())
+
+
+def _scale(dtype: DType) -> UlpScale:
+    if dtype.small is not None:
+        return UlpScale(dtype.small.mantissa_bits, max(1 - dtype.small.bias, -126))
+    return UlpScale(*_FIELDS[dtype])

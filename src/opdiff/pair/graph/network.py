@@ -1,0 +1,63 @@
+"""The network of one token: dumped operators, what the graph's text says that feeds them, and what was not dumped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import GraphNode
+from opdiff.pair.graph.names import GraphNames, external_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from opdiff.core.graph import TextGraph
+    from opdiff.core.graphmode import GraphOp
+    from opdiff.pair.graph.names import Decoded
+
+
+def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNode, ...]:
+    """The operators of a graph under the names that rows have, and their edges, in the order of the text.
+
+    Without a text there are none. Operators that the compiler inserted are not in it: what feeds them is not known.
+    """
+    if not graph.operators:
+        return ()
+    names = GraphNames(graph)
+    dumped = {op.name: (op, names.decode(op)) for op in sorted(operators, key=lambda op: op.timestamp)}
+    owners = _owners(dumped)
+    nodes: list[tuple[int, GraphNode]] = []
+    number = -1
+    for op, found in dumped.values():
+        # What is not in the text stands behind what was dumped before it.
+        number = max(part.number for part in found.operators) if found else number
+        nodes.append((number, _node(op, found, owners)))
+    nodes += [
+        (op.number, GraphNode(op.name, op.op_type, tuple(_source(edge, owners) for edge in op.inputs)))
+        for op in graph.operators.values()
+        if op.name not in owners and op.name not in dumped
+    ]
+    return tuple(node for _, node in sorted(nodes, key=lambda item: item[0]))
+
+
+def _owners(dumped: Mapping[str, tuple[GraphOp, Decoded | None]]) -> dict[str, tuple[str, bool]]:
+    """By each operator of the text, the dumped operator that it is part of, and whether its outputs are that one's."""
+    owners: dict[str, tuple[str, bool]] = {}
+    for name, (_, found) in dumped.items():
+        parts = found.operators if found else ()
+        for part in parts:
+            owners.setdefault(part.name, (name, part is parts[-1]))
+    return owners
+
+
+def _node(op: GraphOp, found: Decoded | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
+    if found is None:
+        return GraphNode(op.name, op.op_type, ("",) * len(op.inputs))
+    inputs = tuple(_source(part.inputs[index], owners) for part, index in external_inputs(found.operators))
+    return GraphNode(op.name, op.op_type, inputs, tuple(part.name for part in found.operators))
+
+
+def _source(edge: tuple[str, int], owners: Mapping[str, tuple[str, bool]]) -> str:
+    producer, index = edge
+    name, is_last = owners.get(producer, (producer, True))
+    # Numbers that only the inside of a fused operator has are no output of it.
+    return f"{name}:{index}" if is_last else ""

@@ -1,0 +1,1 @@
+"""Readers of graph-mode dump trees."""

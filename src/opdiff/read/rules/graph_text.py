@@ -1,0 +1,262 @@
+"""Graph texts: protobuf's text form of a graph, to operators and their edges. See docs/formats/graph-text.md.
+
+One pass, no recursion: time and memory grow with the text, whatever is in it. What is not understood is passed over
+and counted; a text that was cut off gives the operators that are whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError
+from opdiff.core.graph import TextGraph, TextOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_BYTES = 1 << 30
+_MAX_DEPTH = 100
+_FX_NAME = "_fx_tensor_name"
+_ORIGINALS = "_datadump_original_op_names"
+# Blanks and comments are passed over; a quote that is never closed ends with its line.
+_TOKEN = re.compile(
+    r"""(?:[\s,;]+|\#[^\n]*)+ | (?P<text>"(?:[^"\\\n]|\\.)*\\?(?:["\n]|\Z) | '(?:[^'\\\n]|\\.)*\\?(?:['\n]|\Z))
+    | (?P<open>[{<]) | (?P<close>[}>]) | (?P<mark>[:\[\]]) | (?P<word>[^\s,;:{}<>\[\]"'\#]+) | (?P<odd>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_STACK = re.compile(r'^\s*# File "([^"\n]{1,4096})", line (\d{1,9}), in (\S{1,200})')
+_NODE = re.compile(r'node_name="([^"\n]{1,1000})"')
+
+
+class _Block:
+    """A message that is being read: its fields in the order of the text."""
+
+    __slots__ = ("blocks", "name", "texts")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.texts: dict[str, list[str]] = {}
+        self.blocks: dict[str, list[_Block]] = {}
+
+    def one(self, name: str) -> str:
+        """The last value of a field, as protobuf has it."""
+        return (self.texts.get(name) or [""])[-1]
+
+    def below(self, *names: str) -> _Block | None:
+        """The last block at a path of names."""
+        found = self
+        for name in names:
+            if name not in found.blocks:
+                return None
+            found = found.blocks[name][-1]
+        return found
+
+
+def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> TextGraph:
+    """The graph in a text file, and the places in the user's code, where a listing lies beside it.
+
+    `known` has texts that were read before, by their content: ranks often have the same.
+
+    Raises:
+        InputError: the file cannot be read, is too large, or has no operator in it.
+    """
+    graph = _parsed_once(_read(path), {} if known is None else known)
+    if not graph.operators:
+        raise InputError(path, "no operators are in this graph text")
+    listing = f"{os.path.splitext(path)[0]}.py"
+    if not os.path.isfile(listing):
+        return graph
+    return TextGraph(graph.name, graph.operators, graph.problems, parse_stacks(_read(listing)))
+
+
+def _parsed_once(text: str, known: dict[bytes, TextGraph]) -> TextGraph:
+    from hashlib import blake2b
+
+    content = blake2b(text.encode()).digest()
+    if content not in known:
+        known[content] = parse_graph_text(text)
+    return known[content]
+
+
+def _read(path: str) -> str:
+    try:
+        if os.path.getsize(path) > _MAX_BYTES:
+            raise InputError(path, f"a graph text of more than {_MAX_BYTES >> 20} MiB is not credible")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+
+
+def parse_graph_text(text: str) -> TextGraph:
+    """The graph in a text; whatever the text is, there is one."""
+    operators: dict[str, TextOp] = {}
+    name = ""
+    problems: dict[str, None] = {}
+    for kind, value in _iter_top(text, problems):
+        if isinstance(value, _Block) and kind == "op":
+            op = _operator(value, len(operators))
+            if op.name in operators:
+                problems[f"two operators are called {op.name!r}; the first counts"] = None
+            operators.setdefault(op.name, op)
+        elif isinstance(value, str) and kind == "name":
+            name = value
+    return TextGraph(name, operators, tuple(problems))
+
+
+def parse_stacks(listing: str) -> dict[str, str]:
+    """Where in the user's code each operator of a Python-like listing comes from: the line that was named last."""
+    stacks: dict[str, str] = {}
+    place = ""
+    for line in listing.splitlines():
+        match = _STACK.match(line)
+        if match:
+            place = f'File "{match[1]}", line {match[2]}, in {match[3]}'
+        node = _NODE.search(line)
+        if node and place:
+            stacks[node[1]] = place
+    return stacks
+
+
+def _iter_top(text: str, problems: dict[str, None]) -> Iterator[tuple[str, _Block | str]]:
+    """The fields of the graph itself, blocks when they are whole."""
+    reader = _Reader(problems)
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup is not None:
+            yield from reader.take(match.lastgroup, match.group())
+    if reader.stack:
+        problems["the text ends in the middle of a block; what was begun there is left out"] = None
+
+
+class _Reader:
+    """Tokens in, fields of the graph out."""
+
+    def __init__(self, problems: dict[str, None]) -> None:
+        self.stack: list[_Block] = []
+        self._problems = problems
+        self._name = ""
+        self._in_list = False
+        self._has_colon = False
+        self._skipped = 0
+
+    def take(self, kind: str, token: str) -> Iterator[tuple[str, _Block | str]]:
+        if kind == "open":
+            self._open()
+        elif kind == "close":
+            yield from self._close()
+        elif kind == "mark":
+            self._mark(token)
+        elif kind == "odd":
+            self._problems[f"unexpected characters, such as {token!r}"] = None
+        elif kind == "word" and not (self._has_colon or self._in_list):
+            self._name = token
+        else:
+            value = _unquoted(token) if kind == "text" else token
+            if kind == "text" and (len(token) < 2 or token[-1] != token[0]):
+                self._problems["a text in quotes is not closed in its line"] = None
+            yield from self._value(value)
+
+    def _mark(self, sign: str) -> None:
+        if sign == ":":
+            self._has_colon = bool(self._name)
+        elif sign == "[":
+            self._in_list = self._has_colon
+        else:
+            self._in_list = self._has_colon = False
+
+    def _open(self) -> None:
+        if self._skipped or len(self.stack) >= _MAX_DEPTH:
+            self._skipped += 1
+            self._problems[f"blocks of more than {_MAX_DEPTH} levels are passed over"] = None
+        else:
+            self.stack.append(_Block(self._name))
+        self._name, self._has_colon, self._in_list = "", False, False
+
+    def _close(self) -> Iterator[tuple[str, _Block | str]]:
+        self._has_colon = self._in_list = False
+        if self._skipped:
+            self._skipped -= 1
+            return
+        if not self.stack:
+            self._problems["a block is closed that was not opened"] = None
+            return
+        block = self.stack.pop()
+        # A list may go on with a further block of the same name.
+        self._name = block.name
+        if self.stack:
+            self.stack[-1].blocks.setdefault(block.name, []).append(block)
+        else:
+            yield block.name, block
+
+    def _value(self, value: str) -> Iterator[tuple[str, _Block | str]]:
+        goes_on = not (self._has_colon or self._in_list)
+        self._has_colon = False
+        if self._skipped:
+            return
+        if not self.stack:
+            yield self._name, value
+            return
+        values = self.stack[-1].texts.setdefault(self._name, [])
+        if goes_on and values:
+            # Texts that follow each other are one text.
+            values[-1] += value
+        else:
+            values.append(value)
+
+
+def _unquoted(token: str) -> str:
+    inner = token[1:].removesuffix(token[0])
+    if "\\" not in inner:
+        return inner
+    return _ESCAPE.sub(_unescaped, inner.encode()).decode(errors="replace")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    octal, hexadecimal, letter = match.groups()
+    if octal is not None:
+        return bytes([int(octal, 8) & 0xFF])
+    if hexadecimal is not None:
+        return bytes([int(hexadecimal, 16)])
+    return _LETTERS.get(letter, letter)
+
+
+def _operator(block: _Block, number: int) -> TextOp:
+    attributes = _attributes(block)
+    originals = attributes.get(_ORIGINALS)
+    listed = originals.below("list") if originals else None
+    return TextOp(
+        block.one("name"),
+        block.one("type"),
+        number,
+        tuple(edge for text in block.texts.get("input", []) if (edge := _edge(text)) is not None),
+        tuple(_fx_name(desc) for desc in block.blocks.get("input_desc", [])),
+        tuple(_fx_name(desc) for desc in block.blocks.get("output_desc", [])),
+        tuple(name for name in (listed.texts.get("s", []) if listed else []) if name),
+    )
+
+
+def _attributes(block: _Block) -> dict[str, _Block]:
+    """The values of a message's attributes by key."""
+    found = {}
+    for entry in block.blocks.get("attr", []):
+        value = entry.below("value")
+        if value is not None:
+            found[entry.one("key")] = value
+    return found
+
+
+def _fx_name(descriptor: _Block) -> str:
+    value = _attributes(descriptor).get(_FX_NAME)
+    return value.one("s") if value is not None else ""
+
+
+def _edge(text: str) -> tuple[str, int] | None:
+    """`producer:index`; `None` for a control edge."""
+    producer, colon, index = text.rpartition(":")
+    if not colon:
+        return text, 0
+    return (producer, int(index)) if index.isdecimal() and len(index) < 10 else None

@@ -1,0 +1,67 @@
+"""Files of pairs that the user declares; they override what they name and nothing else.
+
+[[pair]]
+target = "conv1:output:0"       # operator, input or output, number; `conv1` alone is `conv1:output:0`
+golden = "Conv_0:output:0"
+layout = "NCHW"                 # of the golden array, where it matters; may be left out
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError
+from opdiff.core.manual_pair import ManualPair, parse_key
+from opdiff.core.tensor import file_form
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.tensor import TensorKey
+
+_MAX_BYTES = 64 << 20
+
+
+def read_pairs(path: str) -> tuple[ManualPair, ...]:
+    """The pairings in a TOML file.
+
+    Raises:
+        InputError: it cannot be read, or is not of the form above.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.loads(file.read(_MAX_BYTES).decode())
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not valid TOML: {error}") from error
+    items = content.get("pair")
+    if not isinstance(items, list) or set(content) != {"pair"}:
+        raise InputError(path, "a list of [[pair]] tables is expected, and nothing else")
+    pairs = tuple(_pair(item, f"pair {number}", path) for number, item in enumerate(items, 1))
+    _refuse_repeats(pairs, path)
+    return pairs
+
+
+def _pair(item: object, where: str, path: str) -> ManualPair:
+    if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):
+        raise InputError(path, f"{where}: a table of texts is expected")
+    unknown = ", ".join(sorted(set(item) - {"target", "golden", "layout"}))
+    if unknown:
+        raise InputError(path, f"{where}: {unknown} means nothing here; target, golden and layout do")
+    if not item.get("target") or not item.get("golden"):
+        raise InputError(path, f"{where}: both target and golden have to be given")
+    return ManualPair(parse_key(item["target"]), parse_key(item["golden"]), item.get("layout", ""))
+
+
+def _refuse_repeats(pairs: Sequence[ManualPair], path: str) -> None:
+    seen: set[tuple[str, str, int]] = set()
+    for pair in pairs:
+        if _position(pair.target) in seen:
+            raise InputError(path, f"{pair.target} is paired twice")
+        seen.add(_position(pair.target))
+
+
+def _position(key: TensorKey) -> tuple[str, str, int]:
+    return file_form(key.op), key.slot, key.index

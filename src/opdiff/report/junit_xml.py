@@ -1,0 +1,70 @@
+"""A comparison as JUnit XML, which continuous integration shows: a test case for each operator.
+
+In graph mode that is each operator of each token. Operators with a wrong tensor fail, those of which nothing could be
+compared are skipped; suspicious tensors are told in the output of a case that passes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.atomic_file import whole_file
+from opdiff.report.csv_table import reason_text
+from opdiff.report.judged import NOT_COMPARABLE, SUSPICIOUS, WRONG, judged
+
+if TYPE_CHECKING:
+    from opdiff.report.rows import ReportRow, SavedComparison
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
+# What XML cannot have at all.
+_FORBIDDEN = re.compile("[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]")
+
+
+class _Tensor(NamedTuple):
+    row: ReportRow
+    level: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.row.key or self.row.label.target}: {self.level}: {self.rule}"
+
+
+def write_junit(kept: SavedComparison, path: str) -> None:
+    """Write the whole file."""
+    thoughts = judged(kept)
+    cases: dict[str, list[_Tensor]] = {}
+    for row, level, rule, place in zip(kept.rows, thoughts.levels, thoughts.rules, kept.places(), strict=True):
+        name = f"{place}: {row.label.target}" if place else row.label.target
+        cases.setdefault(name, []).append(_Tensor(row, level, rule))
+    failed = sum(any(tensor.level == WRONG for tensor in tensors) for tensors in cases.values())
+    skipped = sum(all(tensor.level == NOT_COMPARABLE for tensor in tensors) for tensors in cases.values())
+    counts = f'tests="{len(cases)}" failures="{failed}" errors="0" skipped="{skipped}"'
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites name="opdiff" {counts}>',
+        f'<testsuite name="{_escaped(kept.scenario)}" {counts}>',
+        *(_case(name, tensors) for name, tensors in cases.items()),
+        "</testsuite>",
+        "</testsuites>",
+    ]
+    with whole_file(path) as file:
+        file.write("\n".join([*lines, ""]).encode())
+
+
+def _case(operator: str, tensors: list[_Tensor]) -> str:
+    start = f'<testcase name="{_escaped(operator)}" classname="{_escaped(tensors[0].row.label.op_type or "operator")}"'
+    wrong = [str(tensor) for tensor in tensors if tensor.level == WRONG]
+    if wrong:
+        text = _escaped("\n".join(wrong))
+        return f'{start}><failure type="wrong" message="{_escaped(wrong[0])}">{text}</failure></testcase>'
+    if all(tensor.level == NOT_COMPARABLE for tensor in tensors):
+        return f'{start}><skipped message="{_escaped(reason_text(tensors[0].row))}"/></testcase>'
+    suspicious = [str(tensor) for tensor in tensors if tensor.level == SUSPICIOUS]
+    output = f"<system-out>{_escaped(chr(10).join(suspicious))}</system-out>" if suspicious else ""
+    return f"{start}>{output}</testcase>"
+
+
+def _escaped(text: str) -> str:
+    allowed = _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return re.sub('[&<>"\n\t]', lambda match: _ESCAPES[match[0]], allowed)

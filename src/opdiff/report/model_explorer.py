@@ -1,0 +1,62 @@
+"""Node data for Model Explorer: the relative Euclidean distance of every operator, coloured by level.
+
+Keys are the names of the golden operators, so that the file can be opened with the original model, and those of the
+target's. Operators that were fused to one all have its value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from opdiff.core.atomic_file import whole_file
+from opdiff.report.judged import EXACT, LEVELS, NOISE, NOT_COMPARABLE, ROUNDING, SUSPICIOUS, WRONG, levels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from opdiff.report.rows import ReportRow, SavedComparison
+
+# The colours of the HTML report; texts stay readable on them.
+_COLOURS = {
+    EXACT: ("#14795a", "#ffffff"),
+    ROUNDING: ("#3c9d78", "#ffffff"),
+    NOISE: ("#82c2a0", "#10241a"),
+    SUSPICIOUS: ("#d29200", "#10241a"),
+    WRONG: ("#c62f45", "#ffffff"),
+}
+
+
+def write_model_explorer(kept: SavedComparison, path: str) -> None:
+    """Write the data of one graph."""
+    worst: dict[str, tuple[int, float]] = {}
+    for row, level in zip(kept.rows, levels_of(kept), strict=True):
+        value = _value(row)
+        if level == NOT_COMPARABLE or value is None:
+            continue
+        for name in _names(row):
+            worst[name] = max(worst.get(name, (0, 0.0)), (LEVELS.index(level), value))
+    results = {name: _result(LEVELS[level], value) for name, (level, value) in worst.items()}
+    with whole_file(path) as file:
+        file.write(json.dumps({"results": results}, indent=1, allow_nan=False).encode())
+
+
+def _names(row: ReportRow) -> Iterator[str]:
+    names = {*row.label.golden.split(","), *row.label.target.split(",")} - {"", "*"}
+    if row.key is not None and row.key.slot == "output":
+        yield from sorted(names)
+
+
+def _value(row: ReportRow) -> float | None:
+    """A number in any case: what is not finite is as far away as can be."""
+    distance = row.metrics.relative_euclidean_distance if row.metrics else None
+    if distance is None:
+        return None
+    return distance if math.isfinite(distance) else 1.0
+
+
+def _result(level: str, value: float) -> dict[str, Any]:
+    background, text = _COLOURS[level]
+    return {"value": value, "bgColor": background, "textColor": text}

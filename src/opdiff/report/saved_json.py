@@ -1,0 +1,223 @@
+"""A comparison, saved: everything that reports need, no tensors. It can be loaded and reported again.
+
+The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario`, `graph`, `judgement`,
+`profiles` and `rows`, a line a row.
+Fields are those of `SavedComparison`. JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from opdiff.core.atomic_file import whole_file
+from opdiff.core.comparison import (
+    Birth,
+    DumpKind,
+    Finding,
+    GraphNode,
+    Judgement,
+    Level,
+    Metrics,
+    OpLabel,
+    Profile,
+    Verdict,
+)
+from opdiff.core.errors import InputError
+from opdiff.core.tensor import Slot, TensorKey
+from opdiff.report.json_text import json_document
+from opdiff.report.rows import Environment, ReportRow, SavedComparison, Side, saved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from opdiff.core.comparison import Comparison
+
+    Decoder = Callable[[object], object]
+
+SCHEMA = "opdiff.core.comparison"
+VERSION = 1
+
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = "") -> None:
+    """Write the whole file; `made_by` tells which program in which version did."""
+    kept = saved(comparison)
+    head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **kept._asdict()}
+    for name in ("graph", "judgement", "profiles"):
+        if not head[name]:
+            del head[name]
+    for name in ("rows", "graph_mode"):
+        del head[name]
+    with whole_file(path) as file:
+        file.writelines(json_document(head, kept.rows))
+
+
+def load(path: str) -> SavedComparison:
+    """A comparison that was saved.
+
+    Raises:
+        InputError: the file is not a saved comparison, or one of another version.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return _decode(document_of(data, SCHEMA, VERSION))
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is not a saved comparison: {error}") from error
+
+
+def document_of(data: bytes, schema: str, version: int) -> dict[str, Any]:
+    """The object in a file of this schema and version.
+
+    Raises:
+        ValueError: it is another one, or not JSON.
+    """
+    document = json.loads(data, parse_constant=_no_constant)
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        raise ValueError(f"it does not say that its schema is {schema!r}")
+    if document.get("version") != version:
+        raise ValueError(f"it is of version {document.get('version')!r}, and only version {version} is known")
+    return document
+
+
+def _decode(document: dict[str, Any]) -> SavedComparison:
+    kept: SavedComparison = build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
+    return kept
+
+
+_HEAD = ("schema", "version", "made_by")
+
+
+# From JSON to values, by the types of the fields
+
+
+def build(kind: Any, value: object, decoders: Mapping[str, Decoder] | None = None) -> Any:  # noqa: ANN401  no type is that of all classes of named tuples
+    """A named tuple from an object with exactly its fields; those that have a default may be missing.
+
+    Raises:
+        ValueError: the object is not what it should be.
+    """
+    table = DECODERS if decoders is None else decoders
+    if not isinstance(value, dict):
+        raise ValueError(f"{_shown(value)} stands where {kind.__name__} should")  # noqa: TRY004  it is bad data
+    known = {name: hint.__forward_arg__ for name, hint in kind.__annotations__.items()}
+    defaults: dict[str, object] = kind._field_defaults
+    strange = [name for name in value if name not in known]
+    absent = [name for name in known if name not in value and name not in defaults]
+    if strange or absent:
+        raise ValueError(f"{kind.__name__} has not exactly its fields: {', '.join(strange + absent)}")
+    return kind(**{name: _field(kind, name, table[known[name]], item) for name, item in value.items()})
+
+
+def builder(kind: Any, decoders: Mapping[str, Decoder]) -> Decoder:  # noqa: ANN401  no type is that of all classes of named tuples
+    """What `build` does, with a shortcut for objects that have all fields in their order: as we write them."""
+    fields: tuple[str, ...] = kind._fields
+    in_order: list[Decoder] = []
+
+    def decode(value: object) -> object:
+        if not in_order:
+            # Not before: tables of decoders mention each other.
+            in_order.extend(decoders[hint.__forward_arg__] for hint in kind.__annotations__.values())
+        if type(value) is not dict or tuple(value) != fields:
+            return build(kind, value, decoders)
+        try:
+            return kind._make([decoder(item) for decoder, item in zip(in_order, value.values(), strict=True)])
+        except TypeError:
+            return build(kind, value, decoders)
+
+    return decode
+
+
+def _field(kind: type, name: str, decoder: Decoder, value: object) -> object:
+    try:
+        return decoder(value)
+    except TypeError:
+        raise ValueError(f"{_shown(value)} cannot be {kind.__name__}.{name}") from None
+
+
+def _of(*kinds: type) -> Decoder:
+    """Values of exactly these types; `bool` is no `int` here."""
+
+    def decode(value: object) -> object:
+        if type(value) not in kinds:
+            raise TypeError
+        return value
+
+    return decode
+
+
+def _number(value: object) -> object:
+    if type(value) is float or type(value) is int:
+        return value
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    raise TypeError
+
+
+def optional(decoder: Decoder) -> Decoder:
+    """`None`, or what the decoder takes."""
+    return lambda value: None if value is None else decoder(value)
+
+
+def _items(decoder: Decoder) -> Decoder:
+    def decode(value: object) -> object:
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple([decoder(item) for item in value])
+
+    return decode
+
+
+def _triple(value: object) -> object:
+    triple = _items(_of(str))(value)
+    if not isinstance(triple, tuple) or len(triple) != 3:
+        raise TypeError
+    return triple
+
+
+def _no_constant(word: str) -> Any:  # noqa: ANN401  it never returns
+    raise ValueError(f"{word} is not JSON")
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+# The types of fields, as they are written in the classes.
+DECODERS: dict[str, Decoder] = {}
+DECODERS |= {
+    "str": _of(str),
+    "bool": _of(bool),
+    "int": _of(int),
+    "float": _number,
+    "bool | None": optional(_of(bool)),
+    "int | None": optional(_of(int)),
+    "float | None": optional(_number),
+    "float | int | None": optional(_number),
+    "tuple[str, ...]": _items(_of(str)),
+    "tuple[int, ...]": _items(_of(int)),
+    "tuple[float, ...]": _items(_number),
+    "tuple[tuple[str, str, str], ...]": _items(_triple),
+    "Shape | None": optional(_items(_of(int))),
+    "Slot": lambda value: Slot(str(value)),
+    "DumpKind": lambda value: DumpKind(str(value)),
+    "Side": builder(Side, DECODERS),
+    "Environment": builder(Environment, DECODERS),
+    "OpLabel": builder(OpLabel, DECODERS),
+    "TensorKey | None": optional(builder(TensorKey, DECODERS)),
+    "Metrics | None": optional(builder(Metrics, DECODERS)),
+    "tuple[ReportRow, ...]": _items(builder(ReportRow, DECODERS)),
+    "Level": lambda value: Level(str(value)),
+    "Birth": lambda value: Birth(str(value)),
+    "tuple[GraphNode, ...]": _items(builder(GraphNode, DECODERS)),
+    "tuple[Verdict, ...]": _items(builder(Verdict, DECODERS)),
+    "tuple[Finding, ...]": _items(builder(Finding, DECODERS)),
+    "Judgement | None": optional(builder(Judgement, DECODERS)),
+    "tuple[Profile, ...]": _items(builder(Profile, DECODERS)),
+}

@@ -1,0 +1,1 @@
+"""The ways through the stages; only these know the order."""

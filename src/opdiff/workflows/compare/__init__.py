@@ -1,0 +1,1 @@
+"""Compare two dumps: read, pair, align, measure, judge, report."""

@@ -1,0 +1,246 @@
+"""The way of a comparison in graph mode: read → pair → align → measure → judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import InputError
+from opdiff.core.graphmode import DataMode, GraphKind, GraphPairing, GraphRow, SideFacts, row_order
+from opdiff.judge.graph.criteria import judge_rows
+from opdiff.pair.graph.network import graph_nodes
+from opdiff.pair.graph.token import pair_token
+from opdiff.read.graph.token_files import read_token
+from opdiff.read.graph.tree import read_graph_tree
+from opdiff.run import Work, fitting_workers, run, usable_cores
+from opdiff.workflows.compare.graph_job import GraphJob, described, died, measure_graph_job, measure_real_jobs, mode_of
+from opdiff.workflows.compare.graph_units import GraphTexts, GraphUnit, find_units, pair_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from opdiff.core.comparison import GraphNode
+    from opdiff.core.graphmode import Figures, GraphOp, GraphTensor, GraphUnpaired, Verdict
+    from opdiff.workflows.compare.graph_job import Measurement
+
+    Progress = Callable[[int, int], None]
+    Row = GraphPairing | GraphUnpaired
+
+# Pairs that are measured together: enough to keep all workers busy, few enough to hold in memory.
+_BATCH = 20_000
+
+
+class GraphOptions(NamedTuple):
+    """What to compare and how; `None` is everything."""
+
+    target: str = ""
+    golden: str = ""
+    output: str = "."
+    rank: int | None = None
+    token: int | None = None
+    graph: int | None = None
+    mode: DataMode = DataMode.AUTO
+    xlsx: bool = False
+    workers: int = 0
+    memory: int = 0
+    in_process: bool = False
+
+
+class GraphPlan(NamedTuple):
+    """What belongs together, and what is to be known about that."""
+
+    target: str
+    golden: str
+    golden_kind: GraphKind
+    units: tuple[GraphUnit, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def scenario(self) -> str:
+        """What is compared with what, in words."""
+        golden = "FX" if self.golden_kind is GraphKind.FX else "GE with fusion off"
+        return f"GE with fusion on against {golden}"
+
+
+class GraphResult(NamedTuple):
+    """One graph of one rank, compared."""
+
+    rank: int | None
+    graph: int | None
+    rows: tuple[GraphRow, ...]
+    verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = ()
+    defects: tuple[str, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A graph whose pairs wait to be measured."""
+
+    unit: GraphUnit
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    nodes: tuple[GraphNode, ...] = ()
+    measured: dict[int, Measurement] = field(default_factory=dict)
+
+
+def plan_graphs(options: GraphOptions) -> GraphPlan:
+    """Find what belongs together; dump files are not opened for that.
+
+    Raises:
+        InputError: a side is not a dump of graph mode, or nothing belongs together.
+        UsageError: it has to be said which rank is meant.
+    """
+    target, golden = read_graph_tree(options.target), read_graph_tree(options.golden)
+    if target.kind is GraphKind.FX:
+        raise InputError(target.root, "this is an FX dump; the target is a dump of the graph engine, FX is the golden")
+    ranks, notes = pair_ranks(target, golden, options.rank)
+    texts = GraphTexts(target, golden)
+    found = [*target.notes, *golden.notes, *notes]
+    units = find_units(ranks, golden.kind, texts, found)
+    if options.graph is not None:
+        units = [unit for unit in units if unit.number == options.graph]
+    if not units:
+        wanted = "" if options.graph is None else f" {options.graph}"
+        raise InputError(target.root, f"no graph{wanted} to compare is here")
+    return GraphPlan(target.root, golden.root, golden.kind, tuple(units), tuple(dict.fromkeys((*found, *texts.notes))))
+
+
+def compare_graphs(plan: GraphPlan, options: GraphOptions, progress: Progress) -> Iterator[GraphResult]:
+    """Every graph of every rank, compared.
+
+    Raises:
+        InputError: the token that is asked for is not there.
+    """
+    waiting: list[_Pending] = []
+    pairs = 0
+    found = False
+    for unit in plan.units:
+        pending = _paired(unit, plan.golden_kind, options)
+        found = found or bool(pending.rows)
+        pairs += sum(isinstance(row, GraphPairing) for row in pending.rows)
+        waiting.append(pending)
+        if pairs >= _BATCH:
+            yield from _measured(waiting, options, progress)
+            waiting, pairs = [], 0
+    if not found:
+        raise InputError(plan.target, f"no token {options.token} is here")
+    yield from _measured(waiting, options, progress)
+
+
+def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _Pending:
+    rows: list[Row] = []
+    notes: list[str] = []
+    dumped: dict[str, GraphOp] = {}
+    theirs = unit.golden.tokens if unit.golden is not None else {}
+    for token, folders in unit.target.tokens.items():
+        if options.token not in (None, token):
+            continue
+        target = read_token(folders, GraphKind.GE)
+        golden = read_token(theirs[token], golden_kind) if token in theirs else None
+        rows += pair_token(token, target, golden, unit.text)
+        dumped |= {name: op for name, op in target.operators.items() if name not in dumped}
+        if golden is None:
+            notes.append(f"token {token}: the golden dump does not have it")
+        left_out = [*target.left_out, *(golden.left_out if golden else ())]
+        if left_out:
+            notes.append(f"token {token}: {len(left_out)} files left out, such as {': '.join(left_out[0])}")
+    notes += [
+        f"token {token}: only the golden dump has it; not compared"
+        for token in theirs
+        if token not in unit.target.tokens and options.token in (None, token)
+    ]
+    return _Pending(unit, tuple(rows), tuple(notes), graph_nodes(dumped.values(), unit.text))
+
+
+def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Progress) -> Iterator[GraphResult]:
+    jobs: list[GraphJob] = []
+    owners: list[tuple[_Pending, int]] = []
+    for pending in waiting:
+        for place, row in enumerate(pending.rows):
+            if isinstance(row, GraphPairing):
+                mode = mode_of(row.target, row.golden, options.mode)
+                jobs.append(GraphJob(len(jobs), row.target, row.golden, mode))
+                owners.append((pending, place))
+    total = sum(job.weight for job in jobs)
+    measured, left = measure_real_jobs(jobs, options.workers or usable_cores(), lambda nbytes: progress(nbytes, total))
+    for job, measurement in measured:
+        pending, place = owners[job.number]
+        pending.measured[place] = measurement
+    done = total - sum(job.weight for job in left)
+    progress(done, total)
+    work = Work(measure_graph_job, died, lambda job: job.nbytes, in_process=options.in_process)
+    workers = fitting_workers(options.workers, options.memory, (job.nbytes for job in left))
+    for job, measurement in run(work, left, workers):
+        pending, place = owners[job.number]
+        pending.measured[place] = measurement
+        done += job.weight
+        progress(done, total)
+    for pending in waiting:
+        yield _result(pending, options)
+
+
+def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
+    rows = [
+        _row(row, pending.measured[place], options) if isinstance(row, GraphPairing) else _lonely(row, options)
+        for place, row in enumerate(pending.rows)
+    ]
+    rows.sort(key=row_order)
+    defects = tuple(measurement.defect for measurement in pending.measured.values() if measurement.defect)
+    unit = pending.unit
+    verdicts = tuple(judge_rows(rows))
+    return GraphResult(unit.rank, unit.graph, tuple(rows), verdicts, pending.notes, defects, pending.nodes)
+
+
+def _row(pairing: GraphPairing, measured: Measurement, options: GraphOptions) -> GraphRow:
+    target, golden = pairing.target, pairing.golden
+    guess = (f"paired with confidence {pairing.confidence:g}: {pairing.rule}",) if pairing.confidence < 1 else ()
+    return GraphRow(
+        pairing.token,
+        pairing.op.name,
+        target.slot,
+        target.index,
+        pairing.op.timestamp,
+        mode_of(target, golden, options.mode),
+        _facts(target, pairing.op.op_type, measured.target),
+        _facts(golden, pairing.golden_type, measured.golden),
+        measured.real,
+        measured.further,
+        measured.metrics,
+        measured.notes + guess,
+        measured.reason,
+        pairing.rule,
+        pairing.confidence,
+        pairing.stack,
+    )
+
+
+def _facts(tensor: GraphTensor, op_type: str, figures: Figures) -> SideFacts:
+    return SideFacts(tensor.path + tensor.place, op_type, figures)
+
+
+def _lonely(row: GraphUnpaired, options: GraphOptions) -> GraphRow:
+    op, tensor = row.op, row.target
+    facts = SideFacts(op.path, op.op_type) if tensor is None else _facts(tensor, op.op_type, described(tensor))
+    return GraphRow(
+        row.token,
+        op.name,
+        tensor.slot if tensor is not None else None,
+        tensor.index if tensor is not None else None,
+        op.timestamp,
+        _lonely_mode(row, options.mode),
+        None if row.golden_only else facts,
+        facts if row.golden_only else None,
+        reason=row.reason,
+        stack=row.stack,
+        golden_only=row.golden_only,
+    )
+
+
+def _lonely_mode(row: GraphUnpaired, wanted: DataMode) -> DataMode:
+    """The table in which a row without a partner is told: that of its operator's data."""
+    if wanted is not DataMode.AUTO:
+        return wanted
+    tensors = (row.target,) if row.target is not None else (*row.op.inputs, *row.op.outputs)
+    return DataMode.STATISTICS if any(tensor.figures is not None for tensor in tensors) else DataMode.REAL

@@ -1,0 +1,18 @@
+"""Dump files to files that other tools read: the way of `opdiff convert`.
+
+paths ──plan──► jobs, one for each file ──work──► read → align → write ──► results
+"""
+
+from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan, plan_conversion
+from opdiff.workflows.convert.work import ConvertResult, Failure, convert_file, failed
+
+__all__ = [
+    "ConvertJob",
+    "ConvertOptions",
+    "ConvertPlan",
+    "ConvertResult",
+    "Failure",
+    "convert_file",
+    "failed",
+    "plan_conversion",
+]

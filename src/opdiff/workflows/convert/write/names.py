@@ -1,0 +1,75 @@
+"""How the results of `convert` are called."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from enum import StrEnum
+from hashlib import md5
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.dtypes import Kind
+
+if TYPE_CHECKING:
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape, Slot
+
+_HARMFUL = re.compile(r"[^A-Za-z0-9_.-]")
+# A name of this length or more is replaced by a hash; most file systems end at 255 bytes.
+MAX_NAME = 255
+
+
+class Form(StrEnum):
+    """What is written for a dump file."""
+
+    NPY = "npy"
+    NPZ = "npz"
+    BIN = "bin"
+    MSNPY = "msnpy"
+    PT = "pt"
+
+
+class TensorName(NamedTuple):
+    """Which tensor of which dump file a result is named after; `op_name` is the header's, with all its slashes."""
+
+    file: str
+    slot: Slot
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    op_name: str = ""
+
+
+def tensor_name(name: TensorName, form: Form, dtype: DType, layout: str, shape: Shape, *, converted: bool) -> str:
+    """The name of one tensor's file. `converted` tells that the layout was asked for, and shows in the name."""
+    stem = f"{name.file}.{name.slot}.{name.index}"
+    dims = [str(dim) for dim in shape]
+    if form is Form.MSNPY:
+        return f"{_with_op_name(name)}.{name.slot}.{name.index}.{layout}.npy"
+    if form is Form.BIN:
+        extent = "_".join(dims) if converted else str(prod(shape))
+        return f"{stem}.{extent}.{raw_name(dtype)}.{layout}.bin"
+    return f"{stem}.{'x'.join(dims)}.{form}" if converted and dims else f"{stem}.{form}"
+
+
+def raw_name(dtype: DType) -> str:
+    """The element type of a raw file: integers go by their width, types under 8 bits by what they are widened to."""
+    return dtype.decoded if dtype.bits < 8 or dtype.kind is Kind.INTEGER else dtype.name
+
+
+def fitting(name: str) -> str:
+    """The name itself, or a hash with the same ending when the name is too long for a file system."""
+    raw = os.fsencode(name)
+    if len(raw) < MAX_NAME:
+        return name
+    # `uuid3`, but for any bytes: names need not be text.
+    digest = md5(uuid.NAMESPACE_DNS.bytes + raw, usedforsecurity=False).digest()
+    return uuid.UUID(bytes=digest, version=3).hex + os.path.splitext(name)[1]
+
+
+def _with_op_name(name: TensorName) -> str:
+    fields = name.file.split(".")
+    if len(fields) == 5 and name.op_name:
+        # The header is not trusted: only harmless characters go into a name.
+        fields[1] = _HARMFUL.sub("_", name.op_name.rsplit("/", 1)[-1])
+    return ".".join(fields)

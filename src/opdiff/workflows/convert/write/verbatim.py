@@ -1,0 +1,84 @@
+"""Stored bytes that are the result already: copied by the kernel, without NumPy and without passing through Python."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from math import prod
+from typing import TYPE_CHECKING
+
+from opdiff.core.atomic_file import whole_file
+from opdiff.core.errors import DumpError
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from opdiff.core.dtypes import DType
+    from opdiff.core.source import FileRange
+    from opdiff.core.tensor import Shape
+
+_CHUNK = 1 << 20
+# NumPy puts the data of an array at a multiple of this.
+_ALIGNMENT = 64
+_PREFIX = b"\x93NUMPY\x01\x00"
+_CANNOT_SEND = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+
+
+def copy_npy(path: str, source: FileRange, dtype: DType, shape: Shape) -> None:
+    """A NumPy file of an element type whose stored codes are NumPy's own numbers."""
+    with whole_file(path) as file:
+        file.write(npy_header(dtype.storage, shape))
+        _copy(source, dtype.nbytes(prod(shape)), file)
+
+
+def copy_raw(path: str, source: FileRange, nbytes: int) -> None:
+    """The first `nbytes` stored bytes."""
+    with whole_file(path) as file:
+        _copy(source, nbytes, file)
+
+
+def write_json(path: str, values: dict[str, object]) -> None:
+    """A JSON file, indented for people."""
+    with whole_file(path) as file:
+        file.write((json.dumps(values, indent=4) + "\n").encode())
+
+
+def npy_header(descr: str, shape: Shape) -> bytes:
+    """What stands before the data of a row-major array in a NumPy file."""
+    dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}"
+    length = len(_PREFIX) + 2 + len(text) + 1
+    text += " " * (-length % _ALIGNMENT) + "\n"
+    return _PREFIX + len(text).to_bytes(2, "little") + text.encode()
+
+
+def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
+    """Append the first `nbytes` of a source to a file."""
+    if nbytes < _CHUNK:
+        file.write(memoryview(source.raw())[:nbytes])
+        return
+    try:
+        descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DumpError(source.path, f"cannot be opened: {error.strerror}") from error
+    try:
+        file.flush()
+        done = 0
+        while done < nbytes:
+            moved = _send(descriptor, source.offset + done, nbytes - done, file.fileno())
+            if not moved:
+                raise DumpError(source.path, f"{nbytes} bytes should be here, but the file was cut off", source.offset)
+            done += moved
+    finally:
+        os.close(descriptor)
+
+
+def _send(source: int, offset: int, nbytes: int, target: int) -> int:
+    """Move some bytes from file to file; returns how many, 0 at the end."""
+    try:
+        return os.sendfile(target, source, offset, nbytes)
+    except OSError as error:
+        if error.errno not in _CANNOT_SEND:
+            raise
+        return os.write(target, os.pread(source, min(nbytes, _CHUNK), offset))

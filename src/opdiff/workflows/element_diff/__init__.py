@@ -1,0 +1,1 @@
+"""Compare one tensor element by element and search for an explanation."""

@@ -1,0 +1,1 @@
+"""Describe a dump file or directory and check it."""

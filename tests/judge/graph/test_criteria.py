@@ -1,0 +1,108 @@
+"""PASS, FAIL and the colours of graph mode."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from opdiff.core.graphmode import DataMode, Figures, GraphRow, RealFigures, SideFacts
+from opdiff.core.tensor import Slot
+from opdiff.judge.graph.criteria import judge_rows
+
+GOOD = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+FINITE = Figures(-1.0, 1.0, 0.0, 1.0)
+
+
+def row(
+    slot: Slot = Slot.OUTPUT,
+    mode: DataMode = DataMode.REAL,
+    *,
+    real: RealFigures | None = None,
+    target: Figures = FINITE,
+    golden: Figures = FINITE,
+    reason: str = "",
+    golden_only: bool = False,
+) -> GraphRow:
+    sides = SideFacts("a", "A", target), SideFacts("b", "B", golden)
+    return GraphRow(0, "op", slot, 0, 0, mode, *sides, real, reason=reason, golden_only=golden_only)
+
+
+def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> RealFigures:
+    return RealFigures(cosine, 0.0, error, relative, share, share)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "relative", "error", "result", "reached", "colour"),
+    [
+        (0.99, 0.00999, 0.5, "PASS", "Yes", "green"),
+        (0.99, 0.01, 0.5, "FAIL", "Yes", "yellow"),
+        (0.98999, 0.001, 0.001, "FAIL", "Yes", "red"),
+        (0.98999, 0.001, 0.0011, "FAIL", "No", "red"),
+        (0.89, 0.001, 0.0001, "FAIL", "No", "red"),
+        (1.0, 0.001, 1.5, "PASS", "No", "green"),
+        (1.0, inf, 0.1, "FAIL", "Yes", "yellow"),
+        (nan, nan, nan, "FAIL", "No", "red"),
+        (None, 0.001, 0.1, "PASS", "Yes", "green"),
+        (None, 0.02, 0.1, "FAIL", "Yes", "yellow"),
+        (1.0, 0.001, 2e10, "PASS", "No", "red"),
+    ],
+)
+def test_real_data(cosine: float | None, relative: float, error: float, result: str, reached: str, colour: str) -> None:
+    (verdict,) = judge_rows([row(real=figures(cosine, relative, error))])
+    assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "colour", "why"),
+    [
+        (figures(1.0, 0.0), figures(1.0, 0.0, share=0.59), "red", "more than 90 % of an input is within 1 ‰"),
+        (figures(1.0, 0.0), figures(1.0, 0.0, share=0.85), "yellow", "the share within 1 ‰ is more than 10 % less"),
+        (figures(1.0, 0.0, 0.5), figures(1.0, 0.0, 10.0), "yellow", "the error is ten times that of an input"),
+        (figures(1.0, 0.0, 0.5), figures(1.0, 0.0, 9.0), "green", ""),
+        (figures(1.0, 0.0), figures(0.995, 0.0), "green", ""),
+    ],
+)
+def test_an_output_is_seen_beside_the_inputs(before: RealFigures, after: RealFigures, colour: str, why: str) -> None:
+    first, second = judge_rows([row(Slot.INPUT, real=before), row(real=after)])
+    assert str(first.colour) == "green"
+    assert str(second.colour) == colour
+    assert [reason for reason in second.why if reason.startswith(why)] or not why
+
+
+@pytest.mark.parametrize(
+    ("target", "result", "reached", "colour"),
+    [
+        (FINITE, "PASS", "Yes", "green"),
+        (Figures(-1.0, 1.009, 0.0, 1.0), "PASS", "Yes", "green"),
+        (Figures(-1.0, 1.02, 0.0, 1.0), "FAIL", "Yes", "yellow"),
+        (Figures(-1.0, 1.0, 0.001, 1.0), "PASS", "Yes", "green"),
+        (Figures(-1.0, 1.0, 0.0011, 1.0), "FAIL", "Yes", "yellow"),
+        (Figures(-1.0, 1.6, 0.0, 1.0), "FAIL", "Yes", "red"),
+        (Figures(-1.0, 3.0, 0.0, 1.0), "FAIL", "No", "red"),
+        (Figures(-1.0, 1.0), "PASS", "Yes", "green"),
+        (Figures(nan, nan, nan, nan), "FAIL", "No", "red"),
+        (Figures(-1.0, inf, inf, inf), "FAIL", "No", "red"),
+        (Figures(), "FAIL", "No", "yellow"),
+    ],
+)
+def test_statistics(target: Figures, result: str, reached: str, colour: str) -> None:
+    (verdict,) = judge_rows([row(mode=DataMode.STATISTICS, target=target)])
+    assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "result", "colour"),
+    [("00ff", "00ff", "PASS", "green"), ("00ff", "00fe", "FAIL", "red"), ("", "", "FAIL", "red")],
+)
+def test_checksums(ours: str, theirs: str, result: str, colour: str) -> None:
+    (verdict,) = judge_rows([row(mode=DataMode.MD5, target=Figures(crc32=ours), golden=Figures(crc32=theirs))])
+    assert (verdict.result, verdict.reached, str(verdict.colour)) == (
+        result, "Yes" if result == "PASS" else "No", colour,
+    )  # fmt: skip
+
+
+def test_rows_without_a_partner() -> None:
+    alone, golden = judge_rows([row(reason="nobody"), row(reason="nobody", golden_only=True)])
+    assert (alone.result, alone.reached, str(alone.colour)) == ("FAIL", "No", "red")
+    assert (golden.result, golden.reached, str(golden.colour)) == ("N/A", "N/A", "")

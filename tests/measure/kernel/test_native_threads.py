@@ -1,0 +1,158 @@
+"""The same numbers for any number of threads, any order of the jobs, any way to the bytes; and stopping early."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from measure.kernels import Stored, any_codes, job, needs_kernel, pair_of, run
+from opdiff.core import dtypes
+from opdiff.core.strides import Places
+from opdiff.measure.kernel import library as native
+from opdiff.measure.kernel import results as native_results
+from opdiff.measure.kernel.results import Failure, measure_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+
+pytestmark = needs_kernel
+
+FLOAT16, FLOAT32, FLOAT64 = dtypes.FLOAT16, dtypes.FLOAT32, dtypes.FLOAT64
+
+
+def arrays(name: str, size: int, x: DType, y: DType) -> tuple[Stored, Stored]:
+    target, golden = pair_of(name, np.random.default_rng(size), size, x, y)
+    return Stored(target, x), Stored(golden, y)
+
+
+@cache
+def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
+    """Small ones, empty ones, and some that are measured in parts; one of these lies in tiles."""
+    small = [
+        (*arrays(name, size, x, y), (size,))
+        for name, size, x, y in (
+            ("normal", 10, FLOAT32, FLOAT32),
+            ("specials", 5000, FLOAT16, FLOAT32),
+            ("huge_range", 30_000, FLOAT32, FLOAT64),
+            ("zeros", 1, dtypes.INT8, dtypes.INT64),
+            ("normal", 1_100_000, FLOAT16, dtypes.INT8),
+            ("constant", 0, FLOAT32, FLOAT32),
+            ("far_from_zero", 7777, FLOAT64, FLOAT64),
+        )
+    ]
+    shape = (1, 70, 310, 300)
+    tiled = any_codes(np.random.default_rng(1), dtypes.INT8, 1, 5, 310, 300, 16)
+    axes = Places.of(tiled.shape).transpose(0, 1, 4, 2, 3).reshape(1, 80, 310, 300)[:, :70].in_two_digits()
+    golden = any_codes(np.random.default_rng(2), dtypes.INT16, *shape)
+    large = [
+        (*arrays("far_from_zero", 3_000_000, FLOAT64, FLOAT32), (3000, 1000)),
+        (*arrays("specials", 5_500_000, FLOAT16, FLOAT32), (2, 2_750_000)),
+        (Stored(tiled, dtypes.INT8, tuple(axes)), Stored(golden, dtypes.INT16), shape),
+    ]
+    return (*small, *large)
+
+
+def answers(threads: int, order: AnyArray | None = None) -> list[str]:
+    """The answers as text (== is not true of NaN), in the order of `pairs`."""
+    places = range(len(pairs())) if order is None else order.tolist()
+    found = run([job(*pairs()[place]) for place in places], threads)
+    assert not any(isinstance(answer, Failure) for answer in found)
+    texts = dict(zip(places, map(repr, found), strict=True))
+    return [texts[place] for place in range(len(pairs()))]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_any_number_of_threads(threads: int) -> None:
+    alone = answers(1)
+    for _ in range(2):
+        assert answers(threads) == alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_the_jobs(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(pairs()))
+    assert answers(2, order) == answers(1)
+
+
+def test_one_job_is_measured_as_among_others() -> None:
+    together = answers(2)
+    for text, pair in zip(together, pairs(), strict=True):
+        assert repr(run([job(*pair)], 3)[0]) == text
+
+
+def in_files(folder: Path, offset: int) -> list[native.NativeJob]:
+    jobs = []
+    for number, (target, golden, shape) in enumerate(pairs()):
+        sides = []
+        for name, side in (("target", target), ("golden", golden)):
+            path = folder / f"{number}.{name}"
+            path.write_bytes(bytes(offset) + side.codes.tobytes() + b"more")
+            sides.append(native.Operand(str(path), offset, side.codes.nbytes, side.dtype, side.axes))
+        jobs.append(native.NativeJob(sides[0], sides[1], shape))
+    return jobs
+
+
+@pytest.mark.parametrize("offset", [0, 77, 70_000])
+def test_files_are_as_good_as_memory(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read or mapped, at any offset, and whether or not mapped pages are given back on the way."""
+    jobs = in_files(tmp_path, offset)
+    assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
+    monkeypatch.setattr(native, "_RESIDENT", 1)
+    assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
+
+
+# Stopping
+
+
+def large(count: int) -> list[native.NativeJob]:
+    return [job(*pairs()[-1])] * count
+
+
+def test_progress_grows_up_to_all_bytes() -> None:
+    told: list[int] = []
+    jobs = large(8)
+    measure_all(jobs, 2, told.append, with_kl=True)
+    assert told == sorted(told)
+    assert told[-1] == sum(one.target.nbytes + one.golden.nbytes for one in jobs)
+
+
+class StopError(Exception):
+    """What a caller may raise while it is told of the progress."""
+
+
+def test_an_error_of_the_caller_stops_the_threads() -> None:
+    def stop(done: int) -> None:
+        seen.append(done)
+        raise StopError
+
+    seen: list[int] = []
+    jobs = large(400)
+    with pytest.raises(StopError):
+        measure_all(jobs, 2, stop, with_kl=True)
+    assert len(seen) == 1
+    assert seen[0] < sum(one.target.nbytes + one.golden.nbytes for one in jobs)
+    # Nothing is left that would disturb the next call.
+    assert answers(2) == answers(1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
+    library = native.find_library()
+    assert library is not None
+    jobs = [job(*pair) for pair in pairs()]
+    packed = native.pack(jobs, 1)
+    results = (ctypes.c_int64 * (native._SIZES[3] // 8 * len(jobs)))()
+    batch = native.Batch(
+        packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
+        len(jobs), len(packed.axes) // 4, 0, threads, 1 << 20, 0, 1,
+    )  # fmt: skip
+    assert library.od_measure(ctypes.byref(batch)) == 0
+    assert {results[place] for place in range(0, len(results), native._SIZES[3] // 8)} == {native_results._NOT_MEASURED}
+    assert batch.done == 0

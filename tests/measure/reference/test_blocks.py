@@ -1,0 +1,346 @@
+"""The sums against exact arithmetic: every pair of types, hard numbers, awkward memory, any splitting."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import subprocess
+import sys
+import warnings
+from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from measure.arrays import INTEGERS, MEMORY, REAL_TYPES, WIDE_FLOATS, codes, finite_codes, placed
+from measure.plain_formulas import Reference, count_infs, count_nans, values_of
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.errors import ElementError
+from opdiff.measure.reference import blocks
+from opdiff.measure.reference.blocks import BLOCK, measure, tally
+from opdiff.measure.reference.tally import PairTally, Tally
+from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
+
+if TYPE_CHECKING:
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+
+RNG = np.random.default_rng(20)
+
+
+def near(found: Fraction, wanted: Fraction, size: Fraction) -> bool:
+    """Whether two sums agree as far as float64 goes; `size` is the sum of the magnitudes of what was added."""
+    return abs(found - wanted) <= size * Fraction(2) ** -48
+
+
+@given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
+def test_sums_are_those_of_exact_arithmetic(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+    target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
+    sums = tally(target, x, golden, y)
+    wanted = Reference(values_of(target, x), values_of(golden, y))
+    pairs = sums.pairs
+    assert pairs.count == len(wanted.pairs)
+    assert near(pairs.target, wanted.total(0), sum((abs(a) for a, _ in wanted.pairs), Fraction()))
+    assert near(pairs.target_squares, wanted.squares(0), wanted.squares(0))
+    assert near(pairs.golden_squares, wanted.squares(1), wanted.squares(1))
+    assert (pairs.products - wanted.products()) ** 2 <= wanted.squares(0) * wanted.squares(1) * Fraction(2) ** -96
+    assert near(pairs.errors, sum(wanted.errors(), Fraction()), sum(map(abs, wanted.errors()), Fraction()))
+    assert near(pairs.error_sizes, sum(map(abs, wanted.errors()), Fraction()), pairs.error_sizes)
+    assert near(pairs.error_squares, sum((error**2 for error in wanted.errors()), Fraction()), pairs.error_squares)
+    huge = Fraction(np.finfo(np.float64).max.item())
+    relative = sum((min(error, huge) for error in wanted.relative()), Fraction())
+    assert near(pairs.relative, relative, relative)
+
+
+@given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
+def test_counts_and_places_are_exact(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+    target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
+    sums = measure(target, x, golden, y)
+    wanted = Reference(values_of(target, x), values_of(golden, y))
+    assert sums.count == size
+    assert sums.unequal == wanted.unequal()
+    assert (sums.target.nans, sums.target.infs) == (count_nans(wanted.target), count_infs(wanted.target))
+    assert (sums.golden.nans, sums.golden.infs) == (count_nans(wanted.golden), count_infs(wanted.golden))
+    mismatches = wanted.mismatches()
+    assert sums.specials.mismatches == len(mismatches)
+    assert sums.specials.first_mismatch == (mismatches[0] if mismatches else None)
+    for side, numbers in ((sums.target, wanted.target), (sums.golden, wanted.golden)):
+        finite = [number for number in numbers if np.isfinite(float(number))]
+        assert (side.finite, side.minimum, side.maximum) == (
+            len(finite),
+            min(finite, default=None),
+            max(finite, default=None),
+        )
+    assert sum(sums.spread.relative) == sum(sums.spread.ulps) == sums.pairs.count
+
+
+@given(
+    st.data(), st.sampled_from([*INTEGERS, dtypes.BOOL]), st.sampled_from([*INTEGERS, dtypes.BOOL]), st.integers(1, 9)
+)
+def test_the_largest_error_of_integers_is_exact(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+    target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
+    worst = measure(target, x, golden, y).worst
+    errors = [abs(a - b) for a, b in zip(values_of(target, x), values_of(golden, y), strict=True)]
+    index = errors.index(max(errors))
+    assert worst is not None
+    assert (worst.value, worst.index) == (errors[index], index)
+    assert (worst.target, worst.golden) == (values_of(target, x)[index], values_of(golden, y)[index])
+    assert isinstance(worst.value, int)
+    assert measure(target, x, golden, y).worst_ulps == worst
+
+
+LIMITS = [
+    (dtypes.INT64, [-(2**63)], dtypes.UINT64, [2**64 - 1], 2**63 + 2**64 - 1),
+    (dtypes.UINT64, [2**64 - 1, 0], dtypes.INT64, [-(2**63), 0], 2**63 + 2**64 - 1),
+    (dtypes.INT64, [-(2**63), 2**63 - 1], dtypes.INT64, [2**63 - 1, -(2**63)], 2**64 - 1),
+    (dtypes.INT64, [2**53 + 1, 7], dtypes.INT64, [2**53, 7], 1),
+    (dtypes.INT64, [2**62, 2**62 + 1], dtypes.INT64, [0, 0], 2**62 + 1),
+    (dtypes.INT64, [2**62 + 1, 2**62 + 2], dtypes.INT64, [0, 1], 2**62 + 1),
+    (dtypes.INT64, [-(2**62), -(2**62) - 3], dtypes.UINT8, [0, 0], 2**62 + 3),
+    (dtypes.INT8, [-128], dtypes.UINT8, [255], 383),
+]
+
+
+@pytest.mark.parametrize(("x", "target", "y", "golden", "error"), LIMITS, ids=[str(row[1]) for row in LIMITS])
+def test_integers_neither_wrap_nor_lose_digits(
+    x: DType, target: list[int], y: DType, golden: list[int], error: int
+) -> None:
+    sums = measure(np.array(target, x.storage), x, np.array(golden, y.storage), y)
+    assert sums.worst is not None
+    assert sums.worst.value == error
+    assert sums.unequal == sum(a != b for a, b in zip(target, golden, strict=True))
+
+
+def test_small_integers_beside_floats_are_not_rounded_either() -> None:
+    sums = tally(np.array([-1]), dtypes.INT64, np.array([2.0**-47]), dtypes.FLOAT64)
+    assert sums.pairs.errors == -1 - Fraction(2) ** -47
+
+
+def test_large_integers_beside_floats_are_not_rounded() -> None:
+    sums = measure(np.array([2**53 + 1, 2**63 - 1]), dtypes.INT64, np.array([2.0**53, 2.0**63]), dtypes.FLOAT64)
+    assert sums.unequal == 2
+    assert sums.pairs.errors == 0
+    assert sums.pairs.error_sizes == 2
+
+
+@given(st.data(), st.sampled_from(WIDE_FLOATS), st.integers(1, 12), st.sampled_from(MEMORY), st.sampled_from(MEMORY))
+def test_memory_does_not_matter(data: st.DataObject, dtype: DType, size: int, first: str, second: str) -> None:
+    target, golden = data.draw(codes(dtype, size)), data.draw(codes(dtypes.INT32, size))
+    wanted = measure(target, dtype, golden, dtypes.INT32)
+    assert measure(placed(target, first), dtype, placed(golden, second), dtypes.INT32) == wanted
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES, ids=str)
+def test_equal_data_is_equal(dtype: DType) -> None:
+    array = RNG.integers(0, 1 << dtype.bits, 5000, np.uint64, endpoint=False).astype(f"<u{max(dtype.bits, 8) // 8}")
+    sums = measure(array.view(dtype.storage), dtype, array.copy().view(dtype.storage), dtype)
+    assert sums.unequal == sums.specials.mismatches == sums.pairs.error_sizes == sums.pairs.relative == 0
+    assert sums.pairs.products == sums.pairs.target_squares == sums.pairs.golden_squares
+    assert sums.target == sums.golden
+    assert sums.spread.relative[0] == sums.spread.ulps[0] == sums.pairs.count
+
+
+def test_a_narrow_and_a_wide_type_with_the_same_numbers_are_equal() -> None:
+    narrow = np.arange(1 << 16).astype("<u2")
+    for dtype in (dtypes.FLOAT16, dtypes.BFLOAT16):
+        values = elements.decode(narrow.view(dtype.storage), dtype)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            golden = values.astype("<f8")
+        sums = measure(narrow.view(dtype.storage), dtype, golden, dtypes.FLOAT64)
+        assert sums.unequal == 0
+
+
+def test_there_are_no_warnings() -> None:
+    hard = np.array([np.nan, np.inf, -np.inf, 0, 5e-324, 1.7e308, -1.7e308, 1])
+    target, golden = (side.reshape(-1) for side in np.meshgrid(hard, hard))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).count == 64
+
+
+def test_without_elements_there_is_nothing() -> None:
+    assert tally(np.empty((0, 4), "<f4"), dtypes.FLOAT32, np.empty((2, 0), "<i8"), dtypes.INT64) == Tally()
+    assert Tally().pairs == PairTally()
+
+
+# Splitting
+
+
+def cut(target: AnyArray, golden: AnyArray, places: list[int]) -> list[Tally]:
+    borders = [0, *sorted(places), len(target)]
+    return [tally(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(borders)]
+
+
+def hard_pair(size: int) -> tuple[AnyArray, AnyArray]:
+    golden = RNG.standard_normal(size) * 10.0 ** RNG.integers(-30, 30, size)
+    target = (golden * (1 + 1e-3 * RNG.standard_normal(size))).astype("<f4")
+    golden[RNG.integers(0, size, 9)] = [np.nan, np.inf, -np.inf, 0, 1e300, -1e300, 1e-300, np.nan, np.inf]
+    return target, golden
+
+
+def test_any_splitting_at_the_borders_of_blocks_gives_the_same() -> None:
+    target, golden = hard_pair(4 * BLOCK + 77)
+    whole = tally(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
+    for places in ([BLOCK], [2 * BLOCK], [BLOCK, 3 * BLOCK], [BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK]):
+        assert reduce(Tally.merge, cut(target, golden, places)) == whole
+
+
+@given(st.data(), st.integers(2, 40))
+@settings(max_examples=50)
+def test_merging_is_associative_and_has_a_neutral_element(data: st.DataObject, size: int) -> None:
+    target, golden = data.draw(codes(dtypes.FLOAT32, size)), data.draw(codes(dtypes.FLOAT64, size))
+    places = [data.draw(st.integers(0, size)) for _ in range(2)]
+    a, b, c = cut(target, golden, places)
+    assert a.merge(b).merge(c) == a.merge(b.merge(c))
+    assert a.merge(Tally()) == Tally().merge(a) == a
+
+
+@given(st.data(), st.integers(1, 40), st.sampled_from(WIDE_FLOATS))
+@settings(max_examples=50)
+def test_small_blocks_find_the_same_places(data: st.DataObject, size: int, dtype: DType) -> None:
+    target, golden = data.draw(codes(dtype, size)), data.draw(codes(dtypes.FLOAT32, size))
+    whole = measure(target, dtype, golden, dtypes.FLOAT32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", 3)
+        split = measure(target, dtype, golden, dtypes.FLOAT32)
+    assert (split.worst, split.worst_relative, split.worst_ulps) == (
+        whole.worst,
+        whole.worst_relative,
+        whole.worst_ulps,
+    )
+    assert (split.spread, split.specials, split.unequal) == (whole.spread, whole.specials, whole.unequal)
+    assert (split.target.first_nan, split.golden.first_inf) == (whole.target.first_nan, whole.golden.first_inf)
+
+
+def test_sums_can_be_pickled() -> None:
+    sums = measure(*hard_args(hard_pair(1000)))
+    assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 (made here)
+
+
+def hard_args(pair: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, DType, AnyArray, DType]:
+    return pair[0], dtypes.FLOAT32, pair[1], dtypes.FLOAT64
+
+
+AGAIN = """
+import resource
+import numpy as np
+from opdiff.core import dtypes
+from opdiff.measure.reference.blocks import BLOCK, measure
+golden = np.ones(16 * BLOCK, "<f4")
+target = golden.astype("<f2")
+found = []
+for _ in range(3):
+    measure(target, dtypes.FLOAT16, golden, dtypes.FLOAT32)
+    found.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(found[2] - found[1])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has habits of its own")
+def test_the_next_block_has_the_memory_of_the_last_one() -> None:
+    """Fetching it anew is a page fault for every 4 KB, and a tenth of the time."""
+    outcome = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, check=True)
+    assert int(outcome.stdout) < 16 * 16
+
+
+# Distribution of errors
+
+
+def test_relative_errors_are_counted() -> None:
+    golden = np.array([1, 1, 1, 1000, 0, 0, 1e-20, -2])
+    target = np.array([1, 1.001, 1.0051, 1000.5, 0, 3, 0, 2])
+    spread = measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).spread
+    assert (spread.over_5_permille, spread.zero_golden) == (4, 2)
+    assert spread.over_1_permille == 5 - (1.001 - 1 < 0.001)
+    assert spread.relative[0] == 2
+    assert spread.relative[-1] == 2
+    assert spread.relative[RELATIVE_EDGES.index(2.0**-11) + 2] == 1 + (1.001 - 1 < 2.0**-9)
+    assert spread.relative[RELATIVE_EDGES.index(2.0**1) + 2] == 1
+
+
+def test_the_largest_relative_error_has_its_place() -> None:
+    golden, target = np.array([0.0, np.nan, 4, 2, 2]), np.array([9.0, 1, 5, 3, 1])
+    worst = measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).worst_relative
+    assert worst is not None
+    assert (worst.value, worst.index, worst.target, worst.golden) == (0.5, 3, 3.0, 2.0)
+
+
+@given(st.data(), st.sampled_from([dtypes.FLOAT16, dtypes.FLOAT32, dtypes.FLOAT64]))
+def test_neighbours_are_one_step_apart(data: st.DataObject, dtype: DType) -> None:
+    golden = data.draw(finite_codes(dtype, 1).filter(lambda drawn: abs(drawn[0]) < np.finfo(dtype.storage).max))
+    target = np.nextafter(golden, np.array(np.inf, dtype.storage), dtype=dtype.storage)
+    worst = measure(target, dtype, golden, dtype).worst_ulps
+    assert worst is not None
+    # At a power of two the steps below are half as long as those above.
+    assert worst.value in (0.5, 1)
+
+
+def test_ulps_are_those_of_the_coarser_type() -> None:
+    target, golden = np.array([1.0, 2049.0, 8.0], "<f2"), np.array([1.0 + 2**-12, 2054.5, 8.0], "<f4")
+    sums = measure(target, dtypes.FLOAT16, golden, dtypes.FLOAT32)
+    assert sums.spread.ulps[:6] == (1, 1, 0, 0, 1, 0)
+    assert sums.worst_ulps is not None
+    # 2049 is not a float16: it was rounded to 2048, and the steps there are 2 long.
+    assert (sums.worst_ulps.value, sums.worst_ulps.index) == (3.25, 1)
+    assert ULP_EDGES[:4] == (0.5, 1, 2, 4)
+
+
+def test_steps_do_not_get_shorter_below_the_smallest_normal_number() -> None:
+    step = 2.0**-24
+    worst = measure(np.array([3 * step], "<f2"), dtypes.FLOAT16, np.array([step]), dtypes.FLOAT64).worst_ulps
+    assert worst is not None
+    assert worst.value == 2
+
+
+def test_an_infinity_beside_a_64_bit_integer_that_is_not_zero() -> None:
+    target, golden = np.array([np.inf, -np.inf, np.inf]), np.array([5, -(1 << 40), 0], "<i8")
+    specials = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).specials
+    assert (specials.target_infs, specials.mismatches) == (2, 3)
+
+
+def test_integers_are_one_apart() -> None:
+    worst = measure(np.array([7], "<i2"), dtypes.INT16, np.array([-5], "<i4"), dtypes.INT32).worst_ulps
+    assert worst is not None
+    assert worst.value == 12
+
+
+def test_bfloat16_is_coarser_than_float16() -> None:
+    target, golden = elements.encode(np.array([1.0]), dtypes.BFLOAT16), np.array([1 + 2**-6], "<f2")
+    worst = measure(target, dtypes.BFLOAT16, golden, dtypes.FLOAT16).worst_ulps
+    assert worst is not None
+    assert worst.value == 2
+
+
+# What cannot be measured, and complex numbers
+
+
+def test_complex_numbers_are_measured_by_parts() -> None:
+    target, golden = np.array([1 + 2j, 3 + 4j], "<c8"), np.array([1 + 2j, 3 + 9j], "<c16")
+    sums = measure(target, dtypes.COMPLEX64, golden, dtypes.COMPLEX128)
+    assert (sums.count, sums.parts, sums.unequal) == (4, 2, 1)
+    assert sums.worst is not None
+    assert (sums.worst.value, sums.worst.index) == (5.0, 3)
+
+
+def test_complex_numbers_cannot_be_compared_with_real_ones() -> None:
+    target, golden = np.array([1j], "<c8"), np.array([1.0], "<f4")
+    with pytest.raises(ElementError, match="complex64: complex numbers cannot be compared with float32"):
+        measure(target, dtypes.COMPLEX64, golden, dtypes.FLOAT32)
+    with pytest.raises(ElementError, match="complex64: complex numbers cannot be compared with float32"):
+        measure(golden, dtypes.FLOAT32, target, dtypes.COMPLEX64)
+
+
+def test_opaque_types_have_no_numbers() -> None:
+    with pytest.raises(ElementError, match="element type string: text is not a number"):
+        measure(np.zeros(1, "u1"), dtypes.STRING, np.zeros(1), dtypes.FLOAT64)
+
+
+def test_sizes_must_be_equal() -> None:
+    with pytest.raises(ValueError, match="3 elements cannot be compared with 2"):
+        measure(np.zeros(3), dtypes.FLOAT64, np.zeros(2), dtypes.FLOAT64)

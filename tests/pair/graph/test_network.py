@@ -1,0 +1,55 @@
+"""The network of a token: dumped operators, what feeds them, and what was not dumped."""
+
+from __future__ import annotations
+
+from opdiff.core.graphmode import GraphOp, GraphTensor
+from opdiff.core.tensor import Slot
+from opdiff.pair.graph.network import graph_nodes
+from opdiff.read.rules.graph_text import parse_graph_text
+from opdiff.sample.graph_text import TextNode, graph_text
+
+
+def graph(*nodes: TextNode) -> str:
+    return graph_text("graph_1", nodes)
+
+
+CHAIN = graph(
+    TextNode("x", "Data"),
+    TextNode("Add", "Add", ("x:0", "x:0")),
+    TextNode("Mul", "Mul", ("Add:0",)),
+    TextNode("Sub", "Sub", ("Mul:1", "Add:0", "x:-1")),
+)
+
+
+def op(name: str, time: int, inputs: int = 1) -> GraphOp:
+    tensors = tuple(GraphTensor(Slot.INPUT, index, name) for index in range(inputs))
+    return GraphOp(name, f"{name}Type", time, name, tensors)
+
+
+def test_edges_are_those_of_the_text_and_control_edges_are_none() -> None:
+    nodes = graph_nodes([op("Sub", 3), op("Add", 1), op("Mul", 2)], parse_graph_text(CHAIN))
+    assert [(node.name, node.op_type, node.inputs) for node in nodes] == [
+        ("x", "Data", ()),
+        ("Add", "AddType", ("x:0", "x:0")),
+        ("Mul", "MulType", ("Add:0",)),
+        ("Sub", "SubType", ("Mul:1", "Add:0")),
+    ]
+
+
+def test_a_fused_operator_stands_for_its_parts() -> None:
+    nodes = {node.name: node for node in graph_nodes([op("AddMul", 1), op("Sub", 2)], parse_graph_text(CHAIN))}
+    assert nodes["AddMul"].originals == ("Add", "Mul")
+    assert nodes["AddMul"].inputs == ("x:0", "x:0")
+    # The second input is known inside of the fused operator only.
+    assert nodes["Sub"].inputs == ("AddMul:1", "")
+    assert "Add" not in nodes
+
+
+def test_what_the_text_does_not_have_is_fed_by_nobody_knows_what() -> None:
+    nodes = graph_nodes([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], parse_graph_text(CHAIN))
+    assert [node.name for node in nodes] == ["x", "Add", "trans_7", "Mul", "Sub"]
+    assert nodes[2].inputs == ("", "")
+
+
+def test_without_a_text_there_is_no_network() -> None:
+    assert graph_nodes([op("Add", 1)], parse_graph_text("")) == ()

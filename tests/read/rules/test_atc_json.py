@@ -1,0 +1,248 @@
+"""Rule files: what is read, and what is said about files that are something else."""
+
+from __future__ import annotations
+
+import gc
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opdiff.core.errors import InputError
+from opdiff.core.graph import OutputDesc
+from opdiff.pair.fusion import build_network
+from opdiff.pair.quantization import find_quantized
+from opdiff.read.rules import atc_json as ge_json
+from opdiff.read.rules.atc_json import read_rule_directory, read_rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.core.graph import RuleFile
+
+
+def attr(**values: Any) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+OPERATOR = {
+    "name": "stem_lxslice12",
+    "type": "Conv2D",
+    "id": 3,
+    "input": ["td_lxslice0:0", "", "w:0", "x:-1"],
+    "attr": attr(
+        other={"s": 1},
+        _datadump_original_op_names={"list": {"s": ["c1", "r1"], "val_type": 1}},
+        _datadump_is_multiop={"b": True},
+        _L1_fusion_sub_graph_no={"s": "4"},
+        pass_name={"list": {"s": ["ConvReluPass"]}},
+    ),
+    "output_desc": [
+        {"dtype": "DT_FLOAT16"},
+        {
+            "attr": attr(
+                _datadump_origin_name={"s": "r1"},
+                _datadump_origin_output_index={"i": 5},
+                _datadump_origin_format={"s": "NHWC"},
+                origin_format={"s": "NCHW"},
+                origin_shape={"list": {"i": [1, -1, 4]}},
+            )
+        },
+        {"attr": attr(origin_format={"s": "NCHW"})},
+    ],
+    "unknown": [[]],
+}
+
+
+def write(path: Path, content: Any) -> str:
+    file = path / "rules.json"
+    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return str(file)
+
+
+def read(path: Path, *operators: Any) -> RuleFile:
+    return read_rules(write(path, {"graph": [{"name": "net", "op": list(operators)}], "version": 1}))
+
+
+def test_an_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, OPERATOR).operators()
+    assert (found.name, found.op_type, found.sequence, found.graph_name) == ("stem", "Conv2D", 3, "net")
+    assert found.inputs == ("td:0", "w:0")
+    assert (found.originals, found.has_originals) == (("c1", "r1"), True)
+    assert (found.is_multiop, found.l1_number, found.passes) == (True, "4", ("ConvReluPass",))
+
+
+def test_an_output_without_attributes_keeps_its_place(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, OPERATOR).operators()
+    assert found.outputs == (
+        OutputDesc(0, "DT_FLOAT16", "", 0, "", ()),
+        OutputDesc(1, "", "r1", 5, "NHWC", (1, -1, 4)),
+        OutputDesc(2, "", "", 2, "NCHW", ()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "originals", "has_originals"),
+    [
+        (None, ("a",), False),
+        ({"list": {"val_type": 1}}, ("",), True),
+        ({}, ("",), True),
+        ({"list": {"s": []}}, (), True),
+        ({"list": {"s": ["b"]}}, ("b",), True),
+    ],
+)
+def test_the_forms_of_original_names(
+    tmp_path: Path, value: Any, originals: tuple[str, ...], has_originals: bool
+) -> None:
+    attributes = [] if value is None else attr(_datadump_original_op_names=value)
+    (found,) = read(tmp_path, {"name": "a", "type": "T", "attr": attributes}).operators()
+    assert (found.originals, found.has_originals) == (originals, has_originals)
+
+
+@pytest.mark.parametrize(
+    ("passes", "expected"),
+    [
+        ({"s": "P"}, ("P",)),
+        ({"list": {"s": [1, "P", ""]}}, ("P",)),
+        ({"list": {"s": 1}}, ()),
+        ({"list": 1}, ()),
+        ({}, ()),
+    ],
+)
+def test_passes_are_told_and_not_relied_on(tmp_path: Path, passes: Any, expected: tuple[str, ...]) -> None:
+    (found,) = read(tmp_path, {"name": "a", "type": "T", "attr": attr(pass_name=passes)}).operators()
+    assert found.passes == expected
+
+
+GOOD = {"name": "a", "type": "T"}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "not valid JSON: Expecting value"),
+        (b'{"graph": [', "not valid JSON: Expecting value"),
+        (b"\xff\xfe\xfd", "not valid JSON: "),
+        (b"[" * 200_000, "nested too deeply to be a rule file"),
+        (b"[" + b"1" * 5000 + b"]", "not valid JSON: "),
+        ([], "an object is expected, and it is a list"),
+        ({}, "graph: missing"),
+        ({"graph": {}}, "graph: a list is expected, and it is an object"),
+        ({"graph": [1]}, "graph[0]: an object is expected, and it is a whole number"),
+        ({"graph": [{}]}, "graph[0].op: missing"),
+        ({"graph": [{"name": 1, "op": []}]}, "graph[0].name: a text is expected, and it is a whole number"),
+        ({"graph": [{"op": [GOOD, {"type": "T"}]}]}, "graph[0].op[1].name: missing"),
+        ({"graph": [{"op": [{"name": "a"}]}]}, "graph[0].op[0].type: missing"),
+        ({"graph": [{"op": [GOOD | {"id": "1"}]}]}, "graph[0].op[0].id: a whole number is expected, and it is a text"),
+        ({"graph": [{"op": [GOOD | {"id": True}]}]}, "op[0].id: a whole number is expected, and it is true or false"),
+        ({"graph": [{"op": [GOOD | {"id": 1.5}]}]}, "op[0].id: a whole number is expected, and it is a fraction"),
+        ({"graph": [{"op": [GOOD | {"input": "x:0"}]}]}, "op[0].input: a list is expected, and it is a text"),
+        ({"graph": [{"op": [GOOD | {"input": [None]}]}]}, "op[0].input[0]: a text is expected, and it is null"),
+        ({"graph": [{"op": [GOOD | {"attr": [{}]}]}]}, "op[0].attr[0].key: missing"),
+        ({"graph": [{"op": [GOOD | {"output_desc": [1]}]}]}, "op[0].output_desc[0]: an object is expected"),
+        (
+            {"graph": [{"op": [GOOD | {"attr": attr(_datadump_original_op_names={"list": {"s": [1]}})}]}]},
+            "op[0].attr[_datadump_original_op_names].list.s[0]: a text is expected, and it is a whole number",
+        ),
+        (
+            {"graph": [{"op": [GOOD | {"output_desc": [{"attr": attr(origin_shape={"list": {"i": ["x"]}})}]}]}]},
+            "op[0].output_desc[0].attr[origin_shape].list.i[0]: a whole number is expected, and it is a text",
+        ),
+    ],
+    ids=repr,
+)
+def test_what_is_not_a_rule_file_is_refused_with_its_place(tmp_path: Path, content: Any, problem: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        read_rules(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert problem in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_rules(str(tmp_path / "none.json"))
+    with pytest.raises(InputError, match="a directory, where one rule file is expected"):
+        read_rules(str(tmp_path))
+    monkeypatch.setattr(ge_json, "_MAX_BYTES", 4)
+    with pytest.raises(InputError, match="9 bytes; a rule file has at most 4"):
+        read_rules(write(tmp_path, b'{"a": 12}'))
+
+
+def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
+    read(tmp_path, OPERATOR)
+    assert gc.isenabled()
+    with pytest.raises(InputError):
+        read_rules(write(tmp_path, b"{"))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        read(tmp_path, OPERATOR)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_directory_of_rule_files_is_read_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no \.json rule file"):
+        read_rule_directory(str(tmp_path))
+    for name in ("b.json", "a.json", "note.txt"):
+        (tmp_path / name).write_text('{"graph": []}')
+    (tmp_path / "c.json").write_text("{")
+    rules, (error,) = read_rule_directory(str(tmp_path))
+    assert [found.path[-6:] for found in rules] == ["a.json", "b.json"]
+    assert error.path.endswith("c.json")
+    with pytest.raises(InputError, match="cannot be listed"):
+        read_rule_directory(str(tmp_path / "none"))
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.sampled_from(["a:0", "Cast", "a"]),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["graph", "op", "name", "type", "id", "input", "attr", "key", "value", "output_desc", "list", "s"]
+            ),
+            below,
+            max_size=5,
+        )
+    ),
+    max_leaves=30,
+)
+OPERATORS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("abc"), "type": st.sampled_from(["Cast", "T"])},
+        optional={
+            "input": st.lists(st.sampled_from(["a:0", "b:1", "c", ""])),
+            "output_desc": st.just([{}]),
+            "attr": JUNK,
+        },
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=JUNK | st.builds(lambda items: {"graph": [{"op": items}]}, OPERATORS))
+def test_any_json_gives_rules_or_an_input_error(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
+    try:
+        rules = read_rules(write(tmp_path_factory.mktemp("json"), content))
+    except InputError:
+        return
+    find_quantized(build_network(rules))
+
+
+def test_graphs_without_a_name_do_not_share_one(tmp_path: Path) -> None:
+    """Each has its own `c`, and each `d` is fed by that of its graph."""
+    graphs = [
+        {"op": [{"name": "c", "type": kind}, {"name": f"d{kind}", "type": "D", "input": ["c:0"]}]} for kind in "AB"
+    ]
+    found = read_rules(write(tmp_path, {"graph": graphs}))
+    assert [graph.name for graph in found.graphs] == ["", ""]
+    assert [operator.graph_name for operator in found.operators()] == ["graph[0]"] * 2 + ["graph[1]"] * 2
+    network = build_network(found)
+    producers = [network.find("c", operator.graph_name) for operator in found.operators() if operator.inputs]
+    assert [producer and producer.op_type for producer in producers] == ["A", "B"]

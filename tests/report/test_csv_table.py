@@ -1,0 +1,266 @@
+"""The table of results: its headings, its rows, and what a spreadsheet makes of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from made_comparisons import (
+    COLUMNS,
+    comparison,
+    comparisons,
+    failed_operator,
+    failed_tensor,
+    label,
+    measured,
+    metrics,
+    pairing,
+    tensor,
+)
+from opdiff.core.comparison import DumpKind
+from opdiff.report import load, save, write_csv
+from opdiff.report.cells import harmless
+from opdiff.report.columns import EXTRA_COLUMNS, place_text
+
+if TYPE_CHECKING:
+    from opdiff.core.comparison import Comparison
+    from opdiff.report import ReportColumns
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
+NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
+EXTRA = [*EXTRA_COLUMNS]
+
+
+def written(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> str:
+    path = folder / "result.csv"
+    write_csv(of, str(path), columns)
+    return path.read_bytes().decode()
+
+
+def table(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(written(of, folder, columns), newline="")))
+
+
+def cells(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> dict[str, str]:
+    """The cells of the only row; the second column of a name is called `name#2`."""
+    header, row = table(of, folder, columns)
+    named: dict[str, str] = {}
+    for name, cell in zip(header, row, strict=True):
+        named[f"{name}#2" if name in named else name] = cell
+    return named
+
+
+HEADERS: dict[str, tuple[DumpKind, DumpKind, dict[str, bool], str]] = {
+    "npu_arrays": (NPU, ARRAYS, {}, "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape"),
+    "arrays": (ARRAYS, ARRAYS, {}, "Index,OpType,NPUDump,DataType,GroundTruth,DataType,TensorIndex,Shape"),
+    "npu_npu": (NPU, NPU, {}, "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,Address,TensorIndex,Shape"),
+    "arrays_npu": (ARRAYS, NPU, {}, "Index,OpType,NPUDump,DataType,GroundTruth,DataType,Address,TensorIndex,Shape"),
+    "sequence": (
+        ARRAYS,
+        ARRAYS,
+        {"sequence": True},
+        "Index,OpSequence,OpType,NPUDump,DataType,GroundTruth,DataType,TensorIndex,Shape",
+    ),
+    "overflow": (
+        NPU,
+        ARRAYS,
+        {"overflow": True},
+        "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,OverFlow",
+    ),
+    "arrays_cannot_overflow": (
+        ARRAYS,
+        ARRAYS,
+        {"overflow": True},
+        "Index,OpType,NPUDump,DataType,GroundTruth,DataType,TensorIndex,Shape",
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "golden", "options", "start"), HEADERS.values(), ids=HEADERS)
+def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], start: str, tmp_path: Path) -> None:
+    text = written(comparison(target=target, golden=golden), tmp_path, COLUMNS._replace(**options))
+    assert text == f"{start},CosineSimilarity,StandardDeviation,CompareFailReason,{','.join(EXTRA)}\r\n"
+
+
+# Rows
+
+
+def test_a_compared_tensor(tmp_path: Path) -> None:
+    columns = COLUMNS._replace(sequence=True, overflow=True)
+    row = measured(overflow=True, steps=("NC1HWC0 to NCHW", "cut"))
+    assert cells(comparison(row, golden=NPU), tmp_path, columns) == {
+        "Index": "3", "OpSequence": "12", "OpType": "Conv2D",
+        "NPUDump": "conv1", "DataType": "float16", "Address": "20618000384000",
+        "GroundTruth": "conv1", "DataType#2": "float32", "Address#2": "77",
+        "TensorIndex": "conv1:output:0", "Shape": "[2,3]", "OverFlow": "YES",
+        "CosineSimilarity": "0.500000", "StandardDeviation": "(0.0;6),(0.0;1.0)", "CompareFailReason": "",
+        "GoldenTensor": "conv1:output:1", "MatchRule": "named in the rule file", "Confidence": "1.000000",
+        "Conversion": "NC1HWC0 to NCHW; cut", "Elements": "6", "Equal": "NO", "NormRatio": "2.000000",
+        "CentredCosine": "0.625000", "SNR(dB)": "-3.500000", "ErrorBias": "-0.500000", "Over1Permille": "0.250000",
+        "Over5Permille": "0.125000", "MaxUlp": "7", "WorstIndex": "[1,1]", "WorstTarget": "-8.000000",
+        "WorstGolden": "9",
+        "FiniteElements": "6", "FiniteCosine": "0.875000", "TargetNaN": "0", "TargetInf": "1", "GoldenNaN": "2",
+        "GoldenInf": "3", "SpecialMismatch": "4", "FirstSpecialMismatch": "[1,2]",
+        "Level": "", "LevelRule": "", "Origin": "", "ErrorExcess": "",
+    }  # fmt: skip
+
+
+def test_a_tensor_that_cannot_be_measured(tmp_path: Path) -> None:
+    row = measured(metrics=None, shape=(1, 1, 4, 4, 16), reason="the extents differ")
+    text = written(comparison(row), tmp_path).splitlines()[1]
+    start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,conv1:output:0,"[1,1,4,4,16]",NaN,NaN,the extents differ,'
+    assert text == f"{start}conv1:output:1,named in the rule file,1.000000{',' * 25}"
+
+
+def test_a_tensor_without_a_pair(tmp_path: Path) -> None:
+    text = written(comparison(failed_tensor(target=tensor((2, 24))), golden=NPU), tmp_path).splitlines()[1]
+    start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,NaN,conv1:input:0,"[2,24]",NaN,NaN,no golden file'
+    assert text == start + "," * len(EXTRA)
+
+
+def test_an_operator(tmp_path: Path) -> None:
+    columns = COLUMNS._replace(overflow=True)
+    text = written(comparison(failed_operator(), golden=NPU), tmp_path, columns).splitlines()[1]
+    start = "3,Conv2D,conv1,NaN,NaN,conv1,NaN,NaN,NaN,NaN,NaN,NaN,NaN,no dump file"
+    assert text == start + "," * len(EXTRA)
+
+
+def test_an_operator_of_one_side(tmp_path: Path) -> None:
+    row = cells(comparison(failed_operator(of=label("*", "Sigmoid_4", 11, ""))), tmp_path)
+    assert [row[name] for name in ("Index", "OpType", "NPUDump", "GroundTruth")] == ["11", "NaN", "*", "Sigmoid_4"]
+
+
+def test_an_address_that_is_not_recorded_is_zero(tmp_path: Path) -> None:
+    row = measured(pairing(target=tensor(address=None)))
+    assert cells(comparison(row), tmp_path)["Address"] == "0"
+
+
+@pytest.mark.parametrize(("shape", "text"), [((), "[]"), ((1,), "[1]"), ((0, 4), "[0,4]")])
+def test_shapes(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
+    assert cells(comparison(measured(shape=shape)), tmp_path)["Shape"] == text
+
+
+@pytest.mark.parametrize(("overflow", "text"), [(True, "YES"), (False, "NO"), (None, "NaN")])
+def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
+    row = cells(comparison(measured(overflow=overflow)), tmp_path, COLUMNS._replace(overflow=True))
+    assert row["OverFlow"] == text
+
+
+def test_what_is_not_measured_is_empty_and_what_is_nan_says_so(tmp_path: Path) -> None:
+    found = metrics(snr_db=None, norm_ratio=float("nan"), worst_index=None)
+    row = cells(comparison(measured(metrics=found)), tmp_path)
+    assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "NaN", "")
+
+
+def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
+    row = measured(
+        metrics=metrics(notes=("it is a scalar.", "all zero.")),
+        custom=(("Mine", "1.5", "mine failed."),),
+        reason="it is a scalar. ",
+    )
+    assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.  all zero. mine failed."
+
+
+def test_metrics_of_the_users_own(tmp_path: Path) -> None:
+    rows = (measured(custom=(("Mine", "-1.5", ""), ("Text", "=1+1", ""))), failed_operator(), measured())
+    header, *found = table(comparison(*rows), tmp_path, COLUMNS._replace(custom=("First",)))
+    start = header.index("StandardDeviation") + 1
+    assert header[start : start + 4] == ["First", "Mine", "Text", "CompareFailReason"]
+    assert [row[start : start + 3] for row in found] == [["NaN", "-1.5", "'=1+1"], ["NaN"] * 3, ["NaN"] * 3]
+
+
+def test_rows_keep_their_order(tmp_path: Path) -> None:
+    rows = [failed_operator(of=label(f"op{number}", index=number)) for number in (5, 1, 3)]
+    assert [row[0] for row in table(comparison(*rows), tmp_path)[1:]] == ["5", "1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "text"),
+    [(0, (2, 3), "[0,0]"), (5, (2, 3), "[1,2]"), (0, (), "[]"), (23, (2, 3, 4), "[1,2,3]"), (9, (2, 3), "[9]"),
+     (0, (0, 4), "[0]")],
+)  # fmt: skip
+def test_places(index: int, shape: tuple[int, ...], text: str) -> None:
+    assert place_text(index, shape) == text
+
+
+# As a file
+
+
+def test_quotes_stand_where_they_are_needed(tmp_path: Path) -> None:
+    row = failed_operator('he said "no",\nand left', label('a,b"c', "plain"))
+    line = written(comparison(row), tmp_path).split("\r\n")[1]
+    assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he said ""no"",\nand left",')
+
+
+def test_letters_of_all_kinds(tmp_path: Path) -> None:
+    row = cells(comparison(failed_operator(of=label("卷积", "\udcff"))), tmp_path)
+    assert (row["NPUDump"], row["GroundTruth"]) == ("卷积", "\\udcff")
+
+
+HARMFUL = {
+    "=1+1": "'=1+1", "+cmd": "'+cmd", "-x": "'-x", "@sum": "'@sum", "%x": "'%x", "＝1": "'＝1", "－x": "'－x",  # noqa: RUF001
+    "＋x": "'＋x", "％x": "'％x", "＠x": "'＠x", "\t=1": "'\t=1", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",  # noqa: RUF001
+    "  =1": "'  =1", "a;=1": "a;'=1", "a; -x": "a;' -x", "a\n=1": "a\n'=1", "-1+1": "'-1+1", "-1 ": "'-1 ",
+}  # fmt: skip
+PLAIN = [
+    "", "conv1", "a=b", "a-b", "a@b", "*", "-1", "-1.5e-08", "+2", "-inf", "nan", "(-0.1;1.0),(0.1;1.0)", "a;b", "'",
+    "50%", "block/conv-1:output:0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), HARMFUL.items(), ids=map(repr, HARMFUL))
+def test_formulas_are_made_harmless(text: str, expected: str) -> None:
+    assert harmless(text) == expected
+
+
+@pytest.mark.parametrize("text", PLAIN, ids=map(repr, PLAIN))
+def test_what_is_plain_stays(text: str) -> None:
+    assert harmless(text) == text
+
+
+def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
+    of = label("=t", "=g", op_type="=o")
+    row = measured(pairing(of, rule="=r"), steps=("=s",), reason="=why")
+    found = cells(comparison(row), tmp_path)
+    names = ("OpType", "NPUDump", "GroundTruth", "TensorIndex", "GoldenTensor", "MatchRule", "Conversion")
+    assert [found[name] for name in (*names, "CompareFailReason")] == [
+        "'=o", "'=t", "'=g", "'=t:output:0", "'=g:output:1", "'=r", "'=s", "'=why"
+    ]  # fmt: skip
+
+
+@given(comparisons)
+def test_everything_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
+    """Any comparison is a table with all its cells, and no cell of it is a formula."""
+    found = table(of, tmp_path_factory.mktemp("csv"))
+    assert len(found) == 1 + len(of.rows)
+    assert {len(row) for row in found} == {len(found[0])}
+    assert [cell for row in found for cell in row if harmless(cell) != cell] == []
+
+
+@given(comparisons)
+def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
+    folder = tmp_path_factory.mktemp("csv")
+    save(of, str(folder / "saved.json"))
+    first = written(of, folder)
+    write_csv(load(str(folder / "saved.json")), str(folder / "again.csv"), COLUMNS)
+    assert (folder / "again.csv").read_bytes().decode() == first
+
+
+# The page
+
+
+def test_every_column_is_in_the_page(tmp_path: Path) -> None:
+    columns = COLUMNS._replace(metrics=(), sequence=True, overflow=True)
+    header = table(comparison(target=NPU, golden=NPU), tmp_path, columns)[0]
+    assert re.findall(r"^\| `([A-Za-z0-9()]+)` \|", _columns_of_page(), re.MULTILINE) == header
+
+
+def _columns_of_page() -> str:
+    text = PAGE.read_text()
+    return text[text.index("### Documented columns") : text.index("### Rows without numbers")]

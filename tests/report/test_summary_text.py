@@ -1,0 +1,84 @@
+"""The summary for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from made_comparisons import comparison, failed_operator, failed_tensor, label, measured, metrics, pairing
+from opdiff.report import summary_lines
+
+if TYPE_CHECKING:
+    from opdiff.core.comparison import Measured
+
+
+def with_cosine(name: str, cosine: float | None, index: int = 0) -> Measured:
+    return measured(pairing(label(name, name, index)), metrics=metrics(cosine=cosine, norm_ratio=1.0))
+
+
+def test_low_accuracy() -> None:
+    rows = [
+        with_cosine("a", 1.0),
+        with_cosine("b", 0.98, 1),
+        *(with_cosine(f"c{number}", 0.5 - number / 100, number) for number in range(2, 8)),
+        with_cosine("d", math.nan),
+        with_cosine("e", None),
+    ]
+    assert summary_lines(comparison(*rows), "out/result.csv") == (
+        "compared: 10 tensors of 10 operators",
+        "not finite: 1 tensor with NaN or infinities (see FiniteCosine, SpecialMismatch)",
+        "cosine below 0.99: 7 tensors, first [1] b:output:0; the worst:",
+        "  [7] c7:output:0 0.430000",
+        "  [6] c6:output:0 0.440000",
+        "  [5] c5:output:0 0.450000",
+        "  [4] c4:output:0 0.460000",
+        "  [3] c3:output:0 0.470000",
+        "  [2] c2:output:0 0.480000",
+        "  [1] b:output:0 0.980000",
+        "result: out/result.csv",
+    )
+
+
+def test_a_wrong_scale_that_the_cosine_does_not_see() -> None:
+    rows = (
+        measured(pairing(label("a", "a", 3)), metrics=metrics(cosine=1.0, norm_ratio=1.03)),
+        measured(pairing(label("b", "b", 4)), metrics=metrics(cosine=1.0, norm_ratio=1.009)),
+        measured(pairing(label("c", "c", 5)), metrics=metrics(cosine=0.5, norm_ratio=7.0)),
+    )
+    lines = summary_lines(comparison(*rows), "r.csv")
+    assert "scale more than 1% off with a good cosine: 1 tensor, first [3] a:output:0 1.030000" in lines
+
+
+def test_all_is_well() -> None:
+    rows = (with_cosine("a", 1.0), with_cosine("b", 0.995, 1), with_cosine("b", 0.999, 1))
+    assert summary_lines(comparison(*rows), "r.csv") == (
+        "compared: 3 tensors of 2 operators",
+        "cosine: 0.99 or more in 3 tensors",
+        "worst cosine: [1] b:output:0 0.995000",
+        "result: r.csv",
+    )
+
+
+def test_reasons_are_counted_without_their_names() -> None:
+    rows = (
+        failed_operator('no dump file for "x"', label("x", "x")),
+        failed_operator('no dump file for "conv_index"', label("conv_index", "y")),
+        failed_tensor("one reason"),
+        failed_tensor("another reason"),
+        failed_tensor(""),
+        measured(metrics=None, reason="x" * 200),
+    )
+    assert summary_lines(comparison(*rows), "r.csv") == (
+        "compared: 0 tensors of 0 operators",
+        "not compared: 2 whole operators, 4 other tensors",
+        '  2 x, such as: no dump file for "x"',
+        "  1 x one reason",
+        "  1 x another reason",
+        "  and 2 other reasons",
+        "result: r.csv",
+    )
+
+
+def test_long_and_missing_reasons() -> None:
+    lines = summary_lines(comparison(failed_tensor(""), failed_tensor("x" * 200)), "r.csv")
+    assert lines[2:4] == ("  1 x no reason given", f"  1 x {'x' * 159}…")

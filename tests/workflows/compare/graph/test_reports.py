@@ -1,0 +1,373 @@
+"""Reports of graph mode: one of all ranks and tokens, made again from files; gates; what changed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import opdiff
+from command_line import run
+from graph_dumps import floats
+from opdiff.sample.graph_text import TextNode
+from opdiff.sample.torchair import write_graph_sample
+from report.test_packing import numbers, unpacked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graph_dumps import GraphCase
+    from opdiff.sample.torchair import GraphSample
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Shown:
+    """The data of a report, as the page gets it."""
+
+    def __init__(self, path: Path) -> None:
+        (data,) = re.findall(r'id="data">([A-Za-z0-9+/=]+)<', path.read_text(encoding="utf-8"))
+        self.document, self.bytes = unpacked(base64.b64decode(data))
+        self.graph_mode: Any = self.document["graphMode"]
+
+    def numbers(self, packed: Any) -> list[Any]:
+        return numbers(packed, self.bytes)
+
+    def texts(self, packed: Any) -> list[str]:
+        return [self.document["texts"][place] for place in self.numbers(packed)]
+
+    def rows_of(self, operator: str) -> list[int]:
+        return [place for place, name in enumerate(self.texts(self.document["rows"]["target"])) if name == operator]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> GraphSample:
+    return write_graph_sample(str(tmp_path_factory.mktemp("graphs")))
+
+
+def compare(capsys: Capture, sample: GraphSample, out: Path, *options: object, code: int = 0) -> str:
+    outcome = run(capsys, "compare", sample.target, sample.golden, "-m", "torchair", "-o", out, *options)
+    assert outcome.code == code, outcome
+    return outcome.out + outcome.err
+
+
+def shown(folder: Path) -> Shown:
+    (report,) = folder.glob("report_*.html")
+    return Shown(report)
+
+
+def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+    out = compare(capsys, sample, tmp_path)
+    (report,) = tmp_path.glob("report_*.html")
+    assert f"report: {report}" in out
+    assert "MatMul_1 (MatMulV2) is at fault, a wrong scale" in out.replace("\n  ", " ")
+    page = shown(tmp_path)
+    units = page.graph_mode["units"]
+    assert [unit[:3] for unit in units] == [[0, 0, None], [0, 1, None], [1, 0, None], [1, 1, None]]
+    (finding,) = page.document["story"]["findings"]
+    assert (finding["operator"], finding["kind"]) == ("MatMul_1", "scale")
+    (place,) = page.graph_mode["findings"]
+    assert [units[number][:2] for number in place["units"]] == [[0, 1], [1, 1]]
+    assert page.texts(page.document["rows"]["operator"])[place["row"]] == "MatMul_1"
+    assert page.document["story"]["advice"]["en"][0] == "Look first at MatMul_1 in rank 0, token 1."
+    assert page.document["environment"]["opdiff"] == opdiff.__version__
+    levels = page.numbers(page.document["rows"]["level"])
+    bad = {page.numbers(page.graph_mode["unit"])[row] for row, level in enumerate(levels) if level in (3, 4)}
+    assert bad == {1, 3}
+
+
+def test_the_network_is_that_of_the_text_with_fused_operators_as_one(
+    sample: GraphSample, tmp_path: Path, capsys: Capture
+) -> None:
+    compare(capsys, sample, tmp_path)
+    page = shown(tmp_path)
+    (network,) = page.graph_mode["networks"]
+    names = page.texts(network["name"])
+    fan_in, inputs = page.numbers(network["fanIn"]), page.numbers(network["inputs"])
+    starts = np.cumsum([0, *fan_in])
+    fed = {name: inputs[starts[at] : starts[at] + fan_in[at]] for at, name in enumerate(names)}
+    assert [names[place] for place in fed["Add_1Mul_1"]] == ["Muls", "MatMul_1", "Muls"]
+    assert [names[place] for place in fed["TopKV2"]] == ["Add_1Mul_1"]
+    # Inserted by the compiler: what feeds it is not known.
+    assert fed["trans_TransData_7"] == [-1]
+    assert page.texts(network["originals"])[names.index("Add_1Mul_1")].split() == ["Add_1", "Mul_1"]
+
+
+def test_statistics_show_what_was_measured_and_nothing_else(case: GraphCase) -> None:
+    case.one(floats([1, 2, 3]), floats([1, 2, 6]))
+    case.run("--data_mode", "statistics")
+    page = shown(case.out)
+    assert page.numbers(page.document["metrics"]["rows"]) == []
+    columns = page.graph_mode["statistics"]["columns"]
+    assert page.numbers(columns["target_maximum"]) == [3]
+    assert page.numbers(columns["golden_maximum"]) == [6]
+    assert page.numbers(columns["max_relative"]) == [0.5]
+    assert page.graph_mode["real"]["columns"] == {}
+    assert page.numbers(page.graph_mode["checksums"]["rows"]) == []
+    assert page.texts(page.document["rows"]["why"])[0].startswith("a statistic is off by more than 1 %")
+
+
+def test_checksums_are_equal_or_not_and_have_no_figures(case: GraphCase) -> None:
+    case.text(*(TextNode(name, "Add", output_fx=(f"{name}-aten.OUTPUT.0",)) for name in ("Good", "Bad")))
+    for name, golden in (("Good", [1, 2]), ("Bad", [1, 3])):
+        case.ge(name, (), (floats([1, 2]),))
+        case.node(f"{name}-aten", (), (floats(golden),))
+    case.run("--data_mode", "md5")
+    page = shown(case.out)
+    levels, why = page.numbers(page.document["rows"]["level"]), page.texts(page.document["rows"]["why"])
+    (good,), (bad,) = page.rows_of("Good"), page.rows_of("Bad")
+    assert (levels[good], why[good]) == (0, "the checksums are equal")
+    assert (levels[bad], why[bad]) == (4, "the checksums differ")
+    sums = [page.texts(page.graph_mode["checksums"][side]) for side in ("target", "golden")]
+    assert sorted(ours == theirs for ours, theirs in zip(*sums, strict=True)) == [False, True]
+    assert page.numbers(page.document["metrics"]["rows"]) == page.numbers(page.graph_mode["statistics"]["rows"]) == []
+
+
+def test_what_was_not_compared_has_its_reason(case: GraphCase) -> None:
+    case.one(floats([1, 2]), floats([1, 2]))
+    case.ge("Strange", (), (floats([1]),))
+    case.node("lonely-aten.sub", (), (floats([1]),))
+    case.run()
+    page = shown(case.out)
+    levels, reasons = page.numbers(page.document["rows"]["level"]), page.texts(page.document["rows"]["reason"])
+    for name, reason in (("Strange", "the graph has no operator Strange"), ("lonely-aten.sub", "no operator of the")):
+        (row,) = page.rows_of(name)
+        assert levels[row] == 5
+        assert reasons[row].startswith(reason)
+
+
+def test_two_empty_tensors_are_equal(case: GraphCase) -> None:
+    case.one(floats([]), floats([]))
+    case.run()
+    page = shown(case.out)
+    assert page.numbers(page.document["rows"]["level"]) == [0]
+    assert page.texts(page.document["rows"]["why"]) == ["both tensors are empty"]
+
+
+def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Capture) -> None:
+    made = write_graph_sample(str(tmp_path / "sample"), ranks=1, tokens=1)
+    for root in (made.target, made.fusion_off):
+        for text in (tmp_path / root).glob("*.txt"):
+            text.unlink()
+    run(capsys, "compare", made.target, made.fusion_off, "-m", "torchair", "-o", tmp_path / "out")
+    assert shown(tmp_path / "out").graph_mode["networks"] == []
+
+
+@pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
+def test_the_same_report_is_made_again(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str) -> None:
+    compare(capsys, sample, tmp_path, "--data_mode", mode)
+    saved = sorted(tmp_path.glob("msprobe_cmp_report_*.json"))
+    assert len(saved) == 2
+    (report,) = tmp_path.glob("report_*.html")
+    again = tmp_path / "again.html"
+    assert run(capsys, "report", *saved, "-o", again).code == 0
+    assert again.read_bytes() == report.read_bytes()
+    # All files of the folder, with the summary; and the folder.
+    for which in (sorted(tmp_path.glob("*.json")), [tmp_path]):
+        assert run(capsys, "report", *which, "-o", again).code == 0
+        assert again.read_bytes() == report.read_bytes()
+
+
+def test_reports_made_again_are_called_after_the_time_of_the_run(
+    sample: GraphSample, tmp_path: Path, capsys: Capture
+) -> None:
+    compare(capsys, sample, tmp_path, "--no-html")
+    assert not list(tmp_path.glob("*.html"))
+    out = run(capsys, "report", *tmp_path.glob("*rank1*.json"), "--junit", "--parquet", "--xlsx").out
+    assert re.findall(r"(report|result)_\d{14}(\.\w+)", out) == [
+        ("report", ".html"), ("result", ".xlsx"), ("result", ".parquet"), ("result", ".junit"),
+    ]  # fmt: skip
+    assert [unit[0] for unit in shown(tmp_path).graph_mode["units"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("choose", "problem"),
+    [
+        (lambda a, b: [next(a.glob("*rank0*.json")), next(b.glob("*rank1*.json"))], "give the files of one run"),
+        (lambda a, _: [next(a.glob("*rank0*.json"))] * 2, "two of the files are about the same (rank 0, graph None"),
+        (lambda a, _: [next(a.glob("*summary*.json"))], "is the summary of a run"),
+        (lambda a, _: [a.parent], "no saved result of graph mode is in this folder"),
+        (lambda a, _: [next(a.glob("*rank0*.csv"))], "is not a saved comparison"),
+    ],
+    ids=["two runs", "twice", "summary", "folder", "no JSON"],
+)  # fmt: skip
+def test_files_that_make_no_report(
+    sample: GraphSample, tmp_path: Path, capsys: Capture, choose: Any, problem: str
+) -> None:
+    compare(capsys, sample, tmp_path / "a")
+    run(capsys, "compare", sample.target, sample.fusion_off, "-m", "torchair", "-o", tmp_path / "b")
+    outcome = run(capsys, "report", *choose(tmp_path / "a", tmp_path / "b"))
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("mode", "gate", "code"),
+    [("real", "wrong", 1), ("real", "suspicious", 1), ("md5", "wrong", 1), ("statistics", "wrong", 0),
+     ("statistics", "suspicious", 1)],
+)  # fmt: skip
+def test_the_gate(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str, gate: str, code: int) -> None:
+    said = compare(capsys, sample, tmp_path, "--data_mode", mode, "--fail-on", gate, code=code)
+    assert ("the gate is hit" in said) == bool(code)
+    assert run(capsys, "report", tmp_path, "--no-html", "--fail-on", gate).code == code
+
+
+def test_the_gate_lets_a_good_run_pass(tmp_path: Path, capsys: Capture) -> None:
+    sample = write_graph_sample(str(tmp_path / "sample"), faulty=False)
+    out = compare(capsys, sample, tmp_path / "out", "--fail-on", "suspicious")
+    assert "No operator is at fault" in out
+
+
+def test_limits_of_your_own_decide(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text("[dtype.float16]\ndistance = 0.5\n", encoding="utf-8")
+    compare(capsys, sample, tmp_path / "out", "--limits", limits, "--fail-on", "wrong")
+    again = run(capsys, "report", tmp_path / "out", "--no-html", "--limits", limits, "--fail-on", "wrong")
+    assert again.code == 0
+
+
+def test_operators_of_every_token_are_test_cases(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+    compare(capsys, sample, tmp_path, "--junit")
+    (path,) = tmp_path.glob("*.junit.xml")
+    cases = {case.get("name"): case for case in ET.parse(path).getroot().iter("testcase")}  # noqa: S314  the file is ours
+    assert len(cases) == 36
+    assert cases["rank 0, token 0: MatMul_1"].find("failure") is None
+    failure = cases["rank 1, token 1: MatMul_1"].find("failure")
+    assert failure is not None
+    assert (failure.get("message") or "").startswith("MatMul_1:output:0: wrong: relative error 0.05")
+    assert cases["rank 0, token 0: add_1-aten.add.Tensor"].find("skipped") is not None
+
+
+def test_the_flat_table_tells_rank_token_and_statistics(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+    from pyarrow import parquet
+
+    compare(capsys, sample, tmp_path, "--parquet", "--data_mode", "statistics", "--no-html")
+    (path,) = tmp_path.glob("*.parquet")
+    rows = parquet.read_table(path).to_pylist()
+    (row,) = [row for row in rows if (row["rank"], row["token"], row["tensor"]) == (1, 1, "MatMul_1:output:0")]
+    assert (row["graph"], row["data_mode"], row["result"], row["level"]) == (None, "statistics", "FAIL", "suspicious")
+    assert row["target_statistic_norm"] == pytest.approx(1.05 * row["golden_statistic_norm"], rel=1e-3)
+    assert (row["cosine"], row["documented_cosine"], row["target_crc32"]) == (None, None, "")
+
+
+def test_what_changed_between_two_runs(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+    good = write_graph_sample(str(tmp_path / "good"), faulty=False)
+    compare(capsys, good, tmp_path / "old")
+    compare(capsys, sample, tmp_path / "new")
+    outcome = run(
+        capsys, "diff", tmp_path / "old", tmp_path / "new", "--html", tmp_path / "c.html", "--fail-on", "worse"
+    )
+    assert outcome.code == 1
+    assert "rank 1, token 1: MatMul_1:output:0: rounding -> wrong" in outcome.out
+    assert "token 0: " not in outcome.out
+    changes = Shown(tmp_path / "c.html").document["changes"]
+    assert "rank 0, token 1: MatMul_1:output:0" in Shown(tmp_path / "c.html").texts(changes["tensor"])
+    found = run(capsys, "diff", tmp_path / "old", tmp_path / "new", "--json").json
+    assert {change["place"] for change in found["rows"]} == {"rank 0, token 1", "rank 1, token 1"}
+    same = run(capsys, "diff", tmp_path / "new", tmp_path / "new")
+    assert "as before: 84, 0 of them with other numbers" in same.out
+
+
+def test_other_statistics_are_other_numbers(case: GraphCase, tmp_path: Path) -> None:
+    case.one(floats([1, 2]), floats([1, 2]))
+    case.run("--data_mode", "statistics")
+    (old,) = case.out.glob("msprobe_cmp_report*.json")
+    changed = json.loads(old.read_text())
+    changed["rows"][0]["row"]["golden"]["figures"]["mean"] = 1.501
+    (tmp_path / "new.json").write_text(json.dumps(changed))
+    outcome = run(case.capsys, "diff", old, tmp_path / "new.json")
+    assert "as before: 1, 1 of them with other numbers" in outcome.out
+
+
+def test_results_of_two_kinds_have_nothing_in_common(case: GraphCase, tmp_path: Path) -> None:
+    from made_reports import kept, row
+    from opdiff.report.saved_json import save
+
+    case.one(floats([1, 2]), floats([1, 2]))
+    case.run()
+    save(kept(row("a")), str(tmp_path / "offline.json"))
+    outcome = run(case.capsys, "diff", tmp_path / "offline.json", case.out)
+    assert outcome.code == 2
+    assert "one of the two is a result of graph mode" in outcome.err
+    refused = run(case.capsys, "report", tmp_path / "offline.json", "--limits", "strict.toml")
+    assert (refused.code, "--limits is for results of graph mode" in refused.err) == (2, True)
+    several = run(case.capsys, "report", tmp_path / "offline.json", tmp_path / "offline.json")
+    assert (several.code, "several files make one report in graph mode only" in several.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--model-explorer"], "--model-explorer does not go with --mode torchair: Model Explorer shows one value"),
+        (["-op", "Add"], "-op does not go with --mode torchair: it looks at one operator of an offline comparison"),
+        (["--third", "x"], "--third does not go with --mode torchair: compare with the dump with fusion off"),
+    ],
+)
+def test_what_graph_mode_does_not_have_is_refused(case: GraphCase, options: list[str], problem: str) -> None:
+    case.one(floats([1, 2]), floats([1, 2]))
+    assert problem in case.refused(*options, code=2)
+    assert not case.out.exists()
+
+
+def test_model_explorer_is_refused_for_saved_results_too(case: GraphCase) -> None:
+    case.one(floats([1, 2]), floats([1, 2]))
+    case.run()
+    outcome = run(case.capsys, "report", case.out, "--model-explorer", "--no-html")
+    assert outcome.code == 2
+    assert "one value for each operator" in outcome.err
+
+
+def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture) -> None:
+    made = write_graph_sample(str(tmp_path / "sample"))
+    for folder in (tmp_path / "sample" / "fx").rglob("*rank1"):
+        shutil.rmtree(folder)
+    compare(capsys, made, tmp_path / "out")
+    assert shown(tmp_path / "out").graph_mode["notes"] == ["rank 1: only the target has it; not compared"]
+
+
+def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
+    found = opdiff.compare_graphs(sample.target, sample.golden)
+    found.write_html(tmp_path / "report.html")
+    page = Shown(tmp_path / "report.html")
+    assert len(page.graph_mode["units"]) == 4
+    assert page.document["environment"]["opdiff"] == opdiff.__version__
+
+
+def test_graphs_with_operators_of_one_name_are_kept_apart(case: GraphCase) -> None:
+    for graph, golden in ((1, [1, 2]), (2, [9, 2])):
+        names = [TextNode("x", "Data")] if graph == 1 else [TextNode("y", "Data"), TextNode("z", "Data")]
+        edges = tuple(f"{node.name}:0" for node in names)
+        case.text(*names, TextNode("Add", "Add", edges, output_fx=("add-aten.add.OUTPUT.0",)), graph=graph)
+        folder = f"worldsize1_global_rank0/20240130064151/0/graph_{graph}_0/{graph}/0"
+        case.ge("Add", (), (floats([1, 2]),), folder=folder)
+        case.node("add-aten.add", (), (floats(golden),), folder=f"worldsize1_global_rank0/graph_{graph}/0")
+    case.run()
+    page = shown(case.out)
+    assert [unit[2] for unit in page.graph_mode["units"]] == [1, 2]
+    assert [unit[3] for unit in page.graph_mode["units"]] == [0, 1]
+    networks = page.graph_mode["networks"]
+    assert [page.texts(network["name"]) for network in networks] == [["x", "Add"], ["y", "z", "Add"]]
+    levels = page.numbers(page.document["rows"]["level"])
+    assert (levels[0], levels[1]) == (0, 4)
+    assert page.graph_mode["findings"][0]["units"] == [1]
+
+
+def test_a_token_that_was_reduced_stands_beside_one_with_data(tmp_path: Path, capsys: Capture) -> None:
+    sample = write_graph_sample(str(tmp_path / "sample"), ranks=1)
+    (token,) = (path for path in (tmp_path / "sample" / "ge").rglob("1") if path.parent.name == "1")
+    assert run(capsys, "reduce", token, "--settle", "0").code == 0
+    compare(capsys, sample, tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("msprobe_cmp_report*.json"))) == 2
+    page = shown(tmp_path / "out")
+    units, modes = page.numbers(page.graph_mode["unit"]), page.numbers(page.graph_mode["mode"])
+    assert {(unit, mode) for unit, mode in zip(units, modes, strict=True) if unit == 0} == {(0, 0)}
+    assert (1, 1) in set(zip(units, modes, strict=True))
+    measured = set(page.numbers(page.document["metrics"]["rows"]))
+    assert {modes[row] for row in measured} == {0}
+    assert {modes[row] for row in page.numbers(page.graph_mode["statistics"]["rows"])} == {1}

@@ -1,0 +1,104 @@
+"""Files of which an operator has several, or whose names do not tell it: slices, hashes, timestamps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from dump_files import TIME, tensor
+from made_dumps import Case, assert_measured, describe, numbers, rule, spoiled
+from opdiff.sample.container import EncodedDump, standard_dump
+from opdiff.sample.names import DumpName, golden_name, hashed_name, mapping_csv
+from opdiff.sample.slices import Cuts, automatic_slices, manual_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.sample.slices import SliceFile
+
+A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
+X, Y, Z = (spoiled(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
+
+
+def slices_of(name: DumpName, dump: EncodedDump, cuts: Cuts, *, automatic: bool) -> tuple[SliceFile, ...]:
+    return (automatic_slices if automatic else manual_slices)(name, dump, cuts)
+
+
+@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "manual"])
+@pytest.mark.parametrize("parts", [2, 3])
+def test_ffts_slices_are_joined(case: Case, parts: int, automatic: bool) -> None:
+    case.npy("conv", A)
+    dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
+    name = DumpName("Conv2D", "conv", 4, 3, TIME)
+    for part in slices_of(name, dump, Cuts(((1, parts),)), automatic=automatic):
+        case.add(case.target, part.name, part.content)
+    result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))))
+    row = result.row("conv:output:0")
+    assert row["Shape"] == "[4,6]"
+    assert f"joined from {parts} slices along axis 1" in row["Conversion"]
+    assert_measured(row, X, A)
+
+
+@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "manual"])
+def test_a_missing_slice_is_told_and_nothing_is_compared(case: Case, automatic: bool) -> None:
+    case.npy("conv", A)
+    dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
+    files = slices_of(DumpName("Conv2D", "conv", 4, 3, TIME), dump, Cuts(((1, 3),)), automatic=automatic)
+    for part in files[:-1]:
+        case.add(case.target, part.name, part.content)
+    result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))), code=3)
+    assert "2 of 3 slices are there" in result.of("conv")["CompareFailReason"]
+
+
+def test_slices_of_an_operator_in_a_scheduled_sub_graph(case: Case) -> None:
+    case.npu_golden("conv", A)
+    name = DumpName("Conv2D", "partition0_sgt_graph_0_conv", 4, 3, TIME)
+    dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
+    for part in manual_slices(name, dump, Cuts(((2, 1),))):
+        case.add(case.target, part.name, part.content)
+    assert_measured(case.compared().row("conv:output:0"), X, A)
+
+
+def test_hashed_long_names_on_both_sides(case: Case) -> None:
+    long = "scope_" + "very_long_name_" * 20
+    case.npy("b", B)
+    case.npu("b", Y)
+    target = str(DumpName("Op", long, 9, 3, TIME))
+    golden = golden_name(long, 0, TIME)
+    for folder, name, content in (
+        (case.target, target, standard_dump(EncodedDump(outputs=(tensor(X),)))),
+        (case.golden, golden, _npy(case, A)),
+    ):
+        hashed = hashed_name(str(folder), name)
+        case.add(folder, hashed, content)
+        (folder / "mapping.csv").write_text(mapping_csv([(hashed, name)]))
+    result = case.compared("-fr", case.rules(rule(long), rule("b")))
+    assert_measured(result.row(f"{long}:output:0"), X, A)
+    assert_measured(result.row("b:output:0"), Y, B)
+
+
+def _npy(case: Case, array: AnyArray) -> bytes:
+    np.save(case.root / "array.npy", array)
+    return (case.root / "array.npy").read_bytes()
+
+
+def short(time: int) -> str:
+    return str(DumpName("Op", "a", 9, 3, time))
+
+
+def with_task(time: int) -> str:
+    from opdiff.sample.names import Task
+
+    return str(replace(DumpName("Op", "a", 9, 3, time), task=Task(0, 1, 2, 0)))
+
+
+@pytest.mark.parametrize("named", [short, with_task], ids=["five fields", "nine fields"])
+def test_of_several_timestamps_the_newest_counts(case: Case, named: Callable[[int], str]) -> None:
+    for time, ours, theirs in ((TIME + 100, X, A), (TIME + 9, Y, B), (TIME, Z, C)):
+        case.add(case.target, named(time), standard_dump(EncodedDump(outputs=(tensor(ours),))))
+        case.npy("a", theirs, time=time)
+    assert_measured(case.compared("-fr", case.rules(rule("a"))).row("a:output:0"), X, A)

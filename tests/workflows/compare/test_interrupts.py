@@ -1,0 +1,156 @@
+"""Comparisons that are ended from outside, in a process of their own: nothing half-written takes a final name."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import COMMAND
+from dump_files import TIME
+from made_dumps import Case, assert_measured, numbers, read_result, rule, spoiled
+from opdiff.core import dtypes
+from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
+from opdiff.sample.names import DumpName, golden_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOLDEN = numbers(4, 6)
+TARGET = spoiled(GOLDEN)
+
+# A metric of the user's own can be as slow, and as deadly, as a test wants.
+SLOW = """
+import pathlib, time
+def compare(my, golden, args):
+    pathlib.Path({mark!r}).touch()
+    time.sleep(0.1)
+    return "1", ""
+"""
+DEADLY = """
+import os, signal
+def compare(my, golden, args):
+    if ".victim." in args.my_output_dump_file:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "1", ""
+"""
+
+
+def write_many(case: Case, count: int) -> Path:
+    for number in range(count):
+        case.npu(f"op{number}", TARGET)
+        case.npy(f"op{number}", GOLDEN)
+    return case.rules(*(rule(f"op{number}") for number in range(count)))
+
+
+def write_metric(case: Case, text: str) -> Path:
+    path = case.root / "own" / "algorithm" / "alg_Own.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return case.root / "own"
+
+
+def start(case: Case, *options: object) -> subprocess.Popen[bytes]:
+    words = ["compare", case.target, case.golden, "-o", case.out, *options]
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> str:
+    """What Ctrl-C does: the signal goes to the whole group."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    return err.decode()
+
+
+@pytest.mark.parametrize("workers", [1, 2], ids=["one worker", "two workers"])
+def test_an_interrupt_in_the_middle(case: Case, workers: int) -> None:
+    rules = write_many(case, 300)
+    mark = case.root / "mark"
+    own = write_metric(case, SLOW.format(mark=str(mark)))
+    process = start(case, "-fr", rules, "-c", own, "-j", workers)
+    wait_for(mark)
+    said = interrupt(process)
+    assert process.returncode == 130, said
+    assert "opdiff: interrupted" in said
+    assert "Traceback" not in said
+    assert case.leftovers() == []
+
+
+def write_hollow(case: Case, count: int, extent: int) -> Path:
+    """Large tensors of zeros that take no room on the disk."""
+    payload = bytes(4 * extent)
+    output = EncodedTensor(dtypes.FLOAT32, (extent,), "ND", payload, origin_shape=(extent,))
+    header = next(iter_standard(EncodedDump(outputs=(output,))))
+    case.golden.mkdir()
+    for number in range(count):
+        path = case.add(case.target, str(DumpName("Op", f"op{number}", number, 3, TIME)), header)
+        os.truncate(path, len(header) + len(payload))
+        np.lib.format.open_memmap(case.golden / golden_name(f"op{number}", 0, TIME), "w+", np.float32, (extent,))
+    return case.rules(*(rule(f"op{number}") for number in range(count)))
+
+
+def test_an_interrupt_among_large_tensors(case: Case) -> None:
+    rules = write_hollow(case, 60, 4 << 20)
+    process = start(case, "-fr", rules, "-j", 2)
+    wait_for(case.out)
+    time.sleep(0.3)
+    said = interrupt(process)
+    assert process.returncode == 130, said
+    assert case.leftovers() == []
+
+
+def test_a_worker_that_is_killed_costs_its_row(case: Case) -> None:
+    write_many(case, 3)
+    case.npu("victim", TARGET)
+    case.npy("victim", GOLDEN)
+    rules = case.rules(rule("op0"), rule("victim"), rule("op1"), rule("op2"))
+    process = start(case, "-fr", rules, "-c", write_metric(case, DEADLY), "-j", 2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err.decode()
+    (path,) = case.results()
+    result = read_result(path)
+    assert [row["NPUDump"] for row in result.rows] == ["op0", "victim", "op1", "op2"]
+    assert "the process that worked on it died" in result.row("victim:output:0")["CompareFailReason"]
+    for name in ("op0", "op1", "op2"):
+        assert_measured(result.row(f"{name}:output:0"), TARGET, GOLDEN)
+        assert result.row(f"{name}:output:0")["Own"] == "1"
+
+
+def test_a_killed_run_leaves_no_result_that_looks_whole(case: Case) -> None:
+    rules = write_many(case, 300)
+    mark = case.root / "mark"
+    process = start(case, "-fr", rules, "-c", write_metric(case, SLOW.format(mark=str(mark))), "-j", 2)
+    wait_for(mark)
+    process.kill()
+    process.communicate(timeout=30)
+    assert case.results() == []
+
+
+def _few_bytes() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+
+def test_a_file_that_may_not_grow(case: Case) -> None:
+    rules = write_many(case, 40)
+    words = ["compare", case.target, case.golden, "-fr", rules, "-o", case.out, "-j", 1]
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, check=False, timeout=60, preexec_fn=_few_bytes
+    )
+    assert done.returncode == 3, done
+    assert b"File too large" in done.stderr
+    assert case.leftovers() == []

@@ -1,0 +1,388 @@
+"""What is in the results of `convert`: every element type, layout and container, and what is not a tensor."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from command_line import run
+from dump_files import TIME, add, dump, tensor
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.dtypes import Kind
+from opdiff.sample.container import (
+    EncodedDump,
+    EncodedTensor,
+    Overflow,
+    Unit,
+    nano_dump,
+    old_overflow_record,
+    overflow_dump,
+    overflow_record,
+    protobuf_dump,
+    standard_dump,
+)
+from opdiff.sample.names import DumpName
+from opdiff.sample.slices import Cuts, automatic_slices, manual_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+
+FILE = f"Add.add.5.7.{TIME}"
+TYPES = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE]
+OPAQUE = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is Kind.OPAQUE]
+
+
+def numbers_of(dtype: DType) -> AnyArray:
+    """Numbers that a type holds exactly, its ends and its oddities among them."""
+    if dtype.kind is Kind.BOOL:
+        return np.array([True, False, False])
+    if (dtype.bits <= 8 and dtype.kind is Kind.FLOAT) or dtype.bits < 8:
+        return elements.value_table(dtype)
+    if dtype.kind is Kind.INTEGER:
+        info = np.iinfo(dtype.decoded)
+        return np.array([info.min, info.max, 0, 1], dtype.decoded)
+    plain = np.array(
+        [0.0, -0.0, 1.5, -65504.0 if dtype is not dtypes.BFLOAT16 else 1e38, math.inf, -math.inf, math.nan]
+    )
+    if dtype.kind is Kind.COMPLEX:
+        return (plain[:4] + 1j * plain[3::-1]).astype(dtype.decoded)
+    return elements.decode(elements.encode(plain, dtype), dtype)
+
+
+def load(folder: Path, name: str) -> AnyArray:
+    array: AnyArray = np.load(folder / name, allow_pickle=False)
+    return array
+
+
+# Element types
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_numpy_files_hold_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+    values = numbers_of(dtype)
+    path = add(tmp_path, FILE, dump(tensor(values, dtype)))
+    for form in ("npy", "npz"):
+        assert run(capsys, "convert", path, "-out", tmp_path, "-t", form).code == 0
+    found = load(tmp_path, f"{FILE}.output.0.npy")
+    assert found.dtype == np.dtype(dtype.decoded)
+    np.testing.assert_array_equal(found, values)
+    with np.load(tmp_path / f"{FILE}.npz", allow_pickle=False) as archive:
+        assert archive.files == ["output_0"]
+        np.testing.assert_array_equal(archive["output_0"], values)
+        assert archive["output_0"].dtype == found.dtype
+
+
+# The numbers of a raw file, read by another library.
+RAW_TYPES = {
+    dtypes.BFLOAT16: ml_dtypes.bfloat16,
+    dtypes.FLOAT8_E5M2: ml_dtypes.float8_e5m2,
+    dtypes.FLOAT8_E4M3FN: ml_dtypes.float8_e4m3fn,
+    dtypes.FLOAT8_E8M0: ml_dtypes.float8_e8m0fnu,
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_raw_files_hold_the_stored_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+    values = numbers_of(dtype)
+    source = tensor(values, dtype)
+    path = add(tmp_path / "in", FILE, dump(source))
+    assert run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "bin").code == 0
+    (name,) = os.listdir(tmp_path / "out")
+    raw = (tmp_path / "out" / name).read_bytes()
+    if dtype.bits < 8:
+        np.testing.assert_array_equal(np.frombuffer(raw, dtype.decoded), values)
+    else:
+        assert raw == source.payload
+        other = RAW_TYPES.get(dtype)
+        if other is not None:
+            np.testing.assert_array_equal(np.frombuffer(raw, other).astype(np.float64), values.astype(np.float64))
+
+
+def test_an_undefined_type_gives_the_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path, FILE, dump(EncodedTensor(dtypes.UNDEFINED, (3, 7), "ND", b"\x01\xff\x80")))
+    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
+    assert load(tmp_path, f"{FILE}.output.0.npy").tolist() == [1, -1, -128]
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "bin"])
+@pytest.mark.parametrize("dtype", [*OPAQUE, 99], ids=str)
+def test_a_type_that_cannot_be_decoded_costs_its_tensor_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType | int, form: str
+) -> None:
+    odd = EncodedTensor(dtype, (4,), "ND", bytes(64))
+    path = add(tmp_path / "in", FILE, dump(tensor([1.0]), odd, inputs=(tensor([2.0]),)))
+    outcome = run(capsys, "convert", path, "-out", tmp_path / "out", "-t", form, "--strict")
+    assert outcome.code == 1
+    assert f"failed: {path} output:1: element type " in outcome.err
+    assert (outcome.out.split(":")[0], outcome.err.count("\n")) == ("1 of 1 file converted", 1)
+    assert len(os.listdir(tmp_path / "out")) == (1 if form == "npz" else 2)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.INT4, dtypes.BFLOAT16, dtypes.BOOL], ids=str)
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)], ids=str)
+def test_an_empty_tensor_keeps_its_type_and_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType, shape: tuple[int, ...]
+) -> None:
+    path = add(tmp_path, FILE, dump(tensor(np.zeros(shape), dtype)))
+    for form in ("npy", "npz", "bin"):
+        assert run(capsys, "convert", path, "-out", tmp_path, "-t", form).code == 0
+    found = load(tmp_path, f"{FILE}.output.0.npy")
+    assert (found.shape, found.dtype) == (shape, np.dtype(dtype.decoded))
+    (raw,) = tmp_path.glob("*.bin")
+    assert raw.stat().st_size == 0
+
+
+def test_bytes_behind_the_data_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Padding behind a tensor, and bytes behind the last one."""
+    padded = EncodedTensor(dtypes.FLOAT32, (2,), "ND", np.array([1, 2, 77], "<f4").tobytes())
+    path = add(tmp_path, FILE, dump(padded, tensor([3.0])) + b"trailing")
+    assert run(capsys, "convert", path, "-out", tmp_path, "-t", "bin").code == 0
+    assert (tmp_path / f"{FILE}.output.0.2.float32.ND.bin").read_bytes() == np.array([1, 2], "<f4").tobytes()
+    assert (tmp_path / f"{FILE}.output.1.1.float32.ND.bin").read_bytes() == np.array([3], "<f4").tobytes()
+
+
+def test_a_large_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is mapped and not read, and written in layouts that make it a view."""
+    values = np.arange(2 * 40 * 100 * 50, dtype=np.float32).reshape(2, 40, 100, 50)
+    path = add(tmp_path, FILE, dump(tensor(values, dtypes.FLOAT32, "NC1HWC0")))
+    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC").code == 0
+    found = load(tmp_path, f"{FILE}.output.0.2x100x50x40.npy")
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, values.transpose(0, 2, 3, 1))
+
+
+# Layouts
+
+NCHW = np.arange(2 * 20 * 3 * 5).reshape(2, 20, 3, 5) % 100
+NCDHW = np.arange(2 * 20 * 2 * 3 * 4).reshape(2, 20, 2, 3, 4) % 100
+MATRIX = np.arange(3 * 20 * 37).reshape(3, 20, 37) % 100
+AXES = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1), "HWCN": (2, 3, 1, 0)}
+LAYOUTS: dict[str, tuple[AnyArray, str, str, AnyArray]] = {
+    f"{source}_to_{target}": (NCHW, source, target, NCHW.transpose(AXES[target]))
+    for source in ("NC1HWC0", "FRACTAL_Z", "C1HWNC0", "NHWC1C0", "NCHW", "NHWC", "HWCN")
+    for target in AXES
+} | {
+    "NDC1HWC0_to_NCDHW": (NCDHW, "NDC1HWC0", "NCDHW", NCDHW),
+    "NDC1HWC0_to_NDHWC": (NCDHW, "NDC1HWC0", "NDHWC", NCDHW.transpose(0, 2, 3, 4, 1)),
+    "FRACTAL_Z_3D_to_NCDHW": (NCDHW, "FRACTAL_Z_3D", "NCDHW", NCDHW),
+    "FRACTAL_NZ_to_ND": (MATRIX, "FRACTAL_NZ", "ND", MATRIX),
+    "FRACTAL_NZ_of_a_matrix": (MATRIX[0], "FRACTAL_NZ", "ND", MATRIX[0]),
+    "FRACTAL_NZ_of_four_axes": (MATRIX[None], "FRACTAL_NZ", "ND", MATRIX[None]),
+    "ND_to_ND": (MATRIX, "ND", "ND", MATRIX),
+}
+
+
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.INT8, dtypes.BFLOAT16], ids=str)
+@pytest.mark.parametrize(("values", "source", "target", "expected"), LAYOUTS.values(), ids=LAYOUTS)
+def test_layouts(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    values: AnyArray,
+    source: str,
+    target: str,
+    expected: AnyArray,
+    dtype: DType,
+) -> None:
+    path = add(tmp_path, FILE, dump(tensor(values, dtype, source)))
+    outcome = run(capsys, "convert", path, "-out", tmp_path, "-f", target)
+    assert (outcome.code, outcome.err) == (0, "")
+    shape = "x".join(map(str, expected.shape))
+    found = load(tmp_path, f"{FILE}.output.0.{shape}.npy")
+    assert found.dtype == np.dtype(dtype.decoded)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_stored_layout_stays_without_a_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")
+    path = add(tmp_path, FILE, dump(source))
+    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
+    found = load(tmp_path, f"{FILE}.output.0.npy")
+    assert found.shape == source.shape == (2, 2, 3, 5, 16)
+    assert found.tobytes() == source.payload
+
+
+def test_a_shape_helps_where_the_file_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dataclasses import replace
+
+    bare = replace(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0"), origin_shape=())
+    path = add(tmp_path, FILE, dump(bare))
+    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC", "--shape", "2x3x5x20", "-o", "0").code == 0
+    np.testing.assert_array_equal(load(tmp_path, f"{FILE}.output.0.2x3x5x20.npy"), NCHW.transpose(0, 2, 3, 1))
+
+
+def test_what_was_done_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path, FILE, dump(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")))
+    report = run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC", "--json").json
+    assert report["files"][0]["steps"] == [
+        {"tensor": "output:0", "step": "NC1HWC0 [2, 2, 3, 5, 16] -> NCHW [2, 20, 3, 5], 360 padding elements cut"},
+        {"tensor": "output:0", "step": "axes NCHW -> NHWC"},
+    ]
+
+
+# Containers
+
+TWO = EncodedDump(inputs=(tensor([-1.0, 300.0]),), outputs=(tensor([1.0, 2.0], dtypes.FLOAT16),), op_name="add")
+
+
+@pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump], ids=["standard", "protobuf", "nano"])
+def test_containers(tmp_path: Path, capsys: pytest.CaptureFixture[str], encode: Callable[[EncodedDump], bytes]) -> None:
+    path = add(tmp_path / "in", FILE, encode(TWO))
+    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
+    assert sorted(os.listdir(tmp_path / "out")) == [f"{FILE}.input.0.npy", f"{FILE}.output.0.npy"]
+    assert load(tmp_path / "out", f"{FILE}.input.0.npy").tolist() == [-1.0, 300.0]
+    assert load(tmp_path / "out", f"{FILE}.output.0.npy").tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("descr", ["<f4", ">f4", "<i8"])
+def test_numpy_files_of_every_order(tmp_path: Path, capsys: pytest.CaptureFixture[str], descr: str, order: str) -> None:
+    values = np.arange(24).reshape(2, 3, 4)
+    np.save(tmp_path / "golden.0.npy", np.asarray(values.astype(descr), order="F" if order == "F" else "C"))
+    assert run(capsys, "convert", tmp_path / "golden.0.npy", "-out", tmp_path, "-t", "bin").code == 0
+    (raw,) = tmp_path.glob("golden.0.npy.output.0.24.*.ND.bin")
+    np.testing.assert_array_equal(np.fromfile(raw, f"<{descr[1:]}").reshape(2, 3, 4), values)
+
+
+def test_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(3), y=np.eye(2))
+    assert run(capsys, "convert", tmp_path / "a.npz", "-out", tmp_path).code == 0
+    assert load(tmp_path, "a.npz.output.0.npy").tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(load(tmp_path, "a.npz.output.1.npy"), np.eye(2))
+
+
+def test_results_can_be_converted_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path, FILE, dump(tensor([1.0]), tensor([2.0, 3.0]), inputs=(tensor([4.0]),)))
+    assert run(capsys, "convert", path, "-out", tmp_path, "-t", "npz").code == 0
+    with np.load(tmp_path / f"{FILE}.npz", allow_pickle=False) as archive:
+        assert {name: archive[name].tolist() for name in archive.files} == {
+            "input_0": [4.0], "output_0": [1.0], "output_1": [2.0, 3.0]
+        }  # fmt: skip
+    assert run(capsys, "convert", tmp_path / f"{FILE}.npz", "-out", tmp_path / "again").code == 0
+    assert load(tmp_path / "again", f"{FILE}.npz.output.1.npy").tolist() == [2.0, 3.0]
+
+
+# Slices
+
+
+@pytest.mark.parametrize("mode", ["automatic", "manual"])
+def test_a_slice_has_its_own_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    whole = np.arange(2 * 5 * 3, dtype=np.float32).reshape(2, 5, 3)
+    once = tensor([7.0])
+    name, cuts = DumpName("Conv2D", "conv", 3, 4, TIME), Cuts(((1, 2, 1), (1,)))
+    make = automatic_slices if mode == "automatic" else manual_slices
+    files = make(name, EncodedDump(outputs=(tensor(whole), once)), cuts)
+    for file in files:
+        add(tmp_path / "in", file.name, file.content)
+    assert run(capsys, "convert", tmp_path / "in", "-out", tmp_path / "out").code == 0
+    parts = [load(tmp_path / "out", f"{file.name}.output.0.npy") for file in files]
+    assert [part.shape for part in parts] == [(2, 3, 3), (2, 2, 3)]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+    assert load(tmp_path / "out", f"{files[1].name}.output.1.npy").tolist() == [7.0]
+
+
+# What is not a tensor
+
+
+def test_buffers_and_spaces_are_written_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = EncodedDump(buffers=(b"\xaa\xbb\xcc", b""), spaces=(b"log\0\0",), outputs=(tensor([1.0]),))
+    path = add(tmp_path, FILE, standard_dump(content))
+    assert run(capsys, "convert", path, "-out", tmp_path).code == 0
+    blobs = {name: (tmp_path / f"{FILE}.{name}.bin").read_bytes() for name in ("l1buffer.0", "l1buffer.1", "space.0")}
+    assert blobs == {"l1buffer.0": b"\xaa\xbb\xcc", "l1buffer.1": b"", "space.0": b"log\0\0"}
+
+
+DEBUG = f"Opdebug.Node_OpDebug.3.2.{TIME}"
+TASK = {"model_id": 1, "stream_id": 2, "task_id": 3, "task_type": 0}
+WHERE = {"context_id": 65535, "thread_id": 65535}
+CORE = {**TASK, **WHERE, "pc_start": "0x1000", "para_base": "0xff", "core_id": 5, "block_id": 6}
+FACTS = Overflow(
+    model_id=1, stream_id=2, task_id=3, pc_start=0x1000, para_base=0xFF, core_id=5, block_id=6, cpu_id=4,
+    src_addr=0x10, dst_addr=0x20, channel_id=9, kernel_code=0xAB, status=(9,),
+)  # fmt: skip
+
+
+def acc_json(unit: str, nbytes: int, data: dict[str, object], version: int = 0) -> dict[str, object]:
+    head = {"valid": 1, "acc_type": unit, "rsv": 0, "data_len": nbytes}
+    return {"magic": "0x5a5a5a5a", "version": version, "acc_list": {**head, "data": data}}
+
+
+def record(unit: Unit, status: tuple[int, ...] = (9,), version: int = 0) -> bytes:
+    from dataclasses import replace
+
+    return overflow_record(replace(FACTS, unit=unit, status=status, version=version))
+
+
+RECORDS: dict[str, tuple[bytes, dict[str, object]]] = {
+    "core": (record(Unit.AIC), acc_json("AIC", 88, {**CORE, "status": 9})),
+    "vector": (record(Unit.AIV), acc_json("AIV", 88, {**CORE, "status": 9})),
+    "four_status_words": (
+        record(Unit.AIC, (1, 2, 3, 4), 1),
+        acc_json("AIC", 112, {**CORE, "status": [1, 2, 3, 4]}, 1),
+    ),
+    "cpu": (
+        record(Unit.AICPU),
+        acc_json("AICPU", 64, {**TASK, "context_id": 65535, "cpu_id": 4, "thread_id": 65535, "status": 9}),
+    ),
+    "copy": (
+        record(Unit.SDMA),
+        acc_json("SDMA", 80, {**TASK, **WHERE, "src_addr": "0x10", "dst_addr": "0x20", "channel_id": 9, "status": 9}),
+    ),
+    "old": (
+        old_overflow_record(FACTS, None, FACTS),
+        {
+            "DHA Atomic Add": {**TASK, "pc_start": "0x1000", "para_base": "0xff", "status": 9},
+            "L2 Atomic Add": dict.fromkeys(TASK, 0) | {"pc_start": "0x0", "para_base": "0x0", "status": 0},
+            "AI Core": {
+                **TASK, "pc_start": "0x1000", "para_base": "0xff", "kernel_code": "0xab", "block_idx": 6, "status": 9,
+            },
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "expected"), RECORDS.values(), ids=RECORDS)
+def test_overflow_records_become_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], raw: bytes, expected: dict[str, object]
+) -> None:
+    path = add(tmp_path / "in", DEBUG, standard_dump(overflow_dump(raw)))
+    assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
+    assert os.listdir(tmp_path / "out") == [f"{DEBUG}.output.0.json"]
+    text = (tmp_path / "out" / f"{DEBUG}.output.0.json").read_text()
+    assert json.loads(text) == expected
+    assert text.splitlines()[1].startswith('    "')
+
+
+def test_overflow_records_are_a_tensor_when_a_layout_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = RECORDS["cpu"][0]
+    path = add(tmp_path / "in", DEBUG, standard_dump(overflow_dump(raw)))
+    assert run(capsys, "convert", path, "-out", tmp_path, "-f", "ND").code == 0
+    assert load(tmp_path, f"{DEBUG}.output.0.{len(raw)}.npy").tobytes() == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"\1" * 100, "an old record has 2048 bytes, this one 100"),
+        (RECORDS["core"][0][:50], "task_type should have 8 bytes, but 2 are left"),
+        (RECORDS["core"][0][:12] + b"\7" + RECORDS["core"][0][13:], "accelerator type 7 is not known"),
+    ],
+    ids=["old_and_short", "new_and_short", "unknown_unit"],
+)
+def test_damaged_overflow_records(tmp_path: Path, capsys: pytest.CaptureFixture[str], raw: bytes, problem: str) -> None:
+    path = add(tmp_path, DEBUG, standard_dump(overflow_dump(raw)))
+    outcome = run(capsys, "convert", path, "-out", tmp_path)
+    assert outcome.code == 3
+    assert problem in outcome.err

@@ -1,0 +1,333 @@
+"""What is said, left behind and returned when something cannot be converted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import run
+from dump_files import TIME, add, dump, numbered, tensor
+from opdiff.core import dtypes
+from opdiff.read import read_operator
+from opdiff.sample import wire
+from opdiff.sample.container import EncodedTensor
+from opdiff.workflows.convert.write import tensors, verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from command_line import Outcome
+
+FILE = f"Add.add.5.7.{TIME}"
+LIST = "convert_failed_file_list.txt"
+GOOD = numbered(3)
+
+
+def convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: object) -> Outcome:
+    return run(capsys, "convert", *arguments, "-out", tmp_path / "out")
+
+
+def with_header(header: bytes, payload: bytes = b"") -> bytes:
+    return len(header).to_bytes(8, "little") + header + payload
+
+
+HUGE_SIZE = with_header(wire.block(3, wire.number(1, 1) + wire.number(6, 1 << 60)), b"1234")
+HUGE_SHAPE = dump(EncodedTensor(dtypes.FLOAT32, (1 << 62, 1 << 62), "ND", b"1234"))
+
+# Files that are not dumps, and what is said of them.
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty; the dump was interrupted or the disk was full"),
+    "few_bytes": (b"12345678", "8 bytes are too few for a dump; it was cut off or never written"),
+    "cut_in_the_header": (GOOD[:20], "cut off, or not a dump"),
+    "cut_in_the_data": (GOOD[:-1], "the file ends at 42: it was cut off"),
+    "text": (b"this is not a dump at all\n" * 20, "cut off, or not a dump"),
+    "damaged_header": (with_header(b"\xff" * 20, bytes(50)), "a field's tag"),
+    "huge_size": (HUGE_SIZE, "1152921504606846976 bytes of data should start here"),
+    "huge_header": ((1 << 62).to_bytes(8, "little") + bytes(100), "cut off, or not a dump"),
+    "shape_beyond_the_data": (HUGE_SHAPE, "needs 21267647932558653966460912964485513216 elements of float32"),
+    "absurd_and_empty": (
+        dump(EncodedTensor(dtypes.INT8, (0, 1 << 62, 1 << 62), "ND", b"")),
+        "no array can have the shape",
+    ),
+    "endless_axes": (
+        dump(EncodedTensor(dtypes.INT8, ((1 << 63) - 1,) * 60_000, "ND", b"1")),
+        "a shape of 60000 axes is beyond the 64",
+    ),
+    "too_many_axes": (dump(EncodedTensor(dtypes.INT8, (1,) * 100, "ND", b"1")), "a shape of 100 axes is beyond the 64"),
+    "not_whole_elements": (dump(EncodedTensor(dtypes.FLOAT32, (2,), "ND", b"1234567")), "needs 2 elements of float32"),
+}
+
+
+@pytest.mark.parametrize(("content", "problem"), DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("form", ["npy", "npz"])
+def test_damaged_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, problem: str, form: str
+) -> None:
+    path = add(tmp_path / "in", FILE, content)
+    outcome = convert(capsys, tmp_path, path, "-t", form)
+    assert (outcome.code, outcome.out.split(":")[0]) == (3, "0 of 1 file converted")
+    assert outcome.err.startswith(f"failed: {path}")
+    assert problem in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_one_damaged_file_in_a_thousand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are converted, in processes of their own, and it is said which one failed."""
+    (tmp_path / "in").mkdir()
+    for number in range(999):
+        Path(tmp_path / "in" / f"Add.add{number}.1.2.{TIME + number}").write_bytes(GOOD)
+    bad = add(tmp_path / "in", f"Conv2D.bad.1.2.{TIME}", GOOD[:-3])
+    outcome = convert(capsys, tmp_path, tmp_path / "in")
+    assert outcome.code == 0
+    assert outcome.out.startswith("999 of 1000 files converted: 999 results from ")
+    assert outcome.err == (
+        f"failed: {bad}: 12 bytes of data should start here, but the file ends at 40: it was cut off (byte 31)\n"
+        f"{tmp_path}/out/{LIST} lists the failed files\n"
+    )
+    assert len(os.listdir(tmp_path / "out")) == 999 + 1
+    assert (tmp_path / "out" / LIST).read_text() == f"{bad}\n"
+
+
+def test_a_reason_is_shown_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scripts = tmp_path / "own\x1b[31m"
+    add(scripts / "format_convert", "convert_ND_to_NCHW.py", b"def convert(a, b, c):\n    raise ValueError('no')\n")
+    outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE), "-f", "NCHW", "-c", scripts)
+    assert outcome.code == 3
+    assert "own\\x1b[31m/format_convert/convert_ND_to_NCHW.py failed: ValueError('no')" in outcome.err
+    assert "\x1b" not in outcome.err
+
+
+# The list of failed files
+
+
+def test_the_list_names_files_and_tensors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = EncodedTensor(dtypes.STRING, (4,), "ND", bytes(4))
+    add(tmp_path / "in", "half", dump(tensor([1.0]), odd, inputs=(odd,)))
+    add(tmp_path / "in", "none", b"")
+    add(tmp_path / "in", "good")
+    monkeypatch.chdir(tmp_path)
+    assert convert(capsys, tmp_path, "in").code == 0
+    listed = (tmp_path / "out" / LIST).read_text()
+    assert listed == f"{tmp_path}/in/half,input:0,output:1\n{tmp_path}/in/none\n"
+
+
+def test_the_list_is_of_the_last_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path / "in", "good")
+    bad = add(tmp_path / "in", "bad", b"")
+    for _ in range(2):
+        assert convert(capsys, tmp_path, tmp_path / "in").code == 0
+        assert (tmp_path / "out" / LIST).read_text() == f"{bad}\n"
+    add(tmp_path / "in", "bad", GOOD)
+    assert convert(capsys, tmp_path, tmp_path / "in").code == 0
+    assert sorted(os.listdir(tmp_path / "out")) == ["bad.output.0.npy", "good.output.0.npy"]
+
+
+def test_one_file_leaves_no_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = convert(capsys, tmp_path, add(tmp_path / "in", "bad", b""))
+    assert (outcome.code, os.listdir(tmp_path / "out")) == (3, [])
+
+
+def test_a_name_that_is_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path / "in", "good")
+    add(tmp_path / "in", os.fsdecode(b"bad\xff"), b"")
+    outcome = convert(capsys, tmp_path, tmp_path / "in")
+    assert outcome.code == 0
+    assert "/in/bad\\udcff: the file is empty" in outcome.err
+    assert (tmp_path / "out" / LIST).read_bytes() == os.fsencode(tmp_path) + b"/in/bad\xff\n"
+
+
+def test_many_failures_are_not_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(25):
+        add(tmp_path / "in", f"bad{number:02}", b"")
+    add(tmp_path / "in", "good")
+    outcome = convert(capsys, tmp_path, tmp_path / "in")
+    lines = outcome.err.splitlines()
+    assert [line.split(":")[0] for line in lines[:-2]] == ["failed"] * 20
+    assert lines[-2] == "… and 5 more; --json gives the reasons of all"
+    assert len((tmp_path / "out" / LIST).read_text().splitlines()) == 25
+    files = convert(capsys, tmp_path, tmp_path / "in", "--json").json["files"]
+    assert sum(bool(file["failures"]) for file in files) == 25
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("contents", "options", "code"),
+    [
+        ({"a": GOOD}, "", 0),
+        ({"a": GOOD}, "--strict", 0),
+        ({"a": GOOD, "b": b""}, "", 0),
+        ({"a": GOOD, "b": b""}, "--strict", 1),
+        ({"a": b"", "b": b""}, "", 3),
+        ({"a": b"", "b": b""}, "--strict", 3),
+        ({"a": GOOD}, "-o 1", 3),
+        ({"a": dump(tensor([1.0]), inputs=(EncodedTensor(99, (1,), "ND", b"1"),))}, "--strict", 1),
+        ({"a": dump(EncodedTensor(99, (1,), "ND", b"1"))}, "", 3),
+        ({"a": dump(tensor(np.ones((1, 1, 1, 1, 2)), layout="NCDHW"))}, "-f NCHW", 3),
+    ],
+    ids=[
+        "all_good", "strict_all_good", "one_failed", "strict_one_failed", "all_failed", "strict_all_failed",
+        "no_such_tensor", "strict_tensor_failed", "only_tensor_failed", "no_such_conversion",
+    ],
+)  # fmt: skip
+def test_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], contents: dict[str, bytes], options: str, code: int
+) -> None:
+    for name, content in contents.items():
+        add(tmp_path / "in", name, content)
+    assert convert(capsys, tmp_path, tmp_path / "in", *options.split()).code == code
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_defect_is_shown_as_one_and_costs_one_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    add(tmp_path / "in", "good")
+    add(tmp_path / "in", "odd", numbered(4))
+
+    def broken(path: str, name: str) -> object:
+        if name == "odd":
+            raise ZeroDivisionError("an arithmetic mistake")
+        return read_operator(path, name)
+
+    monkeypatch.setattr("opdiff.workflows.convert.work.read_operator", broken)
+    outcome = convert(capsys, tmp_path, tmp_path / "in", *form)
+    assert outcome.code == 70
+    assert "a defect of opdiff: ZeroDivisionError('an arithmetic mistake')" in outcome.out + outcome.err
+    assert "Traceback (most recent call last)" in outcome.err
+    assert sorted(os.listdir(tmp_path / "out")) == [LIST, "good.output.0.npy"]
+
+
+# Results that cannot be written
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("file", "File exists"), ("file/below", "Not a directory"), ("/proc/opdiff", "No such file or directory")],
+    ids=["a_file", "below_a_file", "where_nothing_can_be_made"],
+)
+def test_an_output_folder_that_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str
+) -> None:
+    add(tmp_path, "file", b"precious")
+    path = add(tmp_path / "in", FILE)
+    outcome = run(capsys, "convert", path, "-out", tmp_path / place)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err == f"opdiff: {tmp_path / place}: results cannot be put here: {why}\n"
+    assert (tmp_path / "file").read_bytes() == b"precious"
+
+
+def test_a_result_that_cannot_be_written_costs_only_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path / "in", FILE, dump(tensor([1.0]), tensor([2.0])))
+    (tmp_path / "out" / f"{FILE}.output.0.npy").mkdir(parents=True)
+    outcome = convert(capsys, tmp_path, path, "--strict")
+    assert outcome.code == 1
+    assert outcome.err == f"failed: {path} output:0: the result cannot be written: Is a directory\n"
+    assert np.load(tmp_path / "out" / f"{FILE}.output.1.npy").tolist() == [2.0]
+
+
+def test_a_folder_of_a_tree_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path / "in" / "sub", FILE)
+    add(tmp_path / "in", FILE)
+    add(tmp_path / "out", "sub", b"in the way")
+    outcome = convert(capsys, tmp_path, tmp_path / "in")
+    assert outcome.code == 0
+    assert f"failed: {tmp_path}/in/sub/{FILE}: the result cannot be written: File exists\n" in outcome.err
+
+
+def test_a_list_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(tmp_path / "in", "good")
+    add(tmp_path / "in", "bad", b"")
+    (tmp_path / "out" / LIST).mkdir(parents=True)
+    outcome = convert(capsys, tmp_path, tmp_path / "in", "--strict")
+    assert outcome.code == 1
+    assert "opdiff: a record of the results cannot be written: Is a directory\n" in outcome.err
+    assert "failed: " in outcome.err
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "bin"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()], ids=["disk", "memory"])
+def test_what_the_machine_lacks_is_no_defect(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    error: Exception,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    path = add(tmp_path / "in", FILE)
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(tensors, "_put", fail)
+    monkeypatch.setattr(verbatim, "_copy", fail)
+    outcome = convert(capsys, tmp_path, path, "-t", form)
+    assert outcome.code == 3
+    text = {OSError: "the result cannot be written: No space left on device", MemoryError: "there is not enough memory"}
+    assert text[type(error)] in outcome.err
+    assert os.listdir(tmp_path / "out") == []
+
+
+# Wrong requests
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "convert what? give a dump file or a directory"),
+        ("FILE -s 1,2", "--shape is a shape in the layout of the results; give --format too"),
+        ("FILE -c DIR", "--custom is for conversions to the layout of the results; give --format too"),
+        ("FILE -f nchw", "--format nchw: not a layout that data can be brought to; there are C1HWNC0, C1HWNCoC0,"),
+        ("FILE -f YUV", "--format YUV: not a layout that data can be brought to"),
+        ("FILE -f NCHW -c DIR", "format_convert': cannot be listed: No such file or directory"),
+        ("FILE FILE2 -f NCHW -s 1,2,3,4", "--shape is the shape of one file's tensors; give one file"),
+        ("DIR -f NCHW -s 1,2,3,4", "--shape is the shape of one file's tensors; give one file"),
+        ("FILE -o 0 -i 0", "argument -i/--input/--input_tensor: not allowed with argument -o"),
+        ("FILE -o x", "'x' is not an index; the first tensor has index 0"),
+        ("FILE -o -1", "argument -o/--output/--output_tensor"),
+        ("FILE -s 1,a -f NCHW", "'1,a' is not a shape such as 1,64,28,28"),
+        ("FILE -s 1,-2 -f NCHW", "'1,-2' is not a shape such as 1,64,28,28"),
+        ("FILE -s , -f NCHW", "',' is not a shape such as 1,64,28,28"),
+        ("FILE -t txt", "invalid choice: 'txt'"),
+        ("FILE -j 0", "'0' is not a number of workers from 1 to 1024"),
+        ("FILE -j many", "'many' is not a number of workers from 1 to 1024"),
+        ("FILE --forma NCHW", "unrecognized arguments: --forma"),
+    ],
+)  # fmt: skip
+def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, message: str) -> None:
+    paths = {"FILE": add(tmp_path / "in", FILE), "FILE2": add(tmp_path / "in2", "b"), "DIR": str(tmp_path / "in")}
+    arguments = [paths.get(word, word) for word in options.split()]
+    outcome = convert(capsys, tmp_path, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_pytorch_files_need_pytorch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing: Callable[[str], None] = lambda _name: None  # noqa: E731  a stand-in of one line
+    monkeypatch.setattr("importlib.util.find_spec", missing)
+    outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE), "-t", "pt")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        "opdiff: --type pt needs PyTorch, which is not installed here; use another type, such as npy\n"
+    )
+
+
+def test_pytorch_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    values = [1.0, -2.5]
+    path = add(tmp_path, FILE, dump(tensor(values), tensor(values, dtypes.BFLOAT16)))
+    assert convert(capsys, tmp_path, path, "-t", "pt").code == 0
+    plain, brain = (torch.load(tmp_path / "out" / f"{FILE}.output.{index}.pt") for index in range(2))
+    assert (plain.dtype, brain.dtype) == (torch.float32, torch.bfloat16)
+    assert plain.tolist() == brain.tolist() == values

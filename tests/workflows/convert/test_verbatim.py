@@ -1,0 +1,131 @@
+"""Bytes that are the result already are copied; the files are the same as if they had been read and written."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command_line import run
+from dump_files import TIME, add, dump, tensor
+from opdiff.core import dtypes
+from opdiff.core.dtypes import Kind
+from opdiff.core.errors import DumpError
+from opdiff.core.source import FileRange
+from opdiff.sample.container import EncodedTensor
+from opdiff.workflows.convert import ConvertOptions, convert_file, plan_conversion, work
+from opdiff.workflows.convert.write import verbatim
+from opdiff.workflows.convert.write.verbatim import copy_raw, npy_header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = f"Add.add.5.7.{TIME}"
+MIB = 1 << 20
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("form", ["npy", "bin", "msnpy"])
+@pytest.mark.parametrize("count", [1, 24, 300_000], ids=["one", "small", "large"])
+def test_copied_is_the_same_as_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, count: int
+) -> None:
+    """For every type whose bytes may be copied, in a shape of its own, with bytes behind the data."""
+    rng = np.random.default_rng(0)
+    types = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE and dtype.bits >= 8]
+    shape = (1,) if count == 1 else (2, 3, count // 6)
+    outputs = [EncodedTensor(dtype, shape, "NCHW", rng.bytes(dtype.nbytes(count) + 3)) for dtype in types]
+    path = add(tmp_path / "in", FILE, dump(*outputs))
+    assert run(capsys, "convert", path, "-out", tmp_path / "copied", "-t", form).code == 0
+    monkeypatch.setattr(work, "_find_stored_result", lambda *_: None)
+    assert run(capsys, "convert", path, "-out", tmp_path / "written", "-t", form).code == 0
+    copied = results(tmp_path / "copied")
+    assert len(copied) == len(types)
+    assert copied == results(tmp_path / "written")
+
+
+@given(
+    st.sampled_from(["<f2", "<f4", "|b1", "<c16", "<i8", "|u1"]),
+    st.lists(st.integers(0, 4), max_size=32).filter(lambda dims: len(dims) < 6 or 0 in dims or max(dims) == 1),
+)
+def test_headers_are_those_of_numpy(descr: str, dims: list[int]) -> None:
+    header = npy_header(descr, tuple(dims))
+    nbytes = int(np.prod(dims, dtype=np.int64)) * np.dtype(descr).itemsize
+    array = np.load(io.BytesIO(header + bytes(nbytes)), allow_pickle=False)
+    assert (array.shape, array.dtype) == (tuple(dims), np.dtype(descr))
+    assert len(header) % 64 == 0
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, MIB - 1, MIB, 3 * MIB + 7])
+@pytest.mark.parametrize("number", [None, errno.EINVAL, errno.ENOSYS], ids=["sent", "not_possible", "not_there"])
+def test_copies_of_every_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nbytes: int, number: int | None) -> None:
+    data = np.random.default_rng(0).bytes(nbytes)
+    path = add(tmp_path, "source", b"12345" + data + b"behind")
+    if number is not None:
+
+        def refuse(*_: object) -> int:
+            raise OSError(number, "not here")
+
+        monkeypatch.setattr(os, "sendfile", refuse)
+    copy_raw(str(tmp_path / "copy"), FileRange(path, 5, nbytes + 6), nbytes)
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+def test_bytes_that_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large transfers end early: the kernel moves at most 2 GiB at once."""
+    honest = os.sendfile
+    monkeypatch.setattr(os, "sendfile", lambda out, into, offset, count: honest(out, into, offset, min(count, 100_001)))
+    data = np.random.default_rng(0).bytes(2 * MIB)
+    copy_raw(str(tmp_path / "copy"), FileRange(add(tmp_path, "source", data), 0, len(data)), len(data))
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+def test_a_full_disk_is_not_taken_for_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "sendfile", full)
+    path = add(tmp_path, "source", bytes(2 * MIB))
+    with pytest.raises(OSError, match="No space left on device"):
+        copy_raw(str(tmp_path / "copy"), FileRange(path, 0, 2 * MIB), 2 * MIB)
+    assert os.listdir(tmp_path) == ["source"]
+
+
+@pytest.mark.parametrize("nbytes", [100, 2 * MIB], ids=["small", "large"])
+def test_a_file_that_changed_after_it_was_described(tmp_path: Path, nbytes: int) -> None:
+    path = add(tmp_path, "source", bytes(nbytes))
+    source = FileRange(path, 0, nbytes)
+    os.truncate(path, nbytes // 2)
+    with pytest.raises(DumpError, match=f"{nbytes} bytes"):
+        copy_raw(str(tmp_path / "copy"), source, nbytes)
+    os.unlink(path)
+    with pytest.raises(DumpError, match="cannot be opened: No such file or directory"):
+        copy_raw(str(tmp_path / "copy"), source, nbytes)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_went_away_after_the_planning(tmp_path: Path) -> None:
+    path = add(tmp_path / "in", FILE, dump(tensor([1.0])))
+    (job,) = plan_conversion([path], ConvertOptions(str(tmp_path / "out"))).jobs
+    os.unlink(path)
+    (failure,) = convert_file(job).failures
+    assert (failure.tensor, failure.reason) == ("", "cannot be opened: No such file or directory")
+
+
+def test_nothing_is_copied_that_must_be_changed() -> None:
+    """What is stored as numbers of another kind is decoded."""
+    changed = {
+        dtype.name for dtype in dtypes.BY_NUMBER.values() if dtype.bits >= 8 and dtype.storage and not dtype.is_native
+    }
+    floats = {"hifloat8", "float8_e5m2", "float8_e4m3fn", "float8_e8m0", "bfloat16"}
+    assert changed == {"bool", "complex32"} | floats
+    assert verbatim.npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")

@@ -1,0 +1,178 @@
+"""`opdiff overflow`: records matched to operators, the first operator whose data shows it, and bad input."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from command_line import Outcome, run
+from dump_files import TIME, add, dump, tensor
+from element_types import KNOWN
+from opdiff.core import codes as elements
+from opdiff.core import dtypes
+from opdiff.core.float_formats import largest
+from opdiff.measure.extremes import Extremes, find_extremes
+from opdiff.sample.container import Overflow, Unit, old_overflow_record, overflow_dump, overflow_record, standard_dump
+from opdiff.sample.names import DumpName, Task, overflow_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = np.array([1, 2, 3], np.float32)
+BAD = np.array([1, np.inf, np.nan], np.float32)
+
+
+def operator(
+    folder: Path, number: int, *, inputs: tuple[object, ...] = (GOOD,), output: object = GOOD, stream: int | None = 3
+) -> None:
+    values = [tensor(np.asarray(item), dtypes.FLOAT16) for item in (*inputs, output)]
+    name = DumpName("Add", f"op{number}", number, stream, TIME + number)
+    add(folder, str(name), dump(values[-1], inputs=tuple(values[:-1]), op_name=f"net/op{number}"))
+
+
+def record(folder: Path, task_id: int, raw: bytes, when: int = 500, task: Task | None = None) -> str:
+    return add(folder, str(overflow_name(task_id, 3, TIME + when, task)), standard_dump(overflow_dump(raw)))
+
+
+def found(capsys: pytest.CaptureFixture[str], folder: Path, *options: object) -> tuple[Outcome, dict[str, Any]]:
+    path = folder.parent / "report.json"
+    outcome = run(capsys, "overflow", folder, "--json", path, *options)
+    assert outcome.code == 0, outcome
+    report: dict[str, Any] = json.loads(path.read_text(), parse_constant=pytest.fail)
+    return outcome, report
+
+
+def names(report: dict[str, Any], what: str) -> list[str]:
+    return [item["name"] for item in report[what]]
+
+
+def test_a_record_leads_to_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a dump"
+    for number in range(1, 4):
+        operator(folder, number, output=BAD if number == 2 else GOOD)
+    record(folder, 2, overflow_record(Overflow(Unit.AIV, task_id=2, stream_id=3, status=(8,))))
+    outcome, report = found(capsys, folder)
+    assert report["records"][0]["operator"]["name"] == "net/op2"
+    assert report["records"][0]["task"]["unit"] == "AIV"
+    assert "AIV, task 2, stream 3, status 0x8" in outcome.out
+    assert report["affected"][0]["origin"] == "it was made here: no input has it"
+    assert "output:0   float16    1 NaN, 1 infinite in 3, first at 1" in outcome.out
+
+
+def test_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = tmp_path / "dump", tmp_path / "out"
+    operator(folder, 2, output=np.array([1, 2, 6], np.float32))
+    debug = record(folder, 2, overflow_record(Overflow(Unit.AIC, task_id=2, stream_id=3, status=(8,))))
+    found(capsys, folder, "-out", out)
+    (summary,) = out.glob("overflow_summary_*.txt")
+    stem = f"Add.op2.2.3.{TIME + 2}"
+    lines = summary.read_text().splitlines()
+    assert lines[:4] == [
+        "=" * 49 + "[1]" + "=" * 50,
+        "[Add] net/op2",
+        " [AIC][TaskId:2][StreamId:3][Status:8]",
+        f" [timestamp:{TIME + 500}]",
+    ]
+    assert lines[4] == f" {stem}.input.0.npy"
+    expected = " -[Format: ND] [Shape: (3,)] [Dtype: float16] [Max: 6.0] [Min: 1.0] [Mean: 3.0]"
+    assert lines[6:] == [f" {stem}.output.0.npy", expected]
+    np.testing.assert_array_equal(np.load(out / f"{stem}.output.0.npy"), [1, 2, 6])
+    assert json.loads((out / f"{debug.rpartition('/')[2]}.output.0.json").read_text())["acc_list"]["acc_type"] == "AIC"
+
+
+def test_old_records_and_those_without_overflow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "dump"
+    operator(folder, 7)
+    record(folder, 7, old_overflow_record(None, Overflow(task_id=7, stream_id=3, status=(1,)), None), 501)
+    record(folder, 6, overflow_record(Overflow(task_id=6, stream_id=3, status=(0,))), 500)
+    _, report = found(capsys, folder, "-n", 5)
+    assert report["all_records"] == 1
+    assert report["records"][0]["task"]["unit"] == "L2 Atomic Add"
+    assert report["records"][0]["operator"]["name"] == "net/op7"
+
+
+def test_the_oldest_records_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "dump"
+    for number in (4, 5):
+        operator(folder, number)
+        record(folder, number, overflow_record(Overflow(task_id=number, stream_id=3)), 500 - number)
+    assert [r["operator"]["name"] for r in found(capsys, folder)[1]["records"]] == ["net/op5"]
+    assert [r["operator"]["name"] for r in found(capsys, folder, "-n", 2)[1]["records"]] == ["net/op5", "net/op4"]
+
+
+def test_a_record_without_a_dump_or_a_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "dump"
+    operator(folder, 1, stream=None)
+    record(folder, 1, overflow_record(Overflow(task_id=1, stream_id=3)), 500)
+    record(folder, 9, overflow_record(Overflow(task_id=9, stream_id=3)), 501)
+    outcome, report = found(capsys, folder, "-n", 2)
+    assert [bool(r["operator"]) for r in report["records"]] == [True, False]
+    assert "no dump has its ids" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("inputs", "origin"),
+    [
+        ((GOOD, GOOD), "it was made here: no input has it"),
+        ((GOOD, BAD), "it came in by input:1"),
+        ((), "its inputs were not dumped, so it may have come in"),
+    ],
+)
+def test_without_records_the_data_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], inputs: tuple[object, ...], origin: str
+) -> None:
+    folder = tmp_path / "dump"
+    operator(folder, 1)
+    operator(folder, 2, inputs=inputs, output=np.array([1, -65504, 3], np.float32))
+    operator(folder, 3, inputs=(BAD,), output=BAD)
+    outcome, report = found(capsys, folder, "-n", 9)
+    assert "no debug record tells of an overflow" in outcome.out
+    assert names(report, "affected") == ["net/op2", "net/op3"]
+    assert report["affected"][0]["origin"] == origin
+    assert report["affected"][0]["tensors"][-1]["extremes"]["saturated"] == 1
+
+
+def test_nothing_overflowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    operator(tmp_path / "dump", 1)
+    outcome, report = found(capsys, tmp_path / "dump", "-out", tmp_path / "out")
+    assert "no output has NaN" in outcome.out
+    assert (report["records"], report["affected"]) == ([], [])
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in KNOWN if dtype.kind is dtypes.Kind.FLOAT], ids=str)
+def test_the_largest_number_of_every_float_type(dtype: dtypes.DType) -> None:
+    limit = largest(dtype)
+    assert limit is not None
+    codes = elements.encode(np.array([limit / 2, limit, limit / 2]), dtype)
+    assert find_extremes(codes, dtype) == Extremes(3, 0, 0, 1, 1)
+
+
+def test_parts_are_merged_in_order() -> None:
+    merged = Extremes(3).merge(Extremes(2, 1, 0, 0, 1)).merge(Extremes(4, 0, 2, 1, 0))
+    assert merged == Extremes(9, 1, 2, 1, 4)
+    assert find_extremes(np.array([127, -128], np.int8), dtypes.INT8) == Extremes(2)
+
+
+def test_a_damaged_file_costs_only_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "dump"
+    operator(folder, 1, output=BAD)
+    operator(folder, 2)
+    path = folder / f"Add.op2.2.3.{TIME + 2}"
+    path.write_bytes(path.read_bytes()[:-3])
+    record(folder, 1, b"not a record")
+    outcome, report = found(capsys, folder)
+    assert names(report, "affected") == ["net/op1"]
+    assert outcome.out.count("not read:") == 2
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "overflow", tmp_path / "nothing").code == 3
+    outcome = run(capsys, "overflow", tmp_path)
+    assert (outcome.code, "no dump files here" in outcome.err) == (3, True)
+    assert run(capsys, "overflow").code == 2
+    assert run(capsys, "overflow", tmp_path, "-d", tmp_path).code == 2
+    assert run(capsys, "overflow", tmp_path, "-n", "0").code == 2

@@ -1,0 +1,89 @@
+"""Killed at any moment, beside a writer: after a restart every tensor is whole, or reduced and right."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from command_line import COMMAND
+from opdiff.core.tensor import Slot
+from opdiff.read.reduced import read_reduced
+from opdiff.sample.torchair import ge_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = 10
+BUDGET_S = 9.0
+FILES = 400
+# Writes slowly, piece by piece, as a runtime does; every file tells its number in its data.
+WRITER = """
+import sys, time, numpy as np
+from opdiff.sample.torchair import ge_dump
+for number in range(int(sys.argv[2])):
+    content = ge_dump([np.full(20_000, number, np.float32)], [np.full(10, number, np.float32)])
+    with open(f"{sys.argv[1]}/Add.Add_{number}.1.6.{1706596911000001 + number}", "wb", buffering=0) as file:
+        for start in range(0, len(content), 30_000):
+            file.write(content[start:start + 30_000])
+            time.sleep(0.002)
+"""
+
+
+def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    watch = [*COMMAND, "reduce", str(folder), "--watch", "--settle", "0.01", "--interval", "0", "--load", "100"]
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(FILES)])
+    end = time.monotonic() + BUDGET_S
+    rounds = 0
+    chance = random.Random(1)
+    while rounds < ROUNDS and time.monotonic() < end:
+        reducer = subprocess.Popen(watch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.35 + chance.random() * 0.3)
+        reducer.kill()
+        reducer.wait()
+        rounds += 1
+    written = len([name for name in os.listdir(folder) if not name.startswith(".")])
+    writer.kill()
+    writer.wait()
+    assert rounds >= 3
+    assert written > 50
+    assert_nothing_lost(folder)
+    done = subprocess.run(
+        [*COMMAND, "reduce", str(folder), "--settle", "0"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "reduced: " in done.stdout
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+    whole, reduced = assert_nothing_lost(folder)
+    # The writer may have died in the middle of one file.
+    assert len(whole) <= 1
+    assert reduced == set(range(len(whole) + len(reduced))) - whole
+
+
+def assert_nothing_lost(folder: Path) -> tuple[set[int], set[int]]:
+    """Every file that was begun is there, whole or reduced, and says its number; which are which."""
+    names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    whole = {_number(name) for name in names if not name.endswith(".npz")}
+    reduced = {_number(name) for name in names if name.endswith(".npz")}
+    assert whole | reduced == set(range(max(whole | reduced) + 1))
+    for name in names:
+        number = _number(name)
+        if name.endswith(".npz"):
+            figures = read_reduced(str(folder / name))
+            (found,), (output,) = figures[Slot.INPUT], figures[Slot.OUTPUT]
+            assert (found.minimum, found.maximum, found.shape) == (number, number, (20_000,))
+            assert output.maximum == number
+        elif number != max(whole | reduced):
+            arrays = [np.full(20_000, number, np.float32)], [np.full(10, number, np.float32)]
+            assert (folder / name).read_bytes() == ge_dump(*arrays)
+    return whole, reduced
+
+
+def _number(name: str) -> int:
+    return int(name.split(".")[1].removeprefix("Add_"))

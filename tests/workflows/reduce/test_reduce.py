@@ -1,0 +1,309 @@
+"""`opdiff reduce`: figures instead of data, and no file lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from command_line import COMMAND, run
+from graph_dumps import GraphCase, saved
+from opdiff.core import dtypes
+from opdiff.core.errors import DumpError
+from opdiff.core.tensor import Slot
+from opdiff.read.reduced import parse_figures, read_reduced
+from opdiff.sample.container import encode_tensor
+from opdiff.sample.names import DumpName, hashed_name, mapping_csv
+from opdiff.sample.torchair import ge_dump, write_graph_sample
+from opdiff.workflows.reduce import work
+from opdiff.workflows.reduce.plan import Settled, find_candidates, is_open_for_writing
+from opdiff.workflows.reduce.watch import rest_s
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.workflows.reduce.plan import Candidate
+    from opdiff.workflows.reduce.work import FileFigures
+
+VALUES = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+GE = "Add.Add.1.6.1706596911000001"
+FX = "add-aten.add.Tensor.OUTPUT.0.20240130064151000001.npy"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A dump of the graph engine and one of FX, both finished long ago."""
+    made = tmp_path / "dump"
+    made.mkdir()
+    (made / GE).write_bytes(ge_dump([VALUES], [VALUES.astype(np.float16), np.arange(3)]))
+    (made / FX).write_bytes(saved(VALUES))
+    for path in made.iterdir():
+        os.utime(path, (1e9, 1e9))
+    return made
+
+
+def test_files_become_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sum(path.stat().st_size for path in folder.iterdir())
+    outcome = run(capsys, "reduce", folder, "--info", "mean,l2norm,specials,crc32,histogram")
+    assert outcome.code == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{GE}_min_max.npz", FX.replace(".npy", "_min_max.npy"),
+    ]  # fmt: skip
+    after = sum(path.stat().st_size for path in folder.iterdir())
+    assert f"reduced: 2 files, {before / 1024:.1f} KiB to {after / 1024:.1f} KiB" in outcome.out
+    figures = read_reduced(str(folder / f"{GE}_min_max.npz"))
+    assert (len(figures[Slot.INPUT]), len(figures[Slot.OUTPUT])) == (1, 2)
+    found = figures[Slot.INPUT][0]
+    assert (found.minimum, found.maximum) == (VALUES.min(), VALUES.max())
+    assert found.mean == pytest.approx(VALUES.mean(dtype=np.float64))
+    assert found.norm == pytest.approx(np.linalg.norm(VALUES.astype(np.float64)))
+    assert (found.nans, found.infs, found.dtype, found.shape) == (0, 0, "float32", (64, 64))
+    assert sum(found.histogram) == VALUES.size
+    # As readers of the documented form find it.
+    with np.load(folder / f"{GE}_min_max.npz") as archive:
+        np.testing.assert_array_equal(archive["inputs"], [[VALUES.min(), VALUES.max()]])
+        np.testing.assert_array_equal(archive["outputs"][1], [0, 2])
+    np.testing.assert_array_equal(np.load(folder / FX.replace(".npy", "_min_max.npy")), [VALUES.min(), VALUES.max()])
+    (alone,) = read_reduced(str(folder / FX.replace(".npy", "_min_max.npy")))[Slot.OUTPUT]
+    assert alone == found
+
+
+def test_keep_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "reduce", folder, "--keep")
+    assert (outcome.code, len(list(folder.iterdir()))) == (0, 4)
+    assert "nothing removed" in outcome.out
+
+
+def test_reduced_dumps_are_compared_with_reduced_and_whole_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = write_graph_sample(str(tmp_path / "a"), ranks=1)
+    whole = write_graph_sample(str(tmp_path / "b"), ranks=1)
+    assert run(capsys, "reduce", tmp_path / "a", "--settle", 0).code == 0
+    for golden in (sample.golden, whole.golden):
+        outcome = run(capsys, "compare", sample.target, golden, "-o", tmp_path / "o")
+        assert outcome.code == 0
+        assert "first bad operator: MatMul_1 (MatMul_1.output.0)" in outcome.out
+    for mode in ("md5", "statistics"):
+        outcome = run(capsys, "compare", sample.target, whole.target, "-o", tmp_path / "o", "--data_mode", mode)
+        assert "no tensor fails" in outcome.out
+
+
+def test_padding_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = GraphCase(tmp_path, capsys)
+    path = case.ge("Add", (), (encode_tensor(np.full((3, 5), 2.0), dtypes.FLOAT16, "FRACTAL_NZ"),))
+    assert run(capsys, "reduce", case.target, "--settle", 0).code == 0
+    (found,) = read_reduced(f"{path}_min_max.npz")[Slot.OUTPUT]
+    assert (found.minimum, found.shape) == (2.0, (3, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (GE, b""),
+        (GE, ge_dump([VALUES], [VALUES])[:-1]),
+        (FX, saved(VALUES)[:-1]),
+        (FX, saved(None)),
+        (FX, saved("text")),
+        (GE, b"12345678"),
+    ],
+)
+def test_what_cannot_be_reduced_stays(
+    name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    outcome = run(capsys, "reduce", tmp_path, "--settle", 0)
+    assert outcome.code == 0
+    assert "cannot be reduced, left alone: 1 file\n" in outcome.out
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt", "mapping.csv", "a.swp", f"{GE}.csv", f"{GE}_min_max.npz",
+        "Opdebug.Node_OpDebug.1.2.1706596911000001", "conv.0.1706596911000001.npy", f"{GE}.4.0.1.0",
+    ],
+)  # fmt: skip
+def test_other_files_are_not_touched(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_bytes(ge_dump([VALUES], [VALUES]))
+    outcome = run(capsys, "reduce", tmp_path, "--settle", 0)
+    assert outcome.out == "reduced: 0 files, 0 B to 0 B, 0 B saved\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_an_empty_tensor_has_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / FX).write_bytes(saved(np.zeros((0, 4), np.float32)))
+    assert run(capsys, "reduce", tmp_path, "--settle", 0).code == 0
+    (path,) = tmp_path.iterdir()
+    (found,) = read_reduced(str(path))[Slot.OUTPUT]
+    assert (found.minimum, found.shape, found.crc32) == (None, (0, 4), "00000000")
+    assert np.isnan(np.load(path)).all()
+
+
+def test_a_hashed_name_keeps_its_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = str(DumpName("Add", "x" * 300, 1, 6, 1706596911000001))
+    hashed = hashed_name(str(tmp_path), name)
+    (tmp_path / hashed).write_bytes(ge_dump([VALUES], [VALUES]))
+    (tmp_path / "mapping.csv").write_text(mapping_csv([(hashed, name)]))
+    assert run(capsys, "reduce", tmp_path, "--settle", 0).code == 0
+    assert sorted(os.listdir(tmp_path)) == sorted([f"{hashed}_min_max.npz", "mapping.csv"])
+    outcome = run(capsys, "inspect", tmp_path, "--json")
+    assert (outcome.json["kind"], outcome.json["files"]) == ("reduced dumps", 1)
+    assert run(capsys, "inspect", tmp_path / f"{hashed}_min_max.npz").code == 0
+
+
+# Files that are still being written
+
+
+def test_a_file_that_is_open_for_writing_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (folder / GE).open("r+b"):
+        assert is_open_for_writing(str(folder / GE))
+        outcome = run(capsys, "reduce", folder, "--settle", 0)
+        assert "still being written, left alone: 1 file\n" in outcome.out
+        assert (folder / GE).exists()
+    assert not is_open_for_writing(str(folder / GE))
+    assert "reduced: 1 file," in run(capsys, "reduce", folder, "--settle", 0).out
+
+
+def test_a_young_file_has_to_settle(folder: Path) -> None:
+    settled = Settled(0.2)
+    os.utime(folder / GE)
+    (young,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
+    assert not settled.is_settled(young)
+    time.sleep(0.25)
+    assert settled.is_settled(young)
+
+
+def test_a_file_from_the_future_settles_when_it_was_watched(folder: Path) -> None:
+    os.utime(folder / GE, (4e9, 4e9))
+    settled = Settled(0.1)
+    (early,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
+    assert not settled.is_settled(early)
+    time.sleep(0.15)
+    assert settled.is_settled(early)
+
+
+def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = work._verify
+
+    def verify_and_write(path: str, figures: FileFigures, candidate: Candidate) -> None:
+        real(path, figures, candidate)
+        os.utime(folder / GE)
+
+    monkeypatch.setattr(work, "_verify", verify_and_write)
+    (candidate,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
+    outcome = work.reduce_file(candidate, ())
+    assert outcome.problem == "it is still being written; left alone"
+    assert sorted(os.listdir(folder)) == sorted([GE, FX])
+
+
+def test_what_does_not_read_back_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "_extreme", lambda _value: 0.0)
+    real = work._write
+
+    def write_and_spoil(draft: IO[bytes], figures: FileFigures, candidate: Candidate) -> None:
+        real(draft, figures, candidate)
+        draft.seek(-20, os.SEEK_END)
+        draft.write(b"9")
+
+    monkeypatch.setattr(work, "_write", write_and_spoil)
+    for candidate in find_candidates(str(folder)):
+        assert work.reduce_file(candidate, ("crc32",)).problem
+    assert sorted(os.listdir(folder)) == sorted([GE, FX])
+
+
+def test_drafts_of_the_dead_are_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    child = subprocess.Popen([*COMMAND, "--version"], stdout=subprocess.DEVNULL)
+    child.wait()
+    dead, alive = f".{child.pid}.1.0123abcd.part", f".{os.getpid()}.1.0123abcd.part"
+    for name in (dead, alive):
+        (folder / name).write_bytes(b"x")
+    run(capsys, "reduce", folder, "--settle", 0)
+    assert not (folder / dead).exists()
+    assert (folder / alive).exists()
+
+
+# Watching
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watching_ends_cleanly(number: signal.Signals, folder: Path) -> None:
+    command = [*COMMAND, "reduce", str(folder), "--watch", "--settle", "0", "--interval", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("reduced: 2 files, ")
+        (folder / GE).write_bytes(ge_dump([VALUES], [VALUES]))
+        assert process.stdout.readline().startswith("reduced: 3 files, ")
+        process.send_signal(number)
+        assert process.stdout.read().startswith("reduced: 3 files, ")
+    assert process.returncode == 0
+
+
+def test_it_rests_as_long_as_it_works() -> None:
+    assert rest_s(0.2, 0.5) == pytest.approx(0.2)
+    assert rest_s(0.2, 1.0) == 0
+    assert rest_s(0.1, 0.25) == pytest.approx(0.3)
+    assert rest_s(1000, 0.1) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--info", "sha"), "'sha' is none of mean, l2norm, specials, crc32, histogram"),
+        (("--settle", "-1"), "is not a number of seconds"),
+        (("--settle", "nan"), "is not a number of seconds"),
+        (("--load", "0"), "is not a percentage"),
+    ],
+)
+def test_wrong_options(
+    options: tuple[str, str], problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = run(capsys, "reduce", folder, *options)
+    assert outcome.code == 2
+    assert problem in outcome.err
+
+
+def test_there_must_be_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "reduce", tmp_path / "nothing")
+    assert (outcome.code, "no such directory" in outcome.err) == (3, True)
+
+
+# Reduced files that are not
+
+
+@pytest.mark.parametrize(
+    ("arrays", "problem"),
+    [
+        ({"inputs": [[1, 2]]}, "there is no array outputs"),
+        ({"inputs": [1, 2], "outputs": [[1, 2]]}, "inputs has shape [2]"),
+        ({"inputs": [[1]], "outputs": [[1, 2]]}, "are not a smallest and a largest"),
+        ({"inputs": [[1j, 2]], "outputs": [[1, 2]]}, "complex numbers have no smallest"),
+    ],
+)
+def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], problem: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{GE}_min_max.npz"
+    np.savez(path, allow_pickle=False, **{name: np.array(value) for name, value in arrays.items()})
+    with pytest.raises(DumpError, match=problem.replace("[", r"\[")):
+        read_reduced(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '{"schema": "x", "version": 1}', '{"schema": "opdiff.reduced", "version": 2}',
+        json.dumps({"schema": "opdiff.reduced", "version": 1, "inputs": [], "outputs": [{"min": "1"}]}),
+        json.dumps({"schema": "opdiff.reduced", "version": 1, "inputs": [], "outputs": [{"shape": 3}]}),
+        json.dumps({"schema": "opdiff.reduced", "version": 1, "inputs": 5, "outputs": []}),
+    ],
+)  # fmt: skip
+def test_texts_that_are_not_figures(text: str) -> None:
+    with pytest.raises(DumpError, match="figures"):
+        parse_figures(text.encode(), "a file")
