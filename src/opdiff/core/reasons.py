@@ -1,0 +1,124 @@
+"""Reasons as values: why tensors were paired, converted, not compared, or judged as they were.
+
+A reason is a code and the facts that belong to it. The sentences are in `catalogue/`, one JSON file per stage, English
+and Chinese for each code; they are rendered where people read them (terminal, tables, page), and never parsed back.
+
+Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon stands one of Python's
+format specifications, `shape` (`[1, 16]`), or `plural NOUN` (`1 element`, `3 elements`). Texts in a tuple are joined by
+commas, a fact that is itself a reason is rendered in the same language, and `None` is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from functools import cache
+from string import Formatter
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]
+
+TEXT = "core.text"
+"""Code of a reason that is a text from outside: a plug-in's message, or a sentence of an older saved file."""
+
+_CATALOGUE = os.path.join(os.path.dirname(__file__), "catalogue")
+
+
+class Language(StrEnum):
+    """Languages that have a sentence for every code."""
+
+    ENGLISH = "en"
+    CHINESE = "zh"
+
+
+_SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
+
+
+class Reason(NamedTuple):
+    """A code of the catalogue and its facts, by name; prints the English sentence."""
+
+    code: str
+    facts: tuple[tuple[str, Fact], ...] = ()
+
+    def __str__(self) -> str:
+        return render(self)
+
+    def fact(self, name: str) -> Fact:
+        """Return the fact of this name, or `None`."""
+        return next((value for key, value in self.facts if key == name), None)
+
+
+def because(code: str, /, **facts: Fact) -> Reason:
+    """Make a reason: `because("judge.cosine", value=0.98, limit=0.99)`."""
+    return Reason(code, tuple(facts.items()))
+
+
+def quoted(text: str) -> Reason:
+    """Make a reason of a text from outside that has no code."""
+    return because(TEXT, text=text)
+
+
+class Field(NamedTuple):
+    """A piece of a template: literal text, then a fact and its format; `name` is empty behind the last fact."""
+
+    literal: str
+    name: str
+    spec: str
+
+
+@cache
+def catalogue() -> dict[str, dict[str, str]]:
+    """Read all sentences: code → language → template."""
+    found: dict[str, dict[str, str]] = {}
+    for name in sorted(os.listdir(_CATALOGUE)):
+        stage, extension = os.path.splitext(name)
+        if extension == ".json":
+            with open(os.path.join(_CATALOGUE, name), encoding="utf-8") as file:
+                found |= {f"{stage}.{code}": sentences for code, sentences in json.load(file).items()}
+    return found
+
+
+@cache
+def template(code: str, language: Language) -> tuple[Field, ...]:
+    """Return the parsed template of a code.
+
+    Raises:
+        KeyError: the catalogue does not have the code.
+    """
+    parsed = Formatter().parse(catalogue()[code][language])
+    return tuple(Field(literal, name or "", spec or "") for literal, name, spec, _ in parsed)
+
+
+def render(reason: Reason, language: Language = Language.ENGLISH) -> str:
+    """Return the sentence of a reason; an unknown code, as newer versions save it, is shown with its facts."""
+    try:
+        fields = template(reason.code, language)
+    except KeyError:
+        return f"{reason.code} ({', '.join(f'{name}: {value}' for name, value in reason.facts)})"
+    facts = dict(reason.facts)
+    return "".join([f"{field.literal}{show(facts.get(field.name), field.spec, language)}" for field in fields])
+
+
+def render_all(reasons: Iterable[Reason], language: Language = Language.ENGLISH) -> str:
+    """Return the sentences of several reasons, each once."""
+    return _SEPARATORS[language].join(dict.fromkeys(render(reason, language) for reason in reasons))
+
+
+def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> str:
+    """Return a fact as text, formatted by the specification of its template."""
+    if fact is None:
+        return ""
+    if isinstance(fact, Reason):
+        return render(fact, language)
+    if spec == "shape":
+        return str(list(fact)) if isinstance(fact, tuple) else str(fact)
+    if isinstance(fact, tuple):
+        return ", ".join(show(item, spec, language) for item in fact)
+    if spec.startswith("plural "):
+        return f"{fact} {spec[7:]}{'' if fact == 1 else 's'}"
+    # A fact that is not the expected number, as an older or damaged file may have it, is shown as it is.
+    return str(fact) if isinstance(fact, str) else format(fact, spec)

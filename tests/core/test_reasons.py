@@ -1,0 +1,93 @@
+"""Reasons are values; the catalogue has both sentences of every code that the program uses."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from pathlib import Path
+
+import pytest
+
+from opdiff.core.reasons import Language, Reason, because, catalogue, quoted, render, render_all, show, template
+
+SOURCE = Path(__file__).parents[2] / "src" / "opdiff"
+
+
+def codes_in(path: Path) -> set[str]:
+    """The codes that a module gives to `because`."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    named = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "because"]
+    return {
+        constant.value
+        for call in named
+        for constant in ast.walk(call.args[0])
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+    }
+
+
+def facts_in(path: Path) -> dict[str, set[str]]:
+    """For each code that is written out in a module, the facts that it is given."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
+            code = node.args[0]
+            if isinstance(code, ast.Constant) and all(keyword.arg for keyword in node.keywords):
+                found.setdefault(str(code.value), set()).update(str(keyword.arg) for keyword in node.keywords)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_code_of_the_program_is_in_the_catalogue(path: Path) -> None:
+    assert codes_in(path) <= set(catalogue())
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_fact_of_a_sentence_is_given(path: Path) -> None:
+    for code, facts in facts_in(path).items():
+        assert {field.name for field in template(code, Language.ENGLISH) if field.name} <= facts, code
+
+
+@pytest.mark.parametrize("code", sorted(catalogue()))
+def test_both_languages_say_the_same_facts(code: str) -> None:
+    english, chinese = ({field.name for field in template(code, language) if field.name} for language in Language)
+    assert english == chinese
+    assert set(catalogue()[code]) == set(Language)
+
+
+def test_a_reason_prints_its_english_sentence() -> None:
+    reason = because("core.and", first=quoted("a"), second=quoted("b"))
+    assert str(reason) == "a; b"
+    assert render(reason, Language.CHINESE) == "a\uff1bb"
+    assert reason.fact("second") == quoted("b")
+    assert reason.fact("third") is None
+
+
+def test_a_reason_survives_pickling_and_is_hashable() -> None:
+    reason = because("core.text", text="a")
+    assert pickle.loads(pickle.dumps(reason)) == reason  # noqa: S301  our own bytes
+    assert {reason: 1}[because("core.text", text="a")] == 1
+
+
+def test_reasons_are_joined_each_once() -> None:
+    assert render_all([quoted("a"), quoted("b"), quoted("a")]) == "a; b"
+
+
+@pytest.mark.parametrize(
+    ("fact", "spec", "text"),
+    [
+        (None, "", ""),
+        (0.012345, ".3g", "0.0123"),
+        (0.5, ".2%", "50.00%"),
+        ((1, 16), "shape", "[1, 16]"),
+        (("a", "b"), "", "a, b"),
+        (1, "plural element", "1 element"),
+        (3, "plural element", "3 elements"),
+        ("not a number", ".3g", "not a number"),
+    ],
+)
+def test_facts_are_formatted_by_the_template(fact: object, spec: str, text: str) -> None:
+    assert show(fact, spec) == text  # type: ignore[arg-type]  # one of each kind
+
+
+def test_an_unknown_code_is_shown_with_its_facts() -> None:
+    assert str(Reason("later.code", (("count", 3),))) == "later.code (count: 3)"
