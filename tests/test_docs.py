@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from command_line import run
-from opdiff import cli
-from opdiff.cli.parsers import whole_parser
+from opdiff.cli.parsers import COMMANDS, build_parser
 from opdiff.sample import FAULTS, write_sample
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +59,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    actions = whole_parser(cli._COMMANDS, list(cli._COMMANDS))._actions
+    actions = build_parser(*COMMANDS)._actions
     (commands,) = (action for action in actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 

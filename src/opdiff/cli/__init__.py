@@ -1,7 +1,6 @@
-"""The command line: one file a command. Only this package prints, exits and looks at arguments.
+"""The command line, one module per command. Only this package prints, exits and reads arguments.
 
-A command's module is imported when the command is chosen, and imports what it needs when it runs. Nobody pays for what
-is not used: below a hundred megabytes of data, starting up is what takes the time.
+The module of a command is imported when the command is chosen, and imports numpy and the workflows when it runs.
 """
 
 from __future__ import annotations
@@ -10,106 +9,76 @@ import gc
 import io
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
+from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.parsers import build_parser
+from opdiff.cli.terminal import printable
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-EXIT_USAGE, EXIT_INPUT, EXIT_DEFECT, EXIT_INTERRUPTED = 2, 3, 70, 130
-# What each of them is, for the list of commands; the rest is in `cmd_NAME`.
-_COMMANDS = {
-    "compare": "compare the dumps of two runs, operator by operator",
-    "report": "make the reports of a comparison that was saved",
-    "diff": "tell what changed from one saved comparison to another",
-    "op": "look at one operator of a comparison, element by element",
-    "overflow": "find the operators that overflowed, and the first of them",
-    "selftest": "plant known faults in copies of your dumps, and see which are found",
-    "judge": "judge a saved comparison again: which operator is at fault, and why",
-    "limits": "print the limits by which tensors are judged",
-    "inspect": "show what a dump file or directory holds, and what is wrong with it",
-    "convert": "turn dump files into .npy, .npz, .bin or .pt files",
-    "reduce": "turn finished dump files into figures, and remove the data",
-    "compat-path": "print the folder that lets the documented conversion script run",
-    "demo": "make a small sample of dumps with planted faults, inspect and compare it",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Args:
-        argv: the words behind the name of the program; without them those of this process, which ends afterwards.
+        argv: arguments without the program's name; default: those of this process.
     """
-    # A run makes many small values and hardly a cycle: looking for those again and again would take half its time, and
-    # once more at the end of the process, when everything goes away anyhow, as long as it takes to show the help.
+    # A run makes many small values and hardly a reference cycle; searching for cycles would take half of its time.
     collects_garbage = gc.isenabled()
     gc.disable()
     try:
         _prepare_streams()
         return _run(sys.argv[1:] if argv is None else argv)
     finally:
-        if argv is None:
-            gc.freeze()
         if collects_garbage:
             gc.enable()
 
 
-def _run(words: Sequence[str]) -> int:
-    if words and words[0] in _COMMANDS:
-        # As nearly always. The parser of everything, which would come to the same, takes a while to build.
-        from opdiff.cli.usual import find_arguments
-
-        return _run_command(find_arguments(words[0], words[1:]) or _parsed(words[0], words[1:]))
-    from opdiff.cli.parsers import whole_parser
-
-    parser = whole_parser(_COMMANDS, words)
-    args = parser.parse_args(words)
+def _run(arguments: Sequence[str]) -> int:
+    parser = build_parser(*arguments[:1])
+    args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help(sys.stderr)
-        return EXIT_USAGE
+        return ExitCode.USAGE
     return _run_command(args)
 
 
-def _parsed(name: str, words: Sequence[str]) -> Namespace:
-    from opdiff.cli.parsers import command_parser
-
-    return command_parser(name).parse_args(words)
-
-
 def _run_command(args: Namespace) -> int:
-    """Run the chosen command; whatever goes wrong becomes a message and an exit code."""
+    """Run the chosen command; turn every exception into a message and an exit code."""
     try:
         code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; keep Python from complaining again at exit.
+        # The reader (head, less) closed the pipe; without this, Python would print an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return ExitCode.OK
     except KeyboardInterrupt:
         print("opdiff: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except (OpdiffError, OSError) as error:
-        # Errors of the system are not of our making: no space, no permission, a file that went away.
-        text = f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        from opdiff.cli.terminal import printable
-
-        print(f"opdiff: {printable(text)}", file=sys.stderr)
-        return EXIT_USAGE if isinstance(error, UsageError | PluginError) else EXIT_INPUT
-    except Exception:  # noqa: BLE001  the last border: whatever gets here is a defect of ours and is shown as one
-        import traceback
-
+        print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
+        return ExitCode.USAGE if isinstance(error, UsageError | PluginError) else ExitCode.UNUSABLE_INPUT
+    except Exception:  # noqa: BLE001  the outermost border: anything that gets here is a defect and is shown as one
         traceback.print_exc()
         print("opdiff: this is a defect of opdiff; please report it with the lines above", file=sys.stderr)
-        return EXIT_DEFECT
+        return ExitCode.DEFECT
     return code
 
 
+def _message(error: OpdiffError | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {error.strerror}"
+    return str(error)
+
+
 def _prepare_streams() -> None:
-    """Never fail for want of a letter: what an encoding does not have is escaped. A closed stream leads nowhere."""
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open to the end
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open to the end
+    """Escape characters that the encoding of standard output lacks; replace closed streams by the null device."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open until the end
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,60 +1,58 @@
-"""Arguments that several commands take."""
+"""Arguments that several commands take, and converters of argument values."""
 
 from __future__ import annotations
 
 import os
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from opdiff.workflows.compare.inputs import CompareOptions
 
 
-def describe(name: str, command: argparse.ArgumentParser) -> None:
-    """Give a command its description and its options."""
-    # `importlib` would have to be imported first.
-    module = __import__(f"opdiff.cli.cmd_{name.replace('-', '_')}", fromlist=["run"])
-    command.description, command.epilog = module.DESCRIPTION, module.EPILOG
-    module.add_arguments(command)
-    command.add_argument("-q", "--quiet", action="count", default=0, help="say less on standard error")
-    command.add_argument("-v", "--verbose", action="count", default=0, help="say more on standard error")
-    command.set_defaults(run=module.run)
+def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
+    """Return a converter that accepts whole numbers from `low` to `high`."""
+
+    def convert(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise ArgumentTypeError(f"{text!r} is not a {noun} from {low} to {high}")
+        return int(text)
+
+    return convert
 
 
-def unfit(problem: str) -> argparse.ArgumentTypeError:
-    """The error of an argument that is not what it should be."""
-    from argparse import ArgumentTypeError
-
-    return ArgumentTypeError(problem)
-
-
-def jobs_argument(text: str) -> int:
-    """How many workers to use."""
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise unfit(f"{text!r} is not a number of workers from 1 to 1024")
-    return int(text)
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add the number of workers; 0 is the default."""
+    parser.add_argument(
+        "-j", "--jobs", type=integer(1, 1024, "number of workers"), metavar="N", default=0,
+        help="maximum number of workers; default: all cores",
+    )  # fmt: skip
 
 
 def add_judging(parser: argparse.ArgumentParser) -> None:
-    """What commands that judge a comparison have in common."""
+    """Add the options of commands that judge a comparison."""
     parser.add_argument(
-        "--limits", metavar="FILE", default="", help="limits of your own (TOML); default: opdiff.toml, if it is here"
+        "--limits", metavar="FILE", default="", help="limits (TOML); default: opdiff.toml in this directory, if present"
     )
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the advice; default: en")
-    parser.add_argument("--remedies", metavar="DIR", default="", help="write files that help: fusion switch, lists")
+    parser.add_argument(
+        "--remedies", metavar="DIR", default="", help="write suggested configuration files: fusion switches, op lists"
+    )
 
 
 def add_sides(parser: argparse.ArgumentParser) -> None:
-    """The two runs."""
-    parser.add_argument("target", metavar="TARGET", help="directory of the run that is judged")
-    parser.add_argument("golden", metavar="GOLDEN", help="directory of the run that it must equal")
+    """Add the directories of the two runs."""
+    parser.add_argument("target", metavar="TARGET", help="dump directory of the run under test")
+    parser.add_argument("golden", metavar="GOLDEN", help="dump directory of the reference run")
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:
-    """The rule files, under their documented names."""
+    """Add the rule files, under their documented names."""
     parser.add_argument(
         "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
     )
@@ -62,15 +60,15 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
     )
     parser.add_argument(
-        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules that quantization wrote"
+        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules written by the quantization tool"
     )
 
 
-def two_sides(args: argparse.Namespace) -> CompareOptions:
-    """The comparison that the arguments of `add_sides` and `add_rules` name.
+def compare_options(args: argparse.Namespace) -> CompareOptions:
+    """Return the comparison that the arguments of `add_sides` and `add_rules` describe.
 
     Raises:
-        InputError: a side is not there.
+        InputError: a directory does not exist.
     """
     from opdiff.workflows.compare.inputs import CompareOptions
 
@@ -85,34 +83,25 @@ def two_sides(args: argparse.Namespace) -> CompareOptions:
 
 
 def require_paths(*paths: str) -> None:
-    """Say so early when something is not there.
+    """Check that all paths exist.
 
     Raises:
-        InputError: the first path that is not.
+        InputError: the first path that does not exist.
     """
     for path in paths:
         if not os.path.exists(path):
             raise InputError(path, "no such file or directory")
 
 
-def add_element_wishes(parser: argparse.ArgumentParser) -> None:
-    """What is wanted of a look at single elements, by documented names."""
-    parser.add_argument("-n", "--topn", type=_topn, metavar="N", help="worst elements to list; default: 20")
-    parser.add_argument("-ml", "--max_line", type=_max_line, metavar="N", help="rows of a table; default: 1000000")
+def add_element_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the element-by-element comparison, under their documented names."""
     parser.add_argument(
-        "--ignore_single_op_result", "--no-tables", action="store_true", help="write no tables of all elements"
+        "-n", "--topn", type=integer(1, 10_000), metavar="N", help="number of worst elements to list; default: 20"
     )
-
-
-def _topn(text: str) -> int:
-    return _number(text, 1, 10000)
-
-
-def _max_line(text: str) -> int:
-    return _number(text, 10000, 1000000)
-
-
-def _number(text: str, low: int, high: int) -> int:
-    if not text.isdecimal() or not low <= int(text) <= high:
-        raise unfit(f"{text!r} is not a number from {low} to {high}")
-    return int(text)
+    parser.add_argument(
+        "-ml", "--max_line", type=integer(10_000, 1_000_000), metavar="N",
+        help="maximum number of rows per table file; default: 1000000",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore_single_op_result", "--no-tables", action="store_true", help="do not write tables of all elements"
+    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.cli import compare_torchair
-from opdiff.cli.arguments import add_element_wishes, add_judging, add_rules, jobs_argument, require_paths, unfit
-from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
+from opdiff.cli.arguments import add_element_options, add_jobs, add_judging, add_rules, require_paths
+from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
+from opdiff.cli.report_options import add_gate, add_report_options, wanted_reports
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +36,6 @@ examples:
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, coloured
-
-exit codes: 0 compared (whatever was found), 1 --fail-on found something, 2 usage, 3 nothing could be compared,
-70 a defect of opdiff (the result is still written), 130 interrupted
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MODES = ("auto", "offline_data", "torchair")
@@ -56,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_documented(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="target and golden directory, in this order")
-    parser.add_argument("-m", "--mode", choices=_MODES, default="auto", help="kind of data; default: found out")
+    parser.add_argument(
+        "-m", "--mode", choices=_MODES, default="auto", help="kind of data; default: detected from the files"
+    )
     parser.add_argument("-tp", "--target_path", metavar="DIR", default="", help="the same as the first PATH")
     parser.add_argument("-gp", "--golden_path", metavar="DIR", default="", help="the same as the second PATH")
     add_rules(parser)
@@ -73,12 +74,14 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "-c", "--custom", "--custom_script_path", metavar="DIR", default="",
-        help="conversions and metrics of your own (they run!)",
+        help="directory of user-defined conversions and metrics; its Python files are executed",
     )  # fmt: skip
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-r", "--range", metavar="START,END,STEP", default="", help="only these numbers of the rules")
     which.add_argument("-s", "--select", metavar="I,J,…", default="", help="only these numbers of the rules")
-    parser.add_argument("--pairs", metavar="FILE", default="", help="pairings that you know better (TOML)")
+    parser.add_argument(
+        "--pairs", metavar="FILE", default="", help="manual pairings (TOML); they take precedence over the rules"
+    )
     parser.add_argument("-map", "--mapping", action="store_true", help="write what belongs together; measure nothing")
     parser.add_argument(
         "-overflow_detection", "--overflow", action="store_true", help="add the column OverFlow to the result"
@@ -90,7 +93,7 @@ def _add_single(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-i", "--input_tensor", type=int, metavar="N", help="with -op: this input")
     which.add_argument("--output_tensor", type=int, metavar="N", help="with -op: this output; default: 0")
-    add_element_wishes(parser)
+    add_element_options(parser)
 
 
 def _add_judging(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +104,7 @@ def _add_judging(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="workers at most; default: all cores")
+    add_jobs(parser)
     parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
 
 
@@ -120,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mapping:
         return _run_mapping(options)
     code = compare_and_report(options, _wishes(args))
-    return _run_third(args, options, code) if args.third and code in (0, EXIT_GATE) else code
+    return _run_third(args, options, code) if args.third and code in (ExitCode.OK, ExitCode.GATE) else code
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -208,7 +211,7 @@ def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
                 print(defect, file=sys.stderr)
     if hit:
         print(printable(f"opdiff: {wishes.gate}"), file=sys.stderr)
-    return 70 if defects else 3 if not compared else EXIT_GATE if hit else 0
+    return comparison_exit_code(defects=defects, compared=compared, gate_hit=hit)
 
 
 def _told(
@@ -278,7 +281,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         selected=args.select,
         pairs=args.pairs,
         overflow=args.overflow,
-        workers=args.jobs or 0,
+        workers=args.jobs,
         memory=args.memory or 0,
         limits=args.limits,
         reports=wanted_reports(args),
@@ -297,5 +300,5 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
 def _memory(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if match is None:
-        raise unfit(f"{text!r} is not a size such as 512M or 4G")
+        raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
     return int(float(match[1]) * _UNITS[match[2].upper()])

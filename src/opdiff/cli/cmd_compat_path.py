@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from opdiff.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     import argparse
 
@@ -26,4 +28,4 @@ def run(_args: argparse.Namespace) -> int:
     import opdiff
 
     print(os.path.join(os.path.dirname(os.path.abspath(opdiff.__file__)), "compat"))
-    return 0
+    return ExitCode.OK

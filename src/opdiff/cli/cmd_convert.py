@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import jobs_argument, unfit
+from opdiff.cli.arguments import add_jobs
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -30,9 +32,6 @@ examples:
   opdiff convert DUMP_DIR -out nchw --format NCHW --output 0
   opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
   opdiff convert FILE --type bin
-
-exit codes: 0 converted (failures are listed), 1 with --strict when anything failed, 2 usage, 3 nothing could be
-converted, 70 a defect of opdiff, 130 interrupted
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_SHOWN = 20
@@ -57,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--custom", "--custom_script_path", metavar="DIR", default="", help="conversions of your own (they run!)"
     )
-    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", help="processes at most; default: all cores")
+    add_jobs(parser)
     parser.add_argument("--strict", action="store_true", help="exit code 1 when anything could not be converted")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
 
@@ -92,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
             print(result.defect, file=sys.stderr)
     if interrupted:
         print("opdiff: interrupted; every file that is there is whole", file=sys.stderr)
-        return 130
+        return ExitCode.INTERRUPTED
     return _exit_code(results.values(), strict=args.strict)
 
 
@@ -150,7 +149,7 @@ def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[Co
         # Where bytes are only copied the time goes into making files, which a folder does one at a time.
         worth_jobs=200 if args.layout or args.form == "npz" else 20_000,
     )
-    ready = run(work, plan.jobs, args.jobs or 0)
+    ready = run(work, plan.jobs, args.jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps if args.verbose > args.quiet else ():
@@ -230,10 +229,10 @@ def _print_json(plan: ConvertPlan, results: Results) -> None:
 
 def _exit_code(outcomes: Collection[ConvertResult], *, strict: bool) -> int:
     if any(result.defect for result in outcomes):
-        return 70
+        return ExitCode.DEFECT
     if all(result.failures and not result.written for result in outcomes):
-        return 3
-    return 1 if strict and any(result.failures for result in outcomes) else 0
+        return ExitCode.UNUSABLE_INPUT
+    return ExitCode.GATE if strict and any(result.failures for result in outcomes) else ExitCode.OK
 
 
 def _shape(text: str) -> Shape:
@@ -242,11 +241,11 @@ def _shape(text: str) -> Shape:
     except ValueError:
         shape = ()
     if not shape or any(dim < 0 for dim in shape):
-        raise unfit(f"{text!r} is not a shape such as 1,64,28,28")
+        raise ArgumentTypeError(f"{text!r} is not a shape such as 1,64,28,28")
     return shape
 
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise unfit(f"{text!r} is not an index; the first tensor has index 0")
+        raise ArgumentTypeError(f"{text!r} is not an index; the first tensor has index 0")
     return int(text)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from opdiff.cli.report_options import EXIT_GATE
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ examples:
   opdiff diff old/result_20240115103052.json new/result_20240116090000.json
   opdiff diff OLD.json NEW.json --fail-on worse
   opdiff diff OLD.json NEW.json --html report.html
-
-exit codes: 0 compared, 1 --fail-on found something, 2 usage, 3 a file cannot be used
 """
 _MOST = 20
 
@@ -73,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if losses:
         told = ", ".join(f"{what}: {count}" for what, count in losses.items())
         print(f"opdiff: the gate is hit: {told}", file=sys.stderr)
-    return EXIT_GATE if losses else 0
+    return ExitCode.GATE if losses else ExitCode.OK
 
 
 def _lines(changes: Changes) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ examples:
   opdiff inspect DUMP_DIR --stats            read every value: where are NaN and infinities?
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
-
-exit codes: 0 looked at (whatever was found), 2 usage, 3 unreadable or no dump at all, 70 a defect of opdiff
 """
 _MAX_PLACES = 5
 _MAX_RUNS = 20
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         _print_file(report)
     else:
         _print_statistics(report)
-    return 0
+    return ExitCode.OK
 
 
 def _run_tree(args: argparse.Namespace) -> int:
@@ -79,7 +78,7 @@ def _run_tree(args: argparse.Namespace) -> int:
         print_tree(report, all_places=args.all)
     if not report.files:
         raise InputError(args.path, "no dump files here")
-    return 0
+    return ExitCode.OK
 
 
 def print_tree(report: TreeReport, *, all_places: bool = False) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         save(kept, args.output, made_by=f"opdiff {__version__}")
     for line in write_remedies(kept, args.remedies) if args.remedies else ():
         print(printable(line))
-    return 0
+    return ExitCode.OK
 
 
 def finding_lines(kept: SavedComparison, lang: str = "en") -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     import argparse
 
@@ -29,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.check:
         print(limits_text(), end="")
-        return 0
+        return ExitCode.OK
     limits = read_limits(args.check)
     rules = len(limits.dtypes) + len(limits.types) + len(limits.names)
     print(printable(f"{args.check}: {rules} changes of the defaults, all sound"))
-    return 0
+    return ExitCode.OK

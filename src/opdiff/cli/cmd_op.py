@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_element_wishes, add_rules, add_sides, jobs_argument, two_sides
+from opdiff.cli.arguments import add_element_options, add_jobs, add_rules, add_sides, compare_options
+from opdiff.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
@@ -34,19 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="operator, or one of its tensors as conv1:output:0")
     add_sides(parser)
     add_rules(parser)
-    parser.add_argument("--pairs", metavar="FILE", default="", help="pairings that you know better (TOML)")
+    parser.add_argument(
+        "--pairs", metavar="FILE", default="", help="manual pairings (TOML); they take precedence over the rules"
+    )
     parser.add_argument("-o", "--output-dir", metavar="DIR", default=".", help="where files go; default: this folder")
     parser.add_argument("--json", metavar="FILE", default="", help="write everything that is shown, and more, as JSON")
-    add_element_wishes(parser)
+    add_element_options(parser)
     parser.add_argument("--tables", action="store_true", help="write the tables of all elements, however many")
-    parser.add_argument("-j", "--jobs", type=jobs_argument, metavar="N", default=0, help="workers; default: all cores")
+    add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Look at the operator and return the exit code."""
     from opdiff.workflows.element_diff.element_diff import SingleOptions
 
-    options = two_sides(args)._replace(output=args.output_dir, pairs=args.pairs, workers=args.jobs)
+    options = compare_options(args)._replace(output=args.output_dir, pairs=args.pairs, workers=args.jobs)
     tables = True if args.tables else False if args.ignore_single_op_result else None
     wanted = with_wishes(SingleOptions(args.name, tables=tables), args)
     return examine_and_report(options, wanted, json_path=args.json, quiet=args.quiet > 0)
@@ -72,7 +75,7 @@ def examine_and_report(options: CompareOptions, wanted: SingleOptions, *, json_p
         with whole_file(json_path) as file:
             file.write((json_text(report) + "\n").encode())
         print(printable(f"  {json_path}"))
-    return 0
+    return ExitCode.OK
 
 
 def report_lines(report: SingleReport) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import unfit
+from opdiff.cli.arguments import integer
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="?", metavar="DIR", default="", help="directory of dumps")
     parser.add_argument("-d", "--dump_path", metavar="DIR", default="", help="the same as DIR")
     parser.add_argument("-out", "--output", metavar="DIR", default="", help="write the summary and tensors here")
-    parser.add_argument("-n", "--topn", type=_number, metavar="N", default=1, help="how many to show; default: 1")
+    parser.add_argument(
+        "-n", "--topn", type=integer(1, 10_000), metavar="N", default=1, help="how many to show; default: 1"
+    )
     parser.add_argument("--json", metavar="FILE", default="", help="write everything that was found as JSON")
 
 
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         with whole_file(args.json) as file:
             file.write((json_text(report) + "\n").encode())
         print(printable(f"result: {args.json}"))
-    return 0
+    return ExitCode.OK
 
 
 def _lines(report: OverflowReport) -> Iterator[str]:
@@ -95,9 +98,3 @@ def _state(tensor: TensorState) -> str:
     parts = (("NaN", found.nans), ("infinite", found.infs), ("largest of the type", found.saturated))
     listed = ", ".join(f"{count} {name}" for name, count in parts if count)
     return f"{listed} in {found.count}, first at {found.first}"
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10000:
-        raise unfit(f"{text!r} is not a number from 1 to 10000")
-    return int(text)

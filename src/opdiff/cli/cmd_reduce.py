@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
+from argparse import ArgumentTypeError
 from threading import Event
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import unfit
+from opdiff.cli.arguments import integer
+from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.graphmode import INFORMATION
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ examples:
   opdiff reduce msprobe_ge_dump --watch            beside the run that dumps, until Ctrl-C
   opdiff reduce msprobe_fx_dump --keep             keep the data, too
   opdiff reduce data_dump --info crc32,histogram
-
-exit codes: 0 done, or watching was ended; 2 usage, 3 no such directory, 130 interrupted before everything was reduced
 """
 _DEFAULT = "mean,l2norm,specials,crc32"
 _MAX_LISTED = 5
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --watch: look every so often; default: 1",
     )
     parser.add_argument(
-        "--load", type=_load, metavar="PERCENT", default=None,
+        "--load", type=integer(1, 100, "percentage"), metavar="PERCENT",
         help="share of the time to work, the rest is rest; default: 50 with --watch, else 100",
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Reduce, tell how much was saved, and return the exit code."""
     from opdiff.workflows.reduce.watch import ReduceOptions
 
-    load = args.load or (0.5 if args.watch else 1.0)
+    load = (args.load or (50 if args.watch else 100)) / 100
     options = ReduceOptions(args.path, args.info, args.keep, args.watch, args.settle, args.interval, load)
     stop = Event()
     before = {number: signal.signal(number, _stopper(stop)) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -99,7 +99,7 @@ def _reduce(options: ReduceOptions, stop: Event, *, quiet: bool) -> int:
     for line in _lines(saved, keep=options.keep):
         print(printable(line))
     is_cut_short = stop.is_set() and not options.watch
-    return 130 if is_cut_short else 0
+    return ExitCode.INTERRUPTED if is_cut_short else ExitCode.OK
 
 
 def _total(saved: Saved, *, keep: bool) -> str:
@@ -128,7 +128,7 @@ def _information(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in INFORMATION]
     if unknown:
-        raise unfit(f"{unknown[0]!r} is none of {', '.join(INFORMATION)}")
+        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(INFORMATION)}")
     return names
 
 
@@ -138,11 +138,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 86_400:
-        raise unfit(f"{text!r} is not a number of seconds from 0 to 86400")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return value
-
-
-def _load(text: str) -> float:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise unfit(f"{text!r} is not a percentage from 1 to 100")
-    return int(text) / 100

@@ -7,14 +7,14 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from opdiff.cli.report_options import EXIT_GATE, add_gate, add_report_options, wanted_reports
+from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.report_options import add_gate, add_report_options, wanted_reports
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-EXIT_NOTHING = 3
 DESCRIPTION = """\
 Make reports of a comparison that was saved: the JSON file beside every result file has everything they need. The HTML
 report is one file that works without network and server. Graph mode saves a file for each rank and graph: give those of
@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
             path = write_new(folder, report_name(stem, kind), partial(write_report, kind, kept))
         print(printable(f"report: {path}"))
     if args.fail_on is None:
-        return 0
+        return ExitCode.OK
     if all(level == NOT_COMPARABLE for level in levels_of(kept)):
         print("opdiff: nothing was compared, so that no gate can be passed", file=sys.stderr)
-        return EXIT_NOTHING
+        return ExitCode.UNUSABLE_INPUT
     if not args.fail_on.is_hit(kept):
-        return 0
+        return ExitCode.OK
     print(printable(f"opdiff: {args.fail_on}"), file=sys.stderr)
-    return EXIT_GATE
+    return ExitCode.GATE
 
 
 def _refuse(args: argparse.Namespace, files: Sequence[str], *, in_graph_mode: bool) -> None:

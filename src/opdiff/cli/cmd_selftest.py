@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_rules, add_sides, two_sides, unfit
+from opdiff.cli.arguments import add_rules, add_sides, compare_options, integer
+from opdiff.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +20,6 @@ examples:
   opdiff selftest NPU_DIR GOLDEN_DIR --rules network.json
   opdiff selftest NPU_DIR OTHER_NPU_DIR --faults scale,permuted --places 10 --seed 7
 """
-_EXIT_MISSED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sides(parser)
     add_rules(parser)
     parser.add_argument("--faults", metavar="LIST", default="", help="faults to plant, with commas; default: all")
-    parser.add_argument("--places", type=_places, metavar="N", default=3, help="tensors to spoil; default: 3")
-    parser.add_argument("--seed", type=_seed, metavar="N", default=0, help="which tensors are chosen; default: 0")
+    parser.add_argument(
+        "--places", type=integer(1, 10_000), metavar="N", default=3, help="tensors to spoil; default: 3"
+    )
+    parser.add_argument(
+        "--seed", type=integer(0, 10**18), metavar="N", default=0, help="which tensors are chosen; default: 0"
+    )
     parser.add_argument("--json", metavar="FILE", default="", help="write the outcomes as JSON")
 
 
@@ -38,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.core.atomic_file import whole_file
     from opdiff.workflows.selftest import SelftestOptions, choose_faults, run_selftest, summary
 
-    options = two_sides(args)._replace(in_process=True)
+    options = compare_options(args)._replace(in_process=True)
     wanted = SelftestOptions(choose_faults(args.faults), args.places, args.seed)
     with Progress("planting faults", quiet=args.quiet > 0) as progress:
         outcomes = run_selftest(options, wanted, progress.reach)
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         with whole_file(args.json) as file:
             file.write((json_text(outcomes) + "\n").encode())
         print(printable(f"result: {args.json}"))
-    return _EXIT_MISSED if any(outcome.is_found is False for outcome in outcomes) else 0
+    return ExitCode.GATE if any(outcome.is_found is False for outcome in outcomes) else ExitCode.OK
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
@@ -59,15 +63,3 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     names = ", ".join(outcome.names) or "nothing"
     verdict = "yes" if outcome.is_named else f"no, as {names}"
     return outcome.fault, str(outcome.key), distance, "yes" if outcome.is_found else "NO", verdict
-
-
-def _places(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10000:
-        raise unfit(f"{text!r} is not a number of places from 1 to 10000")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise unfit(f"{text!r} is not a seed: a whole number, not negative")
-    return int(text)

@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.cli.arguments import unfit
-from opdiff.cli.report_options import EXIT_GATE, wanted_reports
+from opdiff.cli.arguments import integer
+from opdiff.cli.exit_codes import comparison_exit_code
+from opdiff.cli.report_options import wanted_reports
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _OFFLINE = {
     "fusion_rule_file": "-fr", "close_fusion_rule_file": "-cfr", "quant_fusion_rule_file": "-qfr", "custom": "-c",
     "range": "-r", "select": "-s", "pairs": "--pairs", "mapping": "-map", "overflow": "-overflow_detection",
 }  # fmt: skip
+_UNIT_NUMBER = integer(0, 999_999_999)
 _OWN = {"rank": "--rank", "token": "--token", "graph": "--graph"}
 # What graph mode does not have, and why.
 _NOT_HERE = {
@@ -48,9 +50,9 @@ class GraphWishes(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of graph mode."""
     group = parser.add_argument_group("graph mode (--mode torchair)")
-    group.add_argument("--rank", type=_number, metavar="N", help="compare this rank only")
-    group.add_argument("--token", type=_number, metavar="N", help="compare this token only")
-    group.add_argument("--graph", type=_number, metavar="N", help="compare this graph only")
+    group.add_argument("--rank", type=_UNIT_NUMBER, metavar="N", help="compare this rank only")
+    group.add_argument("--token", type=_UNIT_NUMBER, metavar="N", help="compare this token only")
+    group.add_argument("--graph", type=_UNIT_NUMBER, metavar="N", help="compare this graph only")
     group.add_argument(
         "--data_mode", choices=MODES, default="auto",
         help="by what: the data, its statistics, or its CRC-32; default: the data where it is there, else statistics",
@@ -105,7 +107,7 @@ def run_graph_mode(args: argparse.Namespace, target: str, golden: str) -> int:
         args.graph,
         DataMode(args.data_mode),
         args.xlsx,
-        args.jobs or 0,
+        args.jobs,
         args.memory or 0,
     )
     return compare_and_report(options, wishes)
@@ -162,10 +164,4 @@ def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
     hit = wishes.gate is not None and wishes.gate.is_hit(kept)
     if hit:
         print(printable(f"opdiff: {wishes.gate}"), file=sys.stderr)
-    return 70 if defects else 3 if not tally.compared else EXIT_GATE if hit else 0
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise unfit(f"{text!r} is not a number")
-    return int(text)
+    return comparison_exit_code(defects=defects, compared=tally.compared, gate_hit=hit)

@@ -1,75 +1,63 @@
-"""The parsers of the command line, for what `usual` leaves to them: help, errors, and what is seldom."""
+"""The argument parser of the whole command line."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from opdiff import __version__
-from opdiff.cli.arguments import describe
+from opdiff.cli.exit_codes import SUMMARY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Any
 
-_USUAL_COLUMNS = 80
+# Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
+COMMANDS = {
+    "compare": "compare the dumps of two runs, operator by operator",
+    "report": "write the reports of a saved comparison",
+    "diff": "show what changed between two saved comparisons",
+    "op": "examine one operator of a comparison, element by element",
+    "overflow": "find the operators that overflowed, and the first of them",
+    "selftest": "inject known faults into copies of your dumps and check that they are found",
+    "judge": "judge a saved comparison again: faulty operators and their causes",
+    "limits": "print the limits by which tensors are judged",
+    "inspect": "show the contents of a dump file or directory, and its problems",
+    "convert": "convert dump files to .npy, .npz, .bin or .pt files",
+    "reduce": "replace finished dump files by tensor statistics to save disk space",
+    "compat-path": "print the directory that lets the documented conversion script run",
+    "demo": "write, inspect and compare sample dumps with known faults",
+}
+_DESCRIPTION = "Find the operator that lost your accuracy: read, convert and compare Ascend NPU dumps."
 _EPILOG = """\
 examples:
-  opdiff demo                         make a sample of dumps and look at it
+  opdiff demo                         write sample dumps and compare them
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
-  opdiff inspect DUMP_DIR             what is in this directory, and is it sound?
+  opdiff inspect DUMP_DIR             contents of a directory, and its problems
   opdiff inspect Conv2D.conv1.4.3.1672900579018235 --stats
   opdiff convert DUMP_DIR -out npy    every tensor as a NumPy file
 
-`opdiff COMMAND --help` has more. `msprobe` is another name of the same program.
+`opdiff COMMAND --help` shows the options of a command. `msprobe` is a second name of the same program.
 """
+_STYLE: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. One of these is made for every option, and asking `shutil` would import it."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_terminal_columns() - 2)
-
-
-def _terminal_columns() -> int:
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
-    except (OSError, ValueError):  # not a terminal, or not even a file
-        return _USUAL_COLUMNS
-
-
-_STYLE: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
-
-
-def command_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of the words behind the name of a command."""
-    command = argparse.ArgumentParser(prog=f"{os.path.basename(sys.argv[0])} {name}", **_STYLE)
-    describe(name, command)
-    return command
-
-
-def whole_parser(commands: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of a command line; of the commands, only those that are among the words have their options.
-
-    Args:
-        commands: what each of them is.
-        words: of the command line.
-    """
-    parser = argparse.ArgumentParser(
-        description="Find the operator that lost your accuracy: read, convert and compare Ascend NPU dumps.",
-        epilog=_EPILOG,
-        **_STYLE,
-    )
+def build_parser(*commands: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line; only the named commands are imported and have their options."""
+    parser = argparse.ArgumentParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
     parser.add_argument("--version", action="version", version=f"opdiff {__version__}")
-    chosen = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, brief in commands.items():
-        command = chosen.add_parser(name, help=brief, **_STYLE)
-        if name in words:
-            describe(name, command)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, summary in COMMANDS.items():
+        command = subparsers.add_parser(name, help=summary, **_STYLE)
+        if name in commands:
+            _add_options(name, command)
     return parser
+
+
+def _add_options(name: str, parser: argparse.ArgumentParser) -> None:
+    module = import_module(f"opdiff.cli.cmd_{name.replace('-', '_')}")
+    parser.description, parser.epilog = module.DESCRIPTION, f"{module.EPILOG}\n{SUMMARY}"
+    module.add_arguments(parser)
+    parser.add_argument("-q", "--quiet", action="count", default=0, help="print less to standard error")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more to standard error")
+    parser.set_defaults(run=module.run)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, NamedTuple
-
-from opdiff.cli.arguments import unfit
 
 if TYPE_CHECKING:
     import argparse
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from opdiff.report.rows import SavedComparison
     from opdiff.workflows.compare.outputs import Reports
 
-EXIT_GATE = 1
 # The levels that may be refused, in words.
 _GATES = {"wrong": "wrong", "suspicious": "suspicious or worse"}
 
@@ -84,8 +82,8 @@ def _gate(text: str) -> Gate:
     if text in _GATES:
         return Gate(text)
     if not os.path.exists(text):
-        raise unfit(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
     try:
         return Gate("wrong", read_limits(text))
     except InputError as error:
-        raise unfit(str(error)) from error
+        raise ArgumentTypeError(str(error)) from error
