@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
-from opdiff.core.formatting import number_text
+from opdiff.core.formatting import format_number
 from opdiff.measure.documented import BY_NAME, DOCUMENTED, deviation_text, parse_selection, select_metrics
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
@@ -56,19 +56,19 @@ TEXTS = [
 
 @pytest.mark.parametrize(("value", "text"), TEXTS, ids=[text for _, text in TEXTS])
 def test_numbers_are_printed(value: float | None, text: str) -> None:
-    assert number_text(value) == text
+    assert format_number(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_six_digits_survive(value: float) -> None:
-    assert float(number_text(value)) == pytest.approx(value, rel=5.1e-6, abs=0)
+    assert float(format_number(value)) == pytest.approx(value, rel=5.1e-6, abs=0)
 
 
 def metrics(target: list[float], golden: list[float]) -> dict[str, str]:
     sums = measure(np.array(target, "<f8"), dtypes.FLOAT64, np.array(golden, "<f8"), dtypes.FLOAT64)
     found = metrics_of(sums, 0.25)
     values = {metric.name: metric.value(found) for metric in DOCUMENTED}
-    return {name: value if isinstance(value, str) else number_text(value) for name, value in values.items()}
+    return {name: value if isinstance(value, str) else format_number(value) for name, value in values.items()}
 
 
 def test_every_column_has_its_value() -> None:

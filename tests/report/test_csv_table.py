@@ -25,7 +25,7 @@ from made_comparisons import (
 )
 from opdiff.core.comparison import DumpKind
 from opdiff.report import load, save, write_csv
-from opdiff.report.cells import harmless
+from opdiff.report.cells import escape_formula
 from opdiff.report.columns import EXTRA_COLUMNS, place_text
 
 if TYPE_CHECKING:
@@ -216,12 +216,12 @@ PLAIN = [
 
 @pytest.mark.parametrize(("text", "expected"), HARMFUL.items(), ids=map(repr, HARMFUL))
 def test_formulas_are_made_harmless(text: str, expected: str) -> None:
-    assert harmless(text) == expected
+    assert escape_formula(text) == expected
 
 
 @pytest.mark.parametrize("text", PLAIN, ids=map(repr, PLAIN))
 def test_what_is_plain_stays(text: str) -> None:
-    assert harmless(text) == text
+    assert escape_formula(text) == text
 
 
 def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_everything_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, o
     found = table(of, tmp_path_factory.mktemp("csv"))
     assert len(found) == 1 + len(of.rows)
     assert {len(row) for row in found} == {len(found[0])}
-    assert [cell for row in found for cell in row if harmless(cell) != cell] == []
+    assert [cell for row in found for cell in row if escape_formula(cell) != cell] == []
 
 
 @given(comparisons)

@@ -90,9 +90,9 @@ def _lines(changes: Changes) -> Iterator[str]:
 
 
 def _line(change: Change) -> str:
-    from opdiff.core.formatting import number_text
+    from opdiff.core.formatting import format_number
 
     levels = " -> ".join(level or "-" for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)
-    shown = " -> ".join("-" if cosine is None else number_text(cosine) for cosine in cosines)
+    shown = " -> ".join("-" if cosine is None else format_number(cosine) for cosine in cosines)
     return f"{change.placed}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"

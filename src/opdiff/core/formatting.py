@@ -1,34 +1,32 @@
-"""Numbers as people read them."""
+"""Numbers as text for people."""
 
 from __future__ import annotations
 
 from math import inf, isnan
 
-from opdiff.core.native import native_twin
+NOT_A_NUMBER = "NaN"
+"""Text for NaN and for values that were not measured."""
 
-_NOT_A_NUMBER = "NaN"
 
+def format_number(value: float | None) -> str:
+    """Return a number with six decimals if these show at least six digits, otherwise in scientific notation.
 
-@native_twin
-def number_text(value: float | None) -> str:
-    """A number as it is printed: six decimals where they show at least six digits, a power of ten otherwise.
-
-    Integers are printed in full. What is NaN and what was not measured are both `NaN`: the table has one word for them.
+    Integers are printed in full.
     """
     if value is None or isnan(value):
-        return _NOT_A_NUMBER
+        return NOT_A_NUMBER
     if isinstance(value, int):
         return str(value)
-    size = abs(value)
-    if size >= 0.1:
-        return f"{value:.6f}" if size < 1e16 else str(value) if size == inf else f"{value:.5e}"
+    magnitude = abs(value)
+    if magnitude >= 0.1:
+        return f"{value:.6f}" if magnitude < 1e16 else str(value) if magnitude == inf else f"{value:.5e}"
     if not value:
         return "0.000000"
     return f"{value:.6f}" if _has_six_decimals(value) else f"{value:.5e}"
 
 
 def _has_six_decimals(value: float) -> bool:
-    """Whether a small number has no more decimals than six."""
-    # Most have more, which is seen without printing them.
-    near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
-    return near_millionth and float(f"{value:.6f}") == value
+    """Return whether a number below 0.1 is exact with six decimals."""
+    # Most numbers are not, and this shows it without formatting them.
+    is_near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
+    return is_near_millionth and float(f"{value:.6f}") == value

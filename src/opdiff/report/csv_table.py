@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import DumpKind
-from opdiff.report.cells import NOT_GIVEN, harmless, shape_text, write_readable
+from opdiff.report.cells import NOT_GIVEN, escape_formula, shape_text, write_formatted_table
 from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved
 
@@ -40,7 +40,7 @@ def write_csv(comparison: Comparison | SavedComparison, path: str, columns: Repo
     table = _Table(kept, columns)
     verdicts = kept.judgement.verdicts if kept.judgement else (None,) * len(kept.rows)
     pairs = zip(kept.rows, verdicts, strict=True)
-    write_readable(path, table.header(), (table.cells(row, verdict) for row, verdict in pairs))
+    write_formatted_table(path, table.header(), (table.cells(row, verdict) for row, verdict in pairs))
 
 
 class _Table:
@@ -65,7 +65,7 @@ class _Table:
             *("TensorIndex", "Shape"),
             *_when("OverFlow", self._overflow),
             *(column.name for column in self._columns.metrics),
-            *(harmless(name) for name in self._custom),
+            *(escape_formula(name) for name in self._custom),
             "CompareFailReason",
             *EXTRA_COLUMNS,
         ]

@@ -6,7 +6,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from opdiff.core.graphmode import DataMode, FurtherFigures, differences
-from opdiff.report.cells import harmless
+from opdiff.report.cells import escape_formula
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,14 +55,14 @@ def header(mode: DataMode) -> tuple[str, ...]:
 
 
 def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
-    """The cells of every row; texts are harmless, numbers are numbers, NaN and infinity are words."""
+    """The cells of every row; formulas in texts are escaped, numbers are numbers, NaN and infinity are words."""
     kinds: Kinds = {}
     for number, (row, verdict) in enumerate(judged):
         target, golden = _side(row.target, kinds), _side(row.golden, kinds)
         yield (
-            harmless(api_name(row)),
-            harmless(row.stack or NOT_KNOWN),
-            harmless(f"[{_base(row.target)}, {_base(row.golden)}]"),
+            escape_formula(api_name(row)),
+            escape_formula(row.stack or NOT_KNOWN),
+            escape_formula(f"[{_base(row.target)}, {_base(row.golden)}]"),
             row.token,
             target[0],
             *[value if type(value) is float and abs(value) < inf else _shown(value) for value in _metrics(row, mode)],
@@ -70,14 +70,14 @@ def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
             NOT_KNOWN,
             verdict.result,
             verdict.reached,
-            harmless(_message(row, verdict)),
+            escape_formula(_message(row, verdict)),
             row.token,
             number,
             *golden,
             *target,
             *(row.further or _NO_FURTHER),
-            harmless(_fail_reason(row)),
-            harmless(row.rule),
+            escape_formula(_fail_reason(row)),
+            escape_formula(row.rule),
             row.confidence,
             str(verdict.colour),
         )
@@ -134,12 +134,12 @@ def _side(side: SideFacts | None, kinds: Kinds) -> tuple[Cell, ...]:
     if kind not in kinds:
         kinds[kind] = _kind(*kind)
     low, high, mean = figures.minimum, figures.maximum, figures.mean
-    return (harmless(side.path), *kinds[kind], _blank(high), _blank(low), _blank(mean))
+    return (escape_formula(side.path), *kinds[kind], _blank(high), _blank(low), _blank(mean))
 
 
 def _kind(op_type: str, dtype: str, shape: Shape | None) -> tuple[str, str, str]:
     extents = "" if shape is None else f"[{', '.join(map(str, shape))}]"
-    return harmless(op_type), harmless(f"torch.{_TORCH.get(dtype, dtype)}" if dtype else ""), extents
+    return escape_formula(op_type), escape_formula(f"torch.{_TORCH.get(dtype, dtype)}" if dtype else ""), extents
 
 
 def _blank(value: float | None) -> Cell:

@@ -6,13 +6,10 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from opdiff.core.native import native_twin
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-@native_twin
 def json_text(value: object) -> bytes:
     """A value that is made of named tuples, tuples, lists, dictionaries by text, texts, numbers, `bool` and `None`.
 

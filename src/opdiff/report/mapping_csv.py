@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.report.cells import NOT_GIVEN, write_readable
+from opdiff.report.cells import NOT_GIVEN, write_formatted_table
 from opdiff.report.rows import report_row
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def write_mapping(rows: Iterable[Row | Pairing], path: str, *, sequence: bool = 
     """Write the whole table, rows in the given order; `sequence` adds `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
     cells = (_cells(report_row(row), sequence=sequence) for row in rows)
-    write_readable(path, (*numbers, *_COLUMNS), cells)
+    write_formatted_table(path, (*numbers, *_COLUMNS), cells)
 
 
 def _cells(row: ReportRow, *, sequence: bool) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opdiff.core.formatting import number_text
+from opdiff.core.formatting import format_number
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
 from opdiff.report.rows import saved
@@ -102,7 +102,7 @@ def _accuracy(compared: Sequence[ReportRow]) -> Iterator[str]:
         return
     first = next(row for _, row in low)
     yield f"cosine below {GOOD_COSINE}: {_counted(len(low), 'tensor')}, first {_place(first)}; the worst:"
-    yield from (f"  {_place(row)} {number_text(cosine)}" for cosine, row in sorted(low, key=_cosine)[:_WORST])
+    yield from (f"  {_place(row)} {format_number(cosine)}" for cosine, row in sorted(low, key=_cosine)[:_WORST])
 
 
 def _scales(rows: Sequence[ReportRow]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _scales(rows: Sequence[ReportRow]) -> Iterator[str]:
     if off:
         ratio, row = off[0]
         share = f"more than {GOOD_RATIO:.0%} off with a good cosine"
-        yield f"scale {share}: {_counted(len(off), 'tensor')}, first {_place(row)} {number_text(ratio)}"
+        yield f"scale {share}: {_counted(len(off), 'tensor')}, first {_place(row)} {format_number(ratio)}"
 
 
 def _cosine(pair: tuple[float, ReportRow]) -> float:
@@ -127,7 +127,7 @@ def _all_good(finite: Sequence[tuple[float, ReportRow]]) -> Iterator[str]:
 
 def _worst(cosines: Sequence[tuple[float, ReportRow]]) -> str:
     cosine, row = min(cosines, key=_cosine)
-    return f"worst cosine: {_place(row)} {number_text(cosine)}"
+    return f"worst cosine: {_place(row)} {format_number(cosine)}"
 
 
 def _place(row: ReportRow) -> str:

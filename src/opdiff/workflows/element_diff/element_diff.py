@@ -13,7 +13,7 @@ from opdiff.align.walk import walk_pair
 from opdiff.core import codes as elements
 from opdiff.core.comparison import Measured, Pairing, Unpaired
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.formatting import number_text
+from opdiff.core.formatting import format_number
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.detail import Examination, compare_block, real_shape
 from opdiff.run import usable_cores
@@ -317,10 +317,10 @@ class _Writer(NamedTuple):
             ("NPUDump", pairing.label.target.replace(",", " ")),
             ("GroundTruth", pairing.label.golden.replace(",", " ")),
             ("Format", form.position),
-            ("MinAbsoluteError", number_text(detail.min_absolute)),
-            ("MaxAbsoluteError", number_text(detail.max_absolute)),
-            ("MinRelativeError", number_text(detail.min_relative)),
-            ("MaxRelativeError", number_text(detail.max_relative)),
+            ("MinAbsoluteError", format_number(detail.min_absolute)),
+            ("MaxAbsoluteError", format_number(detail.max_absolute)),
+            ("MinRelativeError", format_number(detail.min_relative)),
+            ("MaxRelativeError", format_number(detail.max_relative)),
         )
 
     def _tables(self, form: RowForm) -> Iterator[str]:
