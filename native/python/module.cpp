@@ -1,6 +1,5 @@
 // The module `opdiff._native`.
 
-#include "rules.hpp"
 #include "wire.hpp"
 
 namespace {
@@ -8,12 +7,11 @@ namespace {
 PyMethodDef functions[] = {
     {"decode_message", decode_message, METH_VARARGS, nullptr},
     {"message_table", message_table, METH_O, nullptr},
-    {"rule_json", rule_json, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 // Equal to `_VERSION` in `src/opdiff/core/native.py`.
-constexpr long version = 2;
+constexpr long version = 3;
 
 int add_version(PyObject *module) {
     return PyModule_AddIntConstant(module, "VERSION", version);

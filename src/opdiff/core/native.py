@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 # Equal to `version` in `native/python/module.cpp`; both change with the interface of the module.
-_VERSION = 2
+_VERSION = 3
 
 
 def _load() -> ModuleType | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc
 from opdiff.pair.fusion import build_network
 from opdiff.pair.quantization import find_quantized
-from opdiff.read.rules import atc_json as ge_json
+from opdiff.read.rules import atc_json
 from opdiff.read.rules.atc_json import read_rule_directory, read_rules
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def read(path: Path, *operators: Any) -> RuleFile:
     return read_rules(write(path, {"graph": [{"name": "net", "op": list(operators)}], "version": 1}))
 
 
-def test_an_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) -> None:
+def test_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) -> None:
     (found,) = read(tmp_path, OPERATOR).operators()
     assert (found.name, found.op_type, found.sequence, found.graph_name) == ("stem", "Conv2D", 3, "net")
     assert found.inputs == ("td:0", "w:0")
@@ -74,7 +73,7 @@ def test_an_operator_is_read_with_everything_that_pairing_needs(tmp_path: Path) 
     assert (found.is_multiop, found.l1_number, found.passes) == (True, "4", ("ConvReluPass",))
 
 
-def test_an_output_without_attributes_keeps_its_place(tmp_path: Path) -> None:
+def test_output_without_attributes_keeps_its_position(tmp_path: Path) -> None:
     (found,) = read(tmp_path, OPERATOR).operators()
     assert found.outputs == (
         OutputDesc(0, "DT_FLOAT16", "", 0, "", ()),
@@ -93,9 +92,7 @@ def test_an_output_without_attributes_keeps_its_place(tmp_path: Path) -> None:
         ({"list": {"s": ["b"]}}, ("b",), True),
     ],
 )
-def test_the_forms_of_original_names(
-    tmp_path: Path, value: Any, originals: tuple[str, ...], has_originals: bool
-) -> None:
+def test_forms_of_original_names(tmp_path: Path, value: Any, originals: tuple[str, ...], has_originals: bool) -> None:
     attributes = [] if value is None else attr(_datadump_original_op_names=value)
     (found,) = read(tmp_path, {"name": "a", "type": "T", "attr": attributes}).operators()
     assert (found.originals, found.has_originals) == (originals, has_originals)
@@ -105,13 +102,14 @@ def test_the_forms_of_original_names(
     ("passes", "expected"),
     [
         ({"s": "P"}, ("P",)),
-        ({"list": {"s": [1, "P", ""]}}, ("P",)),
+        ({"list": {"s": ["P", ""]}}, ("P",)),
+        ({"list": {"s": [1, "P"]}}, ()),
         ({"list": {"s": 1}}, ()),
         ({"list": 1}, ()),
         ({}, ()),
     ],
 )
-def test_passes_are_told_and_not_relied_on(tmp_path: Path, passes: Any, expected: tuple[str, ...]) -> None:
+def test_passes_of_other_types_are_ignored(tmp_path: Path, passes: Any, expected: tuple[str, ...]) -> None:
     (found,) = read(tmp_path, {"name": "a", "type": "T", "attr": attr(pass_name=passes)}).operators()
     assert found.passes == expected
 
@@ -125,35 +123,40 @@ GOOD = {"name": "a", "type": "T"}
         (b"", "not valid JSON: Expecting value"),
         (b'{"graph": [', "not valid JSON: Expecting value"),
         (b"\xff\xfe\xfd", "not valid JSON: "),
-        (b"[" * 200_000, "nested too deeply to be a rule file"),
-        (b"[" + b"1" * 5000 + b"]", "not valid JSON: "),
-        ([], "an object is expected, and it is a list"),
-        ({}, "graph: missing"),
-        ({"graph": {}}, "graph: a list is expected, and it is an object"),
-        ({"graph": [1]}, "graph[0]: an object is expected, and it is a whole number"),
-        ({"graph": [{}]}, "graph[0].op: missing"),
-        ({"graph": [{"name": 1, "op": []}]}, "graph[0].name: a text is expected, and it is a whole number"),
-        ({"graph": [{"op": [GOOD, {"type": "T"}]}]}, "graph[0].op[1].name: missing"),
-        ({"graph": [{"op": [{"name": "a"}]}]}, "graph[0].op[0].type: missing"),
-        ({"graph": [{"op": [GOOD | {"id": "1"}]}]}, "graph[0].op[0].id: a whole number is expected, and it is a text"),
-        ({"graph": [{"op": [GOOD | {"id": True}]}]}, "op[0].id: a whole number is expected, and it is true or false"),
-        ({"graph": [{"op": [GOOD | {"id": 1.5}]}]}, "op[0].id: a whole number is expected, and it is a fraction"),
-        ({"graph": [{"op": [GOOD | {"input": "x:0"}]}]}, "op[0].input: a list is expected, and it is a text"),
-        ({"graph": [{"op": [GOOD | {"input": [None]}]}]}, "op[0].input[0]: a text is expected, and it is null"),
-        ({"graph": [{"op": [GOOD | {"attr": [{}]}]}]}, "op[0].attr[0].key: missing"),
-        ({"graph": [{"op": [GOOD | {"output_desc": [1]}]}]}, "op[0].output_desc[0]: an object is expected"),
+        (b'{"graph": [{"op": [], "name": "\xff"}]}', "not valid JSON: "),
+        (b'{"graph": [{"op": [], "name": "\\ud800"}]}', "not valid JSON: "),
+        (b'{"graph": [], "x": ' + b"[" * 200_000, "nested too deeply for a rule file"),
+        (
+            b'{"graph": [{"op": [{"name": "a", "type": "T", "id": ' + b"1" * 5000 + b"}]}]}",
+            "Integer value out of range",
+        ),
+        ([], "not a rule file: Expected `object`, got `array`"),
+        ({}, "Object missing required field `graph`"),
+        ({"graph": {}}, "Expected `array`, got `object` - at `$.graph`"),
+        ({"graph": [1]}, "Expected `object`, got `int` - at `$.graph[0]`"),
+        ({"graph": [{}]}, "Object missing required field `op` - at `$.graph[0]`"),
+        ({"graph": [{"name": 1, "op": []}]}, "Expected `str`, got `int` - at `$.graph[0].name`"),
+        ({"graph": [{"op": [GOOD, {"type": "T"}]}]}, "missing required field `name` - at `$.graph[0].op[1]`"),
+        ({"graph": [{"op": [{"name": "a"}]}]}, "missing required field `type` - at `$.graph[0].op[0]`"),
+        ({"graph": [{"op": [GOOD | {"id": "1"}]}]}, "Expected `int`, got `str` - at `$.graph[0].op[0].id`"),
+        ({"graph": [{"op": [GOOD | {"id": True}]}]}, "Expected `int`, got `bool` - at `$.graph[0].op[0].id`"),
+        ({"graph": [{"op": [GOOD | {"id": 1.5}]}]}, "Expected `int`, got `float` - at `$.graph[0].op[0].id`"),
+        ({"graph": [{"op": [GOOD | {"input": "x:0"}]}]}, "Expected `array`, got `str` - at `$.graph[0].op[0].input`"),
+        ({"graph": [{"op": [GOOD | {"input": [None]}]}]}, "got `null` - at `$.graph[0].op[0].input[0]`"),
+        ({"graph": [{"op": [GOOD | {"attr": [{}]}]}]}, "required field `key` - at `$.graph[0].op[0].attr[0]`"),
+        ({"graph": [{"op": [GOOD | {"output_desc": [1]}]}]}, "got `int` - at `$.graph[0].op[0].output_desc[0]`"),
         (
             {"graph": [{"op": [GOOD | {"attr": attr(_datadump_original_op_names={"list": {"s": [1]}})}]}]},
-            "op[0].attr[_datadump_original_op_names].list.s[0]: a text is expected, and it is a whole number",
+            "got `int` - at `$.list.s[0]`, attribute _datadump_original_op_names of operator a",
         ),
         (
             {"graph": [{"op": [GOOD | {"output_desc": [{"attr": attr(origin_shape={"list": {"i": ["x"]}})}]}]}]},
-            "op[0].output_desc[0].attr[origin_shape].list.i[0]: a whole number is expected, and it is a text",
+            "got `str` - at `$.list.i[0]`, attribute origin_shape of operator a",
         ),
     ],
     ids=repr,
 )
-def test_what_is_not_a_rule_file_is_refused_with_its_place(tmp_path: Path, content: Any, problem: str) -> None:
+def test_malformed_files_are_refused_with_the_position(tmp_path: Path, content: Any, problem: str) -> None:
     path = write(tmp_path, content)
     with pytest.raises(InputError) as caught:
         read_rules(path)
@@ -161,31 +164,26 @@ def test_what_is_not_a_rule_file_is_refused_with_its_place(tmp_path: Path, conte
     assert problem in str(caught.value)
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-be"])
+@pytest.mark.parametrize("unread", [{"f": float("nan")}, {"s": 1}, {"i": 10**30}, None, [1], "核"], ids=repr)
+def test_unread_attributes_may_be_anything(tmp_path: Path, unread: Any, encoding: str) -> None:
+    operator = GOOD | {"attr": attr(_kernel=unread, _datadump_is_multiop={"b": True})}
+    content = json.dumps({"graph": [{"op": [operator]}]}, ensure_ascii=False).encode(encoding)
+    (found,) = read_rules(write(tmp_path, content)).operators()
+    assert found.is_multiop
+
+
+def test_unreadable_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_rules(str(tmp_path / "none.json"))
     with pytest.raises(InputError, match="a directory, where one rule file is expected"):
         read_rules(str(tmp_path))
-    monkeypatch.setattr(ge_json, "_MAX_BYTES", 4)
+    monkeypatch.setattr(atc_json, "_MAX_BYTES", 4)
     with pytest.raises(InputError, match="9 bytes; a rule file has at most 4"):
         read_rules(write(tmp_path, b'{"a": 12}'))
 
 
-def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
-    read(tmp_path, OPERATOR)
-    assert gc.isenabled()
-    with pytest.raises(InputError):
-        read_rules(write(tmp_path, b"{"))
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        read(tmp_path, OPERATOR)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_a_directory_of_rule_files_is_read_by_name(tmp_path: Path) -> None:
+def test_directory_of_rule_files_is_read_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no \.json rule file"):
         read_rule_directory(str(tmp_path))
     for name in ("b.json", "a.json", "note.txt"):
@@ -235,7 +233,7 @@ def test_any_json_gives_rules_or_an_input_error(tmp_path_factory: pytest.TempPat
     find_quantized(build_network(rules))
 
 
-def test_graphs_without_a_name_do_not_share_one(tmp_path: Path) -> None:
+def test_unnamed_graphs_are_kept_apart(tmp_path: Path) -> None:
     """Each has its own `c`, and each `d` is fed by that of its graph."""
     graphs = [
         {"op": [{"name": "c", "type": kind}, {"name": f"d{kind}", "type": "D", "input": ["c:0"]}]} for kind in "AB"
