@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from opdiff.core.comparison import DumpKind, Metrics, OpLabel
+from opdiff.core.comparison import Metrics, OpLabel
+from opdiff.core.dump import DumpKind
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
 from opdiff.report.rows import ReportRow, SavedComparison, Side

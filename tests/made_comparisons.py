@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import Comparison, Dump, DumpKind, Measured, Metrics, OpLabel, Pairing, Unpaired
+from opdiff.core.comparison import Comparison, Measured, Metrics, OpLabel, Pairing, Unpaired
+from opdiff.core.dump import Dump, DumpKind, with_data
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.report import MetricColumn, ReportColumns
@@ -52,10 +53,8 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
     of = of or label()
     values: dict[str, Any] = {
         "label": of,
-        "key": TensorKey(of.target, Slot.OUTPUT, 0),
-        "golden_key": TensorKey(of.golden, Slot.OUTPUT, 1),
-        "target": tensor(path="/target/file"),
-        "golden": tensor(address=77, path="/golden/file"),
+        "target": with_data(changes.pop("key", TensorKey(of.target, Slot.OUTPUT, 0)), tensor(path="/target/file")),
+        "golden": with_data(TensorKey(of.golden, Slot.OUTPUT, 1), tensor(address=77, path="/golden/file")),
         "layout": "ND",
         "origin_shape": (),
         "rule": "named in the rule file",
@@ -69,7 +68,8 @@ def measured(of: Pairing | None = None, **changes: Any) -> Measured:
 
 
 def failed_tensor(reason: str = "no golden file", target: Tensor | None = None) -> Unpaired:
-    return Unpaired(label(), TensorKey("conv1", Slot.INPUT, 0), target, reason)
+    key = TensorKey("conv1", Slot.INPUT, 0)
+    return Unpaired(label(), key, target and with_data(key, target), reason)
 
 
 def failed_operator(reason: str = "no dump file", of: OpLabel | None = None) -> Unpaired:
@@ -106,9 +106,8 @@ all_metrics = st.builds(
     Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
 )
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
-pairings = st.builds(
-    Pairing, labels, keys, keys, tensors, tensors, names, shapes, texts, st.floats(0, 1, allow_nan=False)
-)
+sides = st.builds(with_data, keys, tensors)
+pairings = st.builds(Pairing, labels, sides, sides, names, shapes, texts, st.floats(0, 1, allow_nan=False))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(
     Measured,
@@ -121,7 +120,7 @@ rows = st.builds(
     customs,
     st.none() | st.booleans(),
     texts,
-) | st.builds(Unpaired, labels, st.none() | keys, st.none() | tensors, texts)
+) | st.builds(Unpaired, labels, st.none() | keys, st.none() | sides, texts)
 kinds = st.sampled_from(tuple(DumpKind))
 comparisons = st.builds(
     lambda found, target, golden: comparison(*found, target=target, golden=golden),

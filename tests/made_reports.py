@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
-from opdiff.core.comparison import Birth, DumpKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.core.comparison import Birth, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.core.dump import DumpKind
 from opdiff.core.graphmode import Colour, DataMode, GraphRow
 from opdiff.core.graphmode import Verdict as GraphVerdict
 from opdiff.core.tensor import Slot, TensorKey

@@ -10,6 +10,7 @@ import pytest
 from opdiff.align.pairs import align_pair
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.dump import with_data
 from opdiff.core.errors import LayoutError
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
@@ -29,7 +30,7 @@ def pairing(
         TensorSpec(dtypes.INT32, golden.shape, golden_layout, golden_origin),
     )
     ours, theirs = (Tensor(spec, NOWHERE) for spec in specs)
-    return Pairing(LABEL, KEY, KEY, ours, theirs, declared, (), "by name")
+    return Pairing(LABEL, with_data(KEY, ours), with_data(KEY, theirs), declared)
 
 
 def nchw(*shape: int) -> Any:

@@ -14,6 +14,7 @@ from opdiff.align.pairs import align_pair
 from opdiff.align.walk import walk_pair, walk_stored
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.dump import with_data
 from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
@@ -32,7 +33,7 @@ def read(path: Path) -> Tensor:
 
 
 def paired(target: Tensor, golden: Tensor, layout: str = "") -> Pairing:
-    return Pairing(OpLabel(0, 0, "Op", "a", "a"), KEY, KEY, target, golden, layout, (), "a test")
+    return Pairing(OpLabel(0, 0, "Op", "a", "a"), with_data(KEY, target), with_data(KEY, golden), layout)
 
 
 def pairing(folder: Path, values: AnyArray, layout: str, golden: AnyArray, declared: str = "") -> Pairing:
@@ -49,7 +50,7 @@ def test_a_walk_gives_what_alignment_gives(
     values = np.random.default_rng(1).integers(-99, 99, shape).astype(np.float32)
     pair = pairing(tmp_path_factory.mktemp("walk"), values, layout, values, "NCHW")
     walked = walk_pair(pair)
-    moved = align_pair(pair, pair.target.codes(), pair.golden.codes())
+    moved = align_pair(pair, pair.target.data.codes(), pair.golden.data.codes())
     for walk, codes in ((walked.target, moved.target), (walked.golden, moved.golden)):
         flat = np.ascontiguousarray(codes).reshape(-1)
         np.testing.assert_array_equal(walk.block(0, walk.count), flat)
@@ -66,7 +67,7 @@ def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
     arranged = np.asfortranarray(values) if order == "F" else values
     pair = pairing(tmp_path, values.astype(np.float32), "ND", arranged)
     np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 24), np.arange(24))
-    np.testing.assert_array_equal(walk_stored(pair.golden).block(0, 24), np.arange(24))
+    np.testing.assert_array_equal(walk_stored(pair.golden.data).block(0, 24), np.arange(24))
 
 
 def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
@@ -90,6 +91,6 @@ def test_a_compressed_array_is_loaded(tmp_path: Path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.savez_compressed(tmp_path / "a.0.1.npz", values)
     pair = pairing(tmp_path, values, "ND", values)
-    pair = paired(pair.target, read(tmp_path / "a.0.1.npz"))
+    pair = paired(pair.target.data, read(tmp_path / "a.0.1.npz"))
     assert cast("object", walk_pair(pair).golden.stored.mapping) is None
     np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 99), np.arange(12))

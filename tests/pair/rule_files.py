@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import Dump, DumpedOp, DumpKind, Pairing
+from opdiff.core.comparison import Pairing
+from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec

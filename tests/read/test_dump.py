@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, add, dump, tensor
-from opdiff.core.comparison import DumpKind
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
 from opdiff.read.dump import read_dump
 

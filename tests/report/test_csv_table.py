@@ -23,7 +23,8 @@ from made_comparisons import (
     pairing,
     tensor,
 )
-from opdiff.core.comparison import DumpKind
+from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report import load, save, write_csv
 from opdiff.report.cells import escape_formula
 from opdiff.report.columns import EXTRA_COLUMNS, place_text
@@ -137,7 +138,7 @@ def test_an_operator_of_one_side(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_not_recorded_is_zero(tmp_path: Path) -> None:
-    row = measured(pairing(target=tensor(address=None)))
+    row = measured(pairing(target=with_data(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
     assert cells(comparison(row), tmp_path)["Address"] == "0"
 
 

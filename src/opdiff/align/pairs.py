@@ -45,11 +45,11 @@ def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Cus
     Raises:
         LayoutError: they cannot be brought to one shape.
     """
-    spec = pairing.target.spec
+    spec = pairing.target.data.spec
     if not spec.origin_shape and pairing.origin_shape:
         spec = spec._replace(origin_shape=pairing.origin_shape)
-    if pairing.golden.spec.layout != "ND" or pairing.golden.spec.origin_shape:
-        return _align_devices(spec, pairing.golden.spec, target, golden, custom)
+    if pairing.golden.data.spec.layout != "ND" or pairing.golden.data.spec.origin_shape:
+        return _align_devices(spec, pairing.golden.data.spec, target, golden, custom)
     return _align_to_array(spec, pairing.layout, target, golden, custom)
 
 

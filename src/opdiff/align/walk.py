@@ -164,18 +164,18 @@ def walk_pair(pairing: Pairing, custom: Custom | None = None) -> WalkedPair:
         DumpError, ElementError: one of them cannot be read.
         LayoutError: they cannot be brought to one shape.
     """
-    sides = pairing.target, pairing.golden
+    sides = pairing.target.data, pairing.golden.data
     if custom is None and all(isinstance(side.source, FileRange) for side in sides):
         try:
             pair = align_pair(pairing, cast("AnyArray", _places(sides[0])), cast("AnyArray", _places(sides[1])))
-            axes = _axes(pair.target, pairing.target), _axes(pair.golden, pairing.golden)
+            axes = _axes(pair.target, sides[0]), _axes(pair.golden, sides[1])
         except NotPlaces:
             pass
         else:
             target = Walk(open_stored(sides[0]), sides[0].spec.dtype, pair.target.shape, axes[0])
             golden = Walk(open_stored(sides[1]), sides[1].spec.dtype, pair.golden.shape, axes[1])
             return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
-    pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), custom)
+    pair = align_pair(pairing, pairing.target.data.codes(), pairing.golden.data.codes(), custom)
     target, golden = walk_array(pair.target, sides[0].spec.dtype), walk_array(pair.golden, sides[1].spec.dtype)
     return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
 

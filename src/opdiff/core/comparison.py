@@ -11,58 +11,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.tensor import Slot
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from opdiff.core.tensor import Shape, Tensor, TensorKey
-
-
-class DumpKind(StrEnum):
-    """Who wrote a dump: an NPU, or the original model's framework (one file for each tensor)."""
-
-    NPU = "npu"
-    ARRAYS = "npy"
-
-
-class DumpedOp(NamedTuple):
-    """One operator of a dump, described and not loaded.
-
-    Attributes:
-        name: its name as file names carry it.
-        op_type: its type, where file names tell it.
-        timestamp: of its newest file.
-        path: its newest file.
-        inputs: its inputs by index; arrays have none.
-        outputs: its outputs by index; not every index need be there.
-        problem: why its file, or one of its files, cannot be read; what that held is missing.
-    """
-
-    name: str
-    op_type: str
-    timestamp: int
-    path: str
-    inputs: Mapping[int, Tensor] = {}
-    outputs: Mapping[int, Tensor] = {}
-    problem: str = ""
-
-    def tensors(self, slot: Slot) -> Mapping[int, Tensor]:
-        """The inputs or the outputs."""
-        return self.inputs if slot is Slot.INPUT else self.outputs
-
-
-class Dump(NamedTuple):
-    """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
-
-    `left_out` has the files of the folder that were not taken for dumps, and why.
-    """
-
-    path: str
-    kind: DumpKind
-    quantized: bool
-    operators: Mapping[str, DumpedOp]
-    left_out: tuple[tuple[str, str], ...] = ()
+    from opdiff.core.dump import Dump, SideTensor
+    from opdiff.core.tensor import Shape, TensorKey
 
 
 class OpLabel(NamedTuple):
@@ -83,39 +34,89 @@ class OpLabel(NamedTuple):
     golden: str
 
 
+class Unit(NamedTuple):
+    """One token of one graph of one rank; `None` where there are no ranks, or only one graph."""
+
+    rank: int | None
+    token: int
+    graph: int | None
+
+    def __str__(self) -> str:
+        parts = (("rank", self.rank), ("token", self.token), ("graph", self.graph))
+        return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
+
+
 class Pairing(NamedTuple):
-    """Two tensors that should hold the same numbers, and the rule that says so.
+    """Two tensors that should hold the same numbers, and the evidence for it.
 
     Attributes:
         label: what it has in common with the other rows of its operator.
-        key: the target's tensor.
-        golden_key: the golden tensor.
-        target: the target's tensor, described.
-        golden: the golden tensor, described.
+        target: the target's tensor.
+        golden: the golden tensor.
         layout: the layout of the golden array that the rule file declares; empty when it does not.
         origin_shape: the shape that the rule file declares; empty when it does not.
         rule: why these two belong together, in words.
         confidence: 1.0 for what a rule file or equal names say, less for what was guessed.
+        unit: the token of graph mode; `None` offline.
+        golden_type: the type of the golden operator, where it is known.
+        timestamp: when the operator was dumped; graph mode.
+        stack: where in the user's code the operator comes from; graph mode.
     """
 
     label: OpLabel
-    key: TensorKey
-    golden_key: TensorKey
-    target: Tensor
-    golden: Tensor
-    layout: str
-    origin_shape: Shape
-    rule: str
+    target: SideTensor
+    golden: SideTensor
+    layout: str = ""
+    origin_shape: Shape = ()
+    rule: str = ""
     confidence: float = 1.0
+    unit: Unit | None = None
+    golden_type: str = ""
+    timestamp: int = 0
+    stack: str = ""
+
+    @property
+    def key(self) -> TensorKey:
+        """The target's tensor."""
+        return self.target.key
+
+    @property
+    def golden_key(self) -> TensorKey:
+        """The golden tensor."""
+        return self.golden.key
+
+    @property
+    def nbytes(self) -> int:
+        """Data on both sides."""
+        return self.target.nbytes + self.golden.nbytes
 
 
 class Unpaired(NamedTuple):
-    """A tensor, or a whole operator (`key` is then `None`), that cannot be compared, and why."""
+    """A tensor, or a whole operator (`key` is `None`), without a partner, and the reason.
+
+    Attributes:
+        label: what it has in common with the other rows of its operator.
+        key: the target's tensor; `None` for a whole operator.
+        target: the target's tensor, if it was dumped.
+        reason: why it cannot be compared.
+        unit: the token of graph mode; `None` offline.
+        path: the file of the operator; graph mode.
+        timestamp: when the operator was dumped; graph mode.
+        stack: where in the user's code the operator comes from; graph mode.
+        golden_only: this is a golden operator that nothing was compared with; graph mode.
+        has_data: whether the operator was dumped with its data, not as statistics.
+    """
 
     label: OpLabel
     key: TensorKey | None
-    target: Tensor | None
+    target: SideTensor | None
     reason: str
+    unit: Unit | None = None
+    path: str = ""
+    timestamp: int = 0
+    stack: str = ""
+    golden_only: bool = False
+    has_data: bool = True
 
 
 class Metrics(NamedTuple):

@@ -1,6 +1,6 @@
 """The values of a comparison in graph mode (TorchAir): tensors that may be known by their figures only, and rows.
 
-    token folders ──read──► GraphOp ──pair──► GraphPairing | GraphUnpaired ──measure──► GraphRow ──judge──► Verdict
+    token folders ──read──► GraphOp ──pair──► Pairing | Unpaired ──measure──► GraphRow ──judge──► Verdict
 
 Small, frozen, picklable, like everything in `model`.
 """
@@ -8,7 +8,7 @@ Small, frozen, picklable, like everything in `model`.
 from __future__ import annotations
 
 from enum import StrEnum
-from math import inf, isfinite, isnan, nan, prod
+from math import inf, isfinite, isnan, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.tensor import Slot
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.comparison import Metrics
-    from opdiff.core.tensor import Shape, Tensor
+    from opdiff.core.dump import SideTensor
+    from opdiff.core.tensor import Shape
 
 
 class DataMode(StrEnum):
@@ -68,41 +69,6 @@ class Figures(NamedTuple):
     histogram: tuple[int, ...] = ()
 
 
-class GraphTensor(NamedTuple):
-    """One tensor of one operator: its data, or what is known of it, or why neither can be had.
-
-    Attributes:
-        slot: input or output.
-        index: its number; of an FX argument that is a list, the number of the argument.
-        path: the file.
-        place: which tensor of the file, as `,outputs,0`; empty where the file is one tensor.
-        tensor: the data, described.
-        figures: what is known where the data is not there.
-        problem: why there is neither.
-    """
-
-    slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    path: str
-    place: str = ""
-    tensor: Tensor | None = None
-    figures: Figures | None = None
-    problem: str = ""
-
-    @property
-    def count(self) -> int | None:  # type: ignore[override]  # hides tuple.count
-        """Elements without padding, where that is known."""
-        if self.tensor is not None:
-            return prod(self.tensor.spec.origin_shape or self.tensor.spec.shape)
-        shape = self.figures.shape if self.figures else None
-        return None if shape is None else prod(shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of data to be read."""
-        return self.tensor.source.nbytes if self.tensor is not None else 0
-
-
 class GraphOp(NamedTuple):
     """One operator of a token, described and not loaded.
 
@@ -121,14 +87,14 @@ class GraphOp(NamedTuple):
     op_type: str
     timestamp: int
     path: str
-    inputs: tuple[GraphTensor, ...] = ()
-    outputs: tuple[GraphTensor, ...] = ()
+    inputs: tuple[SideTensor, ...] = ()
+    outputs: tuple[SideTensor, ...] = ()
     full_name: str = ""
     problem: str = ""
 
-    def find_output(self, index: int) -> GraphTensor | None:
+    def find_output(self, index: int) -> SideTensor | None:
         """The output of this number, if it was dumped."""
-        return next((tensor for tensor in self.outputs if tensor.index == index), None)
+        return next((tensor for tensor in self.outputs if tensor.key.index == index), None)
 
 
 class TokenDump(NamedTuple):
@@ -138,30 +104,6 @@ class TokenDump(NamedTuple):
     operators: Mapping[str, GraphOp]
     doubled: tuple[tuple[GraphOp, str], ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
-
-
-class GraphPairing(NamedTuple):
-    """Two tensors that should hold the same numbers, in one token."""
-
-    token: int
-    op: GraphOp
-    target: GraphTensor
-    golden: GraphTensor
-    golden_type: str
-    rule: str
-    confidence: float = 1.0
-    stack: str = ""
-
-
-class GraphUnpaired(NamedTuple):
-    """A target tensor, a target operator (`target` is `None`) or a golden operator that has no partner, and why."""
-
-    token: int
-    op: GraphOp
-    target: GraphTensor | None
-    reason: str
-    golden_only: bool = False
-    stack: str = ""
 
 
 class SideFacts(NamedTuple):

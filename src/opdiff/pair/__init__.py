@@ -20,7 +20,8 @@ from opdiff.pair.scenario import GivenRules, Scenario, choose
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Dump, Pairing, Unpaired
+    from opdiff.core.comparison import Pairing, Unpaired
+    from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.manual_pair import ManualPair
     from opdiff.pair.golden import GoldenSide

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from opdiff.core.comparison import DumpKind
+from opdiff.core.dump import DumpKind
 from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import DumpedOp
+    from opdiff.core.dump import DumpedOp
     from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import Origin

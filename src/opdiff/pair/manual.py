@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
+from opdiff.core.dump import with_data
 from opdiff.core.errors import UsageError
 from opdiff.core.tensor import Slot, TensorKey, file_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from opdiff.core.comparison import DumpedOp
+    from opdiff.core.dump import DumpedOp
     from opdiff.core.manual_pair import ManualPair
     from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
@@ -45,9 +46,9 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
     label = label._replace(golden=pair.golden.op)
     if isinstance(ours, str) or isinstance(theirs, str):
         reasons = [found for found in (ours, theirs) if isinstance(found, str)]
-        described = None if isinstance(ours, str) else ours
+        described = None if isinstance(ours, str) else with_data(key, ours)
         return Unpaired(label, key, described, f"paired by the user with {pair.golden}, but {'; '.join(reasons)}")
-    return Pairing(label, key, pair.golden, ours, theirs, pair.layout, (), "paired by the user")
+    return Pairing(label, with_data(key, ours), with_data(pair.golden, theirs), pair.layout, rule="paired by the user")
 
 
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:

@@ -11,7 +11,7 @@ from opdiff.core.tensor import file_form
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from opdiff.core.comparison import Dump, DumpedOp
+    from opdiff.core.dump import Dump, DumpedOp
 
 _WORD = r"[a-z]+|[0-9]+"
 _ENOUGH = 32

@@ -9,7 +9,7 @@ from opdiff.core.comparison import GraphNode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Dump
+    from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile, RuleOp
     from opdiff.core.tensor import Tensor
 

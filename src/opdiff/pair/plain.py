@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
+from opdiff.core.dump import with_data
 from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from opdiff.core.comparison import Dump, DumpedOp
+    from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.tensor import Tensor
 
     Row = Pairing | Unpaired
@@ -61,10 +62,11 @@ def _tensor_rows(label: OpLabel, ours: DumpedOp, theirs: DumpedOp) -> Iterator[R
             key = TensorKey(label.target, slot, index)
             target, golden = left.get(index), right.get(index)
             if target is not None and golden is not None:
-                yield Pairing(label, key, key, target, golden, "", (), _RULE)
+                yield Pairing(label, with_data(key, target), with_data(key, golden), rule=_RULE)
             else:
                 side = "golden side" if golden is None else "target"
-                yield Unpaired(label, key, target, f"the {side} has no {slot} {index} of {label.target}; {counts}")
+                found = None if target is None else with_data(key, target)
+                yield Unpaired(label, key, found, f"the {side} has no {slot} {index} of {label.target}; {counts}")
 
 
 def _count(tensors: Mapping[int, Tensor], slot: Slot) -> str:

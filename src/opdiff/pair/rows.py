@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import DumpKind, OpLabel, Pairing, Unpaired
+from opdiff.core.comparison import OpLabel, Pairing, Unpaired
+from opdiff.core.dump import DumpKind, with_data
 from opdiff.core.tensor import Slot, TensorKey, file_form
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
@@ -14,7 +15,7 @@ from opdiff.pair.trace import trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import DumpedOp
+    from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
     from opdiff.core.tensor import Tensor
     from opdiff.pair.fusion import Group, Network, OpKey
@@ -174,6 +175,9 @@ def _tensor_row(sides: Sides, label: OpLabel, place: tuple[RuleOp, Slot, int], t
         found = sides.golden.find(origin)
         if isinstance(found, Found):
             layout = "" if sides.golden_kind is DumpKind.NPU else origin.layout
-            return Pairing(label, key, found.key, tensor, found.tensor, layout, origin.shape, origin.why + found.why)
+            sides_of = with_data(key, tensor), with_data(found.key, found.tensor)
+            return Pairing(label, *sides_of, layout, origin.shape, origin.why + found.why)
         reasons.append(f"{origin.why}, but {found}")
-    return Unpaired(label, key, tensor, "; ".join([*reasons, traced.problem] if traced.problem else reasons))
+    return Unpaired(
+        label, key, with_data(key, tensor), "; ".join([*reasons, traced.problem] if traced.problem else reasons)
+    )

@@ -16,11 +16,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import DumpKind
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Dump
+    from opdiff.core.dump import Dump
 
 _OPTIONS = {"fusion": "-fr", "quant": "-qfr", "close": "-cfr"}
 _QUANT_NAMES = "names such as `…_quant_layer` or `AscendDequant` say so"

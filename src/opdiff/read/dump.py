@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Dump, DumpedOp, DumpKind
+from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import DumpKind
+from opdiff.core.dump import DumpKind
 from opdiff.report.cells import NOT_GIVEN, escape_formula, shape_text, write_formatted_table
 from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved

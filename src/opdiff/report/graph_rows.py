@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import DumpKind, OpLabel
+from opdiff.core.comparison import OpLabel
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
 from opdiff.core.graphmode import Figures, row_order
 from opdiff.core.tensor import Slot, TensorKey

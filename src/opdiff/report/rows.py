@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import Comparison, Measured, Unpaired
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Dump, DumpKind, GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
+    from opdiff.core.comparison import GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
+    from opdiff.core.dump import Dump, DumpKind
     from opdiff.core.graphmode import GraphRow
     from opdiff.core.graphmode import Verdict as GraphVerdict
     from opdiff.core.tensor import Shape, Tensor, TensorKey
@@ -177,7 +178,7 @@ def _side(dump: Dump) -> Side:
 
 
 def _unpaired(row: Unpaired) -> ReportRow:
-    target = row.target
+    target = row.target.data if row.target else None
     return ReportRow(
         row.label,
         row.key,
@@ -190,13 +191,13 @@ def _unpaired(row: Unpaired) -> ReportRow:
 
 
 def _paired(pairing: Pairing) -> ReportRow:
-    target, golden = pairing.target.spec, pairing.golden.spec
+    target, golden = pairing.target.data.spec, pairing.golden.data.spec
     return _measured(Measured(pairing, target.dtype.name, golden.dtype.name, target.shape))
 
 
 def _measured(row: Measured) -> ReportRow:
     pairing = row.pairing
-    target, golden = pairing.target, pairing.golden
+    target, golden = pairing.target.data, pairing.golden.data
     return ReportRow(
         pairing.label,
         pairing.key,

@@ -12,18 +12,8 @@ import math
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import whole_file
-from opdiff.core.comparison import (
-    Birth,
-    DumpKind,
-    Finding,
-    GraphNode,
-    Judgement,
-    Level,
-    Metrics,
-    OpLabel,
-    Profile,
-    Verdict,
-)
+from opdiff.core.comparison import Birth, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Profile, Verdict
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.json_text import json_document

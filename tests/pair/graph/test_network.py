@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from opdiff.core.graphmode import GraphOp, GraphTensor
-from opdiff.core.tensor import Slot
+from opdiff.core.dump import SideTensor
+from opdiff.core.graphmode import GraphOp
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.pair.graph.network import graph_nodes
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
@@ -22,7 +23,7 @@ CHAIN = graph(
 
 
 def op(name: str, time: int, inputs: int = 1) -> GraphOp:
-    tensors = tuple(GraphTensor(Slot.INPUT, index, name) for index in range(inputs))
+    tensors = tuple(SideTensor(TensorKey(name, Slot.INPUT, index), name) for index in range(inputs))
     return GraphOp(name, f"{name}Type", time, name, tensors)
 
 

@@ -15,6 +15,7 @@ from made_dumps import numbers
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.dump import with_data
 from opdiff.core.tensor import Slot, Tensor, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample.container import EncodedTensor
@@ -37,8 +38,8 @@ def golden_tensor(folder: Path, values: AnyArray, name: str = "a.0.1.npy") -> Te
 def asked(folder: Path, target: EncodedTensor, golden: AnyArray, *suspects: AnyArray) -> tuple[Explanation, ...]:
     path = add(folder, f"Op.a.1.2.{TIME}", dump(target))
     layout = "NCHW" if golden.ndim == 4 else ""
-    both = read_operator(path).outputs[0], golden_tensor(folder, golden)
-    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), KEY, KEY, *both, layout, golden.shape, "a test")
+    both = with_data(KEY, read_operator(path).outputs[0]), with_data(KEY, golden_tensor(folder, golden))
+    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, layout, golden.shape)
     others = [
         Suspect(f"other{number}:output:0", golden_tensor(folder, other, f"other{number}.0.1.npy"))
         for number, other in enumerate(suspects)

@@ -15,6 +15,7 @@ from dump_files import tensor
 from made_dumps import numbers
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.dump import with_data
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample
@@ -89,17 +90,17 @@ def test_only_the_bytes_of_the_tensor_change(case: Case, layout: str) -> None:
     np.save(case.root / "a.1.npy", golden)
     dump, array = read_operator(str(path)), read_operator(str(case.root / "a.1.npy"))
     key = TensorKey("a", Slot.OUTPUT, 1)
-    both = dump.outputs[1], array.outputs[0]
-    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), key, key, *both, "NCHW", golden.shape, "a test")
+    both = with_data(key, dump.outputs[1]), with_data(key, array.outputs[0])
+    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, "NCHW", golden.shape)
     before = path.read_bytes()
     (case.root / "copy").mkdir()
     planted = plant(pairing, golden[:, ::-1], str(case.root / "copy"))
     assert planted is not None
     np.testing.assert_array_equal(logical_numbers(planted), golden[:, ::-1])
     assert path.read_bytes() == before
-    after = Path(planted.target.source.path).read_bytes()
-    start = getattr(pairing.target.source, "offset", 0)
-    stop = start + pairing.target.source.nbytes
+    after = Path(planted.target.data.source.path).read_bytes()
+    start = getattr(pairing.target.data.source, "offset", 0)
+    stop = start + pairing.target.data.source.nbytes
     assert (after[:start], after[stop:]) == (before[:start], before[stop:])
     assert after[start:stop] != before[start:stop]
 

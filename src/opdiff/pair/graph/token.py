@@ -9,18 +9,21 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.graphmode import GraphKind, GraphPairing, GraphUnpaired
+from opdiff.core.comparison import OpLabel, Pairing, Unpaired
+from opdiff.core.graphmode import GraphKind
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.names import GraphNames, external_inputs, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from opdiff.core.comparison import Unit
+    from opdiff.core.dump import SideTensor
     from opdiff.core.graph import TextGraph, TextOp
-    from opdiff.core.graphmode import GraphOp, GraphTensor, TokenDump
+    from opdiff.core.graphmode import GraphOp, TokenDump
     from opdiff.pair.graph.names import Decoded
 
-    Row = GraphPairing | GraphUnpaired
+    Row = Pairing | Unpaired
 
 _FX_TENSOR = re.compile(r"(.+)\.OUTPUT\.(\d{1,9})")
 _CONVERTS = ("Cast", "TransData")
@@ -33,7 +36,7 @@ _PLUMBING = frozenset({"Data", "Const", "ConstPlaceHolder", "RefData", "NetOutpu
 class _Token:
     """One token of both sides, the graph, and which golden operators found use."""
 
-    number: int
+    unit: Unit
     golden: TokenDump
     graph: TextGraph
     names: GraphNames
@@ -44,25 +47,24 @@ class _Token:
 class _Partner(NamedTuple):
     """A golden tensor, the type of its operator, why it is the one, and how sure that is."""
 
-    tensor: GraphTensor
+    tensor: SideTensor
     op: GraphOp
     rule: str
     confidence: float
 
 
-def pair_token(number: int, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Row, ...]:
+def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Row, ...]:
     """The rows of one token: target operators as they were dumped, then golden operators that found no use."""
     if golden is None:
         return tuple(
-            GraphUnpaired(number, op, None, "the golden dump does not have this token")
-            for op in target.operators.values()
+            _unpaired(unit, op, "the golden dump does not have this token") for op in target.operators.values()
         )
-    token = _Token(number, golden, graph, GraphNames(graph))
+    token = _Token(unit, golden, graph, GraphNames(graph))
     token.by_safe_name = {safe(name): op for name, op in golden.operators.items()}
     rows: list[Row] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
-    rows += [GraphUnpaired(number, op, None, why) for op, why in target.doubled]
+    rows += [_unpaired(unit, op, why) for op, why in target.doubled]
     rows += _unused(token)
     return tuple(rows)
 
@@ -77,9 +79,9 @@ def _pair_op(op: GraphOp, token: _Token) -> Iterator[Row]:
     decoded = token.names.decode(op)
     stack = token.graph.stacks.get(decoded.operators[0].name, "") if decoded else ""
     if op.problem:
-        yield GraphUnpaired(token.number, op, None, f"the target's file cannot be read: {op.problem}", stack=stack)
+        yield _unpaired(token.unit, op, f"the target's file cannot be read: {op.problem}", stack=stack)
     elif not op.inputs and not op.outputs:
-        yield GraphUnpaired(token.number, op, None, "the target's file holds no tensor", stack=stack)
+        yield _unpaired(token.unit, op, "the target's file holds no tensor", stack=stack)
     elif token.golden.kind is GraphKind.FX:
         yield from _pair_fx(op, decoded, token, stack)
     else:
@@ -112,21 +114,21 @@ def _without_fx(op: GraphOp, decoded: Decoded | None, token: _Token, stack: str)
         why = f"{op.name} ({decoded.operators[0].op_type}) only carries data; FX has no such operator"
     else:
         why = f"the graph names no FX tensor for {op.name}: it is a helper that FX does not have"
-    yield GraphUnpaired(token.number, op, None, why, stack=stack)
+    yield _unpaired(token.unit, op, why, stack=stack)
 
 
-def _fx_output(tensor: GraphTensor, decoded: Decoded, token: _Token) -> _Partner | str:
+def _fx_output(tensor: SideTensor, decoded: Decoded, token: _Token) -> _Partner | str:
     last = decoded.operators[-1]
-    name = last.output_names[tensor.index] if tensor.index < len(last.output_names) else ""
+    name = last.output_names[tensor.key.index] if tensor.key.index < len(last.output_names) else ""
     if name:
         return _find_fx(name, decoded, token)
     # Not every output descriptor is marked: the outputs of one FX operator have the same order.
     known = next((match for text in last.output_names if (match := _FX_TENSOR.fullmatch(text))), None)
     if known is None:
-        return f"the graph names no FX tensor for output {tensor.index} of {last.name}"
-    partner = _find_fx(f"{known[1]}.OUTPUT.{tensor.index}", decoded, token)
+        return f"the graph names no FX tensor for output {tensor.key.index} of {last.name}"
+    partner = _find_fx(f"{known[1]}.OUTPUT.{tensor.key.index}", decoded, token)
     if isinstance(partner, str) or not _fits(tensor, partner.tensor):
-        return f"the graph names no FX tensor for output {tensor.index} of {last.name}"
+        return f"the graph names no FX tensor for output {tensor.key.index} of {last.name}"
     return _Partner(partner.tensor, partner.op, f"{partner.rule}; by the order of the outputs", _POSITION)
 
 
@@ -198,13 +200,13 @@ def _by_order(op: GraphOp, decoded: Decoded, token: _Token) -> dict[int, _Partne
     for place, tensor in enumerate(op.inputs):
         at = next((at for at in range(start, len(arguments)) if _fits(tensor, arguments[at])), None)
         if at is not None:
-            rule = f"argument {arguments[at].index} of {fx.name}, by position"
+            rule = f"argument {arguments[at].key.index} of {fx.name}, by position"
             found[place] = _Partner(arguments[at], fx, rule, min(_POSITION, decoded.confidence))
             start = at + 1
     return found
 
 
-def _fits(target: GraphTensor, golden: GraphTensor) -> bool:
+def _fits(target: SideTensor, golden: SideTensor) -> bool:
     """Whether both have as many elements, as far as that is known."""
     return golden.count is None or target.count is None or target.count == golden.count
 
@@ -222,19 +224,19 @@ def _pair_ge(op: GraphOp, decoded: Decoded | None, token: _Token, stack: str) ->
         yield from _pair_with_itself(op, token, stack)
     else:
         made = "" if decoded else ", and the graph does not have it either"
-        yield GraphUnpaired(token.number, op, None, f"the golden dump has no operator {op.name}{made}", stack=stack)
+        yield _unpaired(token.unit, op, f"the golden dump has no operator {op.name}{made}", stack=stack)
 
 
 def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
     for tensor in (*op.inputs, *op.outputs):
-        others = golden.inputs if tensor.slot is Slot.INPUT else golden.outputs
-        other = next((other for other in others if other.index == tensor.index), None)
+        others = golden.inputs if tensor.key.slot is Slot.INPUT else golden.outputs
+        other = next((other for other in others if other.key.index == tensor.key.index), None)
         partner: _Partner | str
         if golden.problem:
             partner = f"the golden file cannot be read: {golden.problem}"
             token.used.add(golden.name)
         elif other is None:
-            partner = f"the golden dump has no {tensor.slot} {tensor.index} of {op.name}"
+            partner = f"the golden dump has no {tensor.key.slot} {tensor.key.index} of {op.name}"
         else:
             partner = _Partner(other, golden, "the same name in both dumps", 1.0)
         yield _row(op, tensor, partner, token, stack)
@@ -248,8 +250,8 @@ def _pair_fused(op: GraphOp, decoded: Decoded, token: _Token, stack: str) -> Ite
     last = next((found for part in reversed(decoded.operators) if (found := _find_ge(part, token))), None)
     is_last = last is not None and last is _find_ge(decoded.operators[-1], token)
     for tensor in op.outputs:
-        made = last.find_output(tensor.index) if last is not None and is_last else None
-        partner: _Partner | str = f"the golden dump has no output {tensor.index} of {decoded.operators[-1].name}"
+        made = last.find_output(tensor.key.index) if last is not None and is_last else None
+        partner: _Partner | str = f"the golden dump has no output {tensor.key.index} of {decoded.operators[-1].name}"
         if made is not None and last is not None:
             partner = _Partner(made, last, f"the last of {parts} ({decoded.how})", decoded.confidence)
         yield _row(op, tensor, partner, token, stack)
@@ -284,30 +286,59 @@ def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
 def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
     """An inserted conversion must not change the numbers: what comes out is compared with what went in."""
     for tensor in op.outputs:
-        source: Sequence[GraphTensor] = [other for other in op.inputs if other.index == tensor.index]
-        partner: _Partner | str = f"{op.name} has no input {tensor.index} to compare its output with"
+        source: Sequence[SideTensor] = [other for other in op.inputs if other.key.index == tensor.key.index]
+        partner: _Partner | str = f"{op.name} has no input {tensor.key.index} to compare its output with"
         if source:
-            rule = f"{op.op_type} was inserted: output {tensor.index} against input {tensor.index} of the same file"
+            index = tensor.key.index
+            rule = f"{op.op_type} was inserted: output {index} against input {index} of the same file"
             partner = _Partner(source[0], op, rule, _SELF)
         yield _row(op, tensor, partner, token, stack)
 
 
-def _row(op: GraphOp, tensor: GraphTensor, partner: _Partner | str, token: _Token, stack: str) -> Row:
+def _row(op: GraphOp, tensor: SideTensor, partner: _Partner | str, token: _Token, stack: str) -> Row:
     if isinstance(partner, str):
-        return GraphUnpaired(token.number, op, tensor, partner, stack=stack)
+        return _unpaired(token.unit, op, partner, stack, tensor)
     token.used.add(partner.op.name)
     golden = partner.tensor
     if golden.problem:
         why = f"the golden file cannot be read: {golden.problem}"
-        return GraphUnpaired(token.number, op, tensor, why, stack=stack)
-    return GraphPairing(token.number, op, tensor, golden, partner.op.op_type, partner.rule, partner.confidence, stack)
+        return _unpaired(token.unit, op, why, stack, tensor)
+    return Pairing(
+        OpLabel(0, 0, op.op_type, op.name, partner.op.name),
+        tensor,
+        golden,
+        rule=partner.rule,
+        confidence=partner.confidence,
+        unit=token.unit,
+        golden_type=partner.op.op_type,
+        timestamp=op.timestamp,
+        stack=stack,
+    )
+
+
+def _unpaired(
+    unit: Unit, op: GraphOp, why: str, stack: str = "", tensor: SideTensor | None = None, *, golden_only: bool = False
+) -> Unpaired:
+    tensors = (*op.inputs, *op.outputs) if tensor is None else (tensor,)
+    return Unpaired(
+        OpLabel(0, 0, op.op_type, op.name, op.name if golden_only else "*"),
+        tensor.key if tensor is not None else None,
+        tensor,
+        why,
+        unit,
+        op.path,
+        op.timestamp,
+        stack,
+        golden_only,
+        has_data=not any(each.figures is not None for each in tensors),
+    )
 
 
 def _unused(token: _Token) -> list[Row]:
     """Golden operators that nothing was compared with, so that nothing of the golden dump is lost silently."""
     why = "no operator of the target was compared with this golden operator; it may have been fused or left out"
     return [
-        GraphUnpaired(token.number, op, None, f"{why}: {op.problem}" if op.problem else why, golden_only=True)
+        _unpaired(token.unit, op, f"{why}: {op.problem}" if op.problem else why, golden_only=True)
         for name, op in token.golden.operators.items()
         if name not in token.used
     ]

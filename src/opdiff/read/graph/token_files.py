@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from opdiff.core.dump import SideTensor
 from opdiff.core.errors import DumpError
-from opdiff.core.graphmode import Figures, GraphKind, GraphOp, GraphTensor, TokenDump
-from opdiff.core.tensor import Slot
+from opdiff.core.graphmode import Figures, GraphKind, GraphOp, TokenDump
+from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import DumpName, FxName, operator_name
@@ -85,15 +86,15 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
     head = (name, op_type, parsed.timestamp or 0, newest.path)
     try:
         if is_statistics(newest):
-            return GraphOp(*head, *_from_table(newest.path))
+            return GraphOp(*head, *_from_table(name, newest.path))
         if parsed.reduced:
-            return GraphOp(*head, *_from_figures(newest))
+            return GraphOp(*head, *_from_figures(name, newest))
         dump = read_newest(entries)
     except DumpError as error:
         return GraphOp(*head, problem=error.brief)
     inputs, outputs = (
         tuple(
-            GraphTensor(slot, index, newest.path, f",{_PLACES[slot]},{index}", tensor)
+            SideTensor(TensorKey(name, slot, index), newest.path, f",{_PLACES[slot]},{index}", tensor)
             for index, tensor in enumerate(dump.tensors(slot))
         )
         for slot in (Slot.INPUT, Slot.OUTPUT)
@@ -101,11 +102,11 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
     return GraphOp(*head, inputs, outputs, dump.op_name)
 
 
-def _from_figures(entry: Entry) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
+def _from_figures(name: str, entry: Entry) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
     figures = read_reduced(entry.path, entry.name)
     inputs, outputs = (
         tuple(
-            GraphTensor(slot, index, entry.path, f",{_PLACES[slot]},{index}", figures=known)
+            SideTensor(TensorKey(name, slot, index), entry.path, f",{_PLACES[slot]},{index}", figures=known)
             for index, known in enumerate(figures[slot])
         )
         for slot in (Slot.INPUT, Slot.OUTPUT)
@@ -113,11 +114,13 @@ def _from_figures(entry: Entry) -> tuple[tuple[GraphTensor, ...], tuple[GraphTen
     return inputs, outputs
 
 
-def _from_table(path: str) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
+def _from_table(name: str, path: str) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
     lines = read_statistics(path)
     inputs, outputs = (
         tuple(
-            GraphTensor(slot, line.index, path, f",{_PLACES[slot]},{line.index}", figures=_line_figures(line))
+            SideTensor(
+                TensorKey(name, slot, line.index), path, f",{_PLACES[slot]},{line.index}", figures=_line_figures(line)
+            )
             for line in lines
             if line.slot is slot
         )
@@ -177,18 +180,21 @@ def _fx_operator(name: str, files: dict[tuple[Slot, int, int], tuple[FxName, Ent
     ordered = sorted(files.items(), key=lambda item: item[0][1:])
     tensors = [_fx_tensor(parsed, entry) for _, (parsed, entry) in ordered]
     parsed, entry = ordered[0][1]
-    inputs, outputs = (tuple(tensor for tensor in tensors if tensor.slot is slot) for slot in (Slot.INPUT, Slot.OUTPUT))
+    inputs, outputs = (
+        tuple(tensor for tensor in tensors if tensor.key.slot is slot) for slot in (Slot.INPUT, Slot.OUTPUT)
+    )
     return GraphOp(name, parsed.target, parsed.timestamp, entry.path, inputs, outputs)
 
 
-def _fx_tensor(parsed: FxName, entry: Entry) -> GraphTensor:
+def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
+    key = TensorKey(parsed.op_name, parsed.slot, parsed.index)
     try:
         if parsed.reduced:
             (figures,) = read_reduced(entry.path, entry.name)[Slot.OUTPUT]
-            return GraphTensor(parsed.slot, parsed.index, entry.path, figures=figures)
+            return SideTensor(key, entry.path, figures=figures)
         (tensor,) = read_operator(entry.path, entry.name).outputs
     except DumpError as error:
-        return GraphTensor(parsed.slot, parsed.index, entry.path, problem=error.brief)
+        return SideTensor(key, entry.path, problem=error.brief)
     except ValueError:
-        return GraphTensor(parsed.slot, parsed.index, entry.path, problem="not one tensor is in it")
-    return GraphTensor(parsed.slot, parsed.index, entry.path, tensor=tensor)
+        return SideTensor(key, entry.path, problem="not one tensor is in it")
+    return SideTensor(key, entry.path, tensor=tensor)

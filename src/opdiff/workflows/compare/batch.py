@@ -196,7 +196,7 @@ class _Aligned(NamedTuple):
 
 def _alike(pairing: Pairing) -> tuple[object, ...]:
     """Everything that alignment goes by."""
-    return pairing.layout, pairing.origin_shape, *_kind(pairing.target), *_kind(pairing.golden)
+    return pairing.layout, pairing.origin_shape, *_kind(pairing.target.data), *_kind(pairing.golden.data)
 
 
 def _kind(tensor: Tensor) -> tuple[object, ...]:
@@ -209,7 +209,7 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     """Where the elements of both sides are, in one order; `None` when that cannot be told."""
-    target, golden = pairing.target, pairing.golden
+    target, golden = pairing.target.data, pairing.golden.data
     if not (_is_plain(target) and _is_plain(golden) and native.is_known(target.spec.dtype, golden.spec.dtype)):
         return None
     sides = _places(target), _places(golden)
@@ -262,7 +262,7 @@ def _described(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
 
 
 def _job(pairing: Pairing, aligned: _Aligned) -> native.NativeJob:
-    target, golden = cast("FileRange", pairing.target.source), cast("FileRange", pairing.golden.source)
+    target, golden = cast("FileRange", pairing.target.data.source), cast("FileRange", pairing.golden.data.source)
     return native.NativeJob(
         native.Operand(target.path, target.offset, *aligned.target),
         native.Operand(golden.path, golden.offset, *aligned.golden),

@@ -6,6 +6,7 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.core.comparison import OpLabel, Pairing
+from opdiff.core.dump import with_data
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
 from opdiff.core.graphmode import DataMode, Figures
 from opdiff.core.tensor import Slot, TensorKey
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Metrics
-    from opdiff.core.graphmode import FurtherFigures, GraphTensor, RealFigures
+    from opdiff.core.dump import SideTensor
+    from opdiff.core.graphmode import FurtherFigures, RealFigures
     from opdiff.core.tensor import Tensor
     from opdiff.measure.sums import Sums
 
@@ -31,8 +33,8 @@ class GraphJob(NamedTuple):
     """Two tensors to be compared; `number` is the place of the row."""
 
     number: int
-    target: GraphTensor
-    golden: GraphTensor
+    target: SideTensor
+    golden: SideTensor
     mode: DataMode
 
     @property
@@ -59,14 +61,14 @@ class Measurement(NamedTuple):
     defect: str = ""
 
 
-def mode_of(target: GraphTensor, golden: GraphTensor, wanted: DataMode) -> DataMode:
+def mode_of(target: SideTensor, golden: SideTensor, wanted: DataMode) -> DataMode:
     """By what two tensors are compared."""
     if wanted is not DataMode.AUTO:
         return wanted
     return DataMode.REAL if target.tensor is not None and golden.tensor is not None else DataMode.STATISTICS
 
 
-def described(tensor: GraphTensor) -> Figures:
+def described(tensor: SideTensor) -> Figures:
     """What is known of a tensor without reading its data."""
     if tensor.figures is not None:
         return tensor.figures
@@ -176,7 +178,7 @@ def _aligned(target: Tensor, golden: Tensor) -> AlignedPair:
 
 def _pairing(target: Tensor, golden: Tensor) -> Pairing:
     """The pair is made by the graph; what alignment looks at is the two tensors."""
-    return Pairing(_NO_LABEL, _NO_KEY, _NO_KEY, target, golden, "", (), "")
+    return Pairing(_NO_LABEL, with_data(_NO_KEY, target), with_data(_NO_KEY, golden))
 
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.comparison import Pairing, Unit
 from opdiff.core.errors import InputError
-from opdiff.core.graphmode import DataMode, GraphKind, GraphPairing, GraphRow, SideFacts, row_order
+from opdiff.core.graphmode import DataMode, GraphKind, GraphRow, SideFacts, row_order
 from opdiff.judge.graph.criteria import judge_rows
 from opdiff.pair.graph.network import graph_nodes
 from opdiff.pair.graph.token import pair_token
@@ -19,12 +20,13 @@ from opdiff.workflows.compare.graph_units import GraphTexts, GraphUnit, find_uni
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from opdiff.core.comparison import GraphNode
-    from opdiff.core.graphmode import Figures, GraphOp, GraphTensor, GraphUnpaired, Verdict
+    from opdiff.core.comparison import GraphNode, Unpaired
+    from opdiff.core.dump import SideTensor
+    from opdiff.core.graphmode import Figures, GraphOp, Verdict
     from opdiff.workflows.compare.graph_job import Measurement
 
     Progress = Callable[[int, int], None]
-    Row = GraphPairing | GraphUnpaired
+    Row = Pairing | Unpaired
 
 # Pairs that are measured together: enough to keep all workers busy, few enough to hold in memory.
 _BATCH = 20_000
@@ -119,7 +121,7 @@ def compare_graphs(plan: GraphPlan, options: GraphOptions, progress: Progress) -
     for unit in plan.units:
         pending = _paired(unit, plan.golden_kind, options)
         found = found or bool(pending.rows)
-        pairs += sum(isinstance(row, GraphPairing) for row in pending.rows)
+        pairs += sum(isinstance(row, Pairing) for row in pending.rows)
         waiting.append(pending)
         if pairs >= _BATCH:
             yield from _measured(waiting, options, progress)
@@ -139,7 +141,7 @@ def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _
             continue
         target = read_token(folders, GraphKind.GE)
         golden = read_token(theirs[token], golden_kind) if token in theirs else None
-        rows += pair_token(token, target, golden, unit.text)
+        rows += pair_token(Unit(unit.rank, token, unit.graph), target, golden, unit.text)
         dumped |= {name: op for name, op in target.operators.items() if name not in dumped}
         if golden is None:
             notes.append(f"token {token}: the golden dump does not have it")
@@ -159,7 +161,7 @@ def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Prog
     owners: list[tuple[_Pending, int]] = []
     for pending in waiting:
         for place, row in enumerate(pending.rows):
-            if isinstance(row, GraphPairing):
+            if isinstance(row, Pairing):
                 mode = mode_of(row.target, row.golden, options.mode)
                 jobs.append(GraphJob(len(jobs), row.target, row.golden, mode))
                 owners.append((pending, place))
@@ -183,7 +185,7 @@ def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Prog
 
 def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
     rows = [
-        _row(row, pending.measured[place], options) if isinstance(row, GraphPairing) else _lonely(row, options)
+        _row(row, pending.measured[place], options) if isinstance(row, Pairing) else _lonely(row, options)
         for place, row in enumerate(pending.rows)
     ]
     rows.sort(key=row_order)
@@ -193,17 +195,17 @@ def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
     return GraphResult(unit.rank, unit.graph, tuple(rows), verdicts, pending.notes, defects, pending.nodes)
 
 
-def _row(pairing: GraphPairing, measured: Measurement, options: GraphOptions) -> GraphRow:
+def _row(pairing: Pairing, measured: Measurement, options: GraphOptions) -> GraphRow:
     target, golden = pairing.target, pairing.golden
     guess = (f"paired with confidence {pairing.confidence:g}: {pairing.rule}",) if pairing.confidence < 1 else ()
     return GraphRow(
-        pairing.token,
-        pairing.op.name,
-        target.slot,
-        target.index,
-        pairing.op.timestamp,
+        _token(pairing),
+        pairing.label.target,
+        pairing.key.slot,
+        pairing.key.index,
+        pairing.timestamp,
         mode_of(target, golden, options.mode),
-        _facts(target, pairing.op.op_type, measured.target),
+        _facts(target, pairing.label.op_type, measured.target),
         _facts(golden, pairing.golden_type, measured.golden),
         measured.real,
         measured.further,
@@ -216,19 +218,23 @@ def _row(pairing: GraphPairing, measured: Measurement, options: GraphOptions) ->
     )
 
 
-def _facts(tensor: GraphTensor, op_type: str, figures: Figures) -> SideFacts:
-    return SideFacts(tensor.path + tensor.place, op_type, figures)
+def _token(row: Row) -> int:
+    return row.unit.token if row.unit else 0
 
 
-def _lonely(row: GraphUnpaired, options: GraphOptions) -> GraphRow:
-    op, tensor = row.op, row.target
-    facts = SideFacts(op.path, op.op_type) if tensor is None else _facts(tensor, op.op_type, described(tensor))
+def _facts(tensor: SideTensor, op_type: str, figures: Figures) -> SideFacts:
+    return SideFacts(tensor.path + tensor.location, op_type, figures)
+
+
+def _lonely(row: Unpaired, options: GraphOptions) -> GraphRow:
+    op_type, tensor = row.label.op_type, row.target
+    facts = SideFacts(row.path, op_type) if tensor is None else _facts(tensor, op_type, described(tensor))
     return GraphRow(
-        row.token,
-        op.name,
-        tensor.slot if tensor is not None else None,
-        tensor.index if tensor is not None else None,
-        op.timestamp,
+        _token(row),
+        row.label.target,
+        row.key and row.key.slot,
+        row.key and row.key.index,
+        row.timestamp,
         _lonely_mode(row, options.mode),
         None if row.golden_only else facts,
         facts if row.golden_only else None,
@@ -238,9 +244,8 @@ def _lonely(row: GraphUnpaired, options: GraphOptions) -> GraphRow:
     )
 
 
-def _lonely_mode(row: GraphUnpaired, wanted: DataMode) -> DataMode:
+def _lonely_mode(row: Unpaired, wanted: DataMode) -> DataMode:
     """The table in which a row without a partner is told: that of its operator's data."""
     if wanted is not DataMode.AUTO:
         return wanted
-    tensors = (row.target,) if row.target is not None else (*row.op.inputs, *row.op.outputs)
-    return DataMode.STATISTICS if any(tensor.figures is not None for tensor in tensors) else DataMode.REAL
+    return DataMode.REAL if row.has_data else DataMode.STATISTICS

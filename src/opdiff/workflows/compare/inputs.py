@@ -18,7 +18,7 @@ from opdiff.workflows.compare.outputs import Reports
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import Dump
+    from opdiff.core.dump import Dump
     from opdiff.pair.training import BatchJob, ModelFolder
     from opdiff.read.directory import Folder
 

@@ -44,7 +44,7 @@ class MeasureJob(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Data on both sides."""
-        return self.pairing.target.source.nbytes + self.pairing.golden.source.nbytes
+        return self.pairing.nbytes
 
 
 def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
@@ -71,8 +71,8 @@ def _measure(job: MeasureJob) -> Measured:
     from opdiff.measure.reference.blocks import measure
 
     pairing = job.pairing
-    target, golden = pairing.target.spec.dtype, pairing.golden.spec.dtype
-    pair = align_pair(pairing, pairing.target.codes(), pairing.golden.codes(), job.extras.conversions)
+    target, golden = pairing.target.data.spec.dtype, pairing.golden.data.spec.dtype
+    pair = align_pair(pairing, pairing.target.data.codes(), pairing.golden.data.codes(), job.extras.conversions)
     sums = measure(pair.target, target, pair.golden, golden)
     kl = measure_kl(pair.target, target, pair.golden, golden, sums=sums) if job.extras.with_kl else None
     return measured(job, pair, metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape)))
@@ -81,7 +81,7 @@ def _measure(job: MeasureJob) -> Measured:
 def measured(job: MeasureJob, pair: AlignedPair, metrics: Metrics) -> Measured:
     """An aligned pair and its metrics, with everything that is to be known about them."""
     pairing = job.pairing
-    target, golden = pairing.target, pairing.golden
+    target, golden = pairing.target.data, pairing.golden.data
     dtype = target.spec.dtype
     return Measured(
         pairing,
@@ -100,7 +100,7 @@ def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], .
     """Name, value and message of each metric that is not built in."""
     from opdiff.measure.custom import MetricArgs, run_metric
 
-    target, golden = job.pairing.target, job.pairing.golden
+    target, golden = job.pairing.target.data, job.pairing.golden.data
     shape_type = "scalar" if all(extent == 1 for extent in pair.shape) else "tensor"
     args = MetricArgs(target.source.path, golden.source.path, shape_type)
     sides = (pair.target, target.spec.dtype), (pair.golden, golden.spec.dtype)
@@ -119,7 +119,7 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
 def failed(job: MeasureJob, reason: str) -> Measured:
     """A pairing without numbers, and why it has none."""
     pairing = job.pairing
-    target, golden = pairing.target.spec, pairing.golden.spec
+    target, golden = pairing.target.data.spec, pairing.golden.data.spec
     return Measured(pairing, target.dtype.name, golden.dtype.name, target.shape, reason=reason)
 
 

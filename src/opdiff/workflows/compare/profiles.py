@@ -71,10 +71,10 @@ def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures 
     described = native_job(pairing) if custom is None and native.find_library() else None
     if described is not None:
         pair, job = described
-        cuts, sample = cuts_of(pair.shape, native.parts_of(pairing.target.spec.dtype)), sample_of(prod(job.shape))
+        cuts, sample = cuts_of(pair.shape, native.parts_of(pairing.target.data.spec.dtype)), sample_of(prod(job.shape))
         found = measure_slices(job, cuts, sample)
         return None if found is None else (pair.shape, pair.layout, sample, cuts, found)
-    if pairing.target.source.nbytes + pairing.golden.source.nbytes > _MOST_LOADED or not prod(shape):
+    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > _MOST_LOADED or not prod(shape):
         return None
     try:
         return _measure_loaded(pairing, custom)

@@ -138,12 +138,12 @@ def examine_operator(
         golden_key=pairing.golden_key,
         op_type=pairing.label.op_type,
         rule=pairing.rule,
-        target_path=pairing.target.source.path,
-        golden_path=pairing.golden.source.path,
+        target_path=pairing.target.data.source.path,
+        golden_path=pairing.golden.data.source.path,
         target_dtype=pair.target.dtype.name,
         golden_dtype=pair.golden.dtype.name,
         letters=letters,
-        steps=(*pairing.target.notes, *pairing.golden.notes, *pair.steps),
+        steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
         doubt=pair.doubt,
         tensors=lines,
         metrics=measured.metrics,
@@ -210,7 +210,7 @@ def _suspect(row: Pairing, pairing: Pairing) -> Suspect:
     key = row.key
     same = key.op == pairing.key.op and key.slot is Slot.INPUT and pairing.key.slot is Slot.INPUT
     name = f"{row.golden_key}, the golden tensor of {key.slot}:{key.index}" if same else str(row.golden_key)
-    return Suspect(name, row.golden, same)
+    return Suspect(name, row.golden.data, same)
 
 
 def _overview(pairs: Pairs, pairing: Pairing, options: CompareOptions) -> tuple[tuple[TensorLine, ...], Measured]:
@@ -230,7 +230,7 @@ def _overview(pairs: Pairs, pairing: Pairing, options: CompareOptions) -> tuple[
 
 
 def _line(row: Pairing | Unpaired, measured: Measured | None) -> TensorLine:
-    key, target = row.key, row.target
+    key, target = row.key, row.target.data if row.target else None
     if key is None:
         raise AssertionError("rows of whole operators are left out before")
     if measured is None:

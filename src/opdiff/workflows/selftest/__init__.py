@@ -104,7 +104,7 @@ def run_selftest(
     random = np.random.default_rng(wanted.seed)
     good = _good_rows(rows, options)
     places = [good[int(place)] for place in sorted(random.permutation(len(good))[: wanted.places])]
-    suspects = [Suspect(str(row.pairing.golden_key), row.pairing.golden) for row in rows]
+    suspects = [Suspect(str(row.pairing.golden_key), row.pairing.golden.data) for row in rows]
     faults = [FAULTS[name] for name in wanted.faults or FAULTS]
     outcomes: list[Outcome] = []
     with TemporaryDirectory(prefix="opdiff-selftest-") as folder:
@@ -149,7 +149,7 @@ def _good_rows(rows: Sequence[Measured], options: CompareOptions) -> list[Measur
 
 
 def _is_fit(row: Measured) -> bool:
-    metrics, kind = row.metrics, row.pairing.target.spec.dtype.kind
+    metrics, kind = row.metrics, row.pairing.target.data.spec.dtype.kind
     if metrics is None or kind not in (Kind.FLOAT, Kind.INTEGER):
         return False
     is_constant = metrics.target_min == metrics.target_max
@@ -183,7 +183,7 @@ def _planted(row: Measured, fault: Fault, scene: _Scene) -> Pairing | None:
 
     numbers = logical_numbers(row.pairing)
     channel = _channel_axis(row, numbers.ndim)
-    victim = Victim(numbers, row.pairing.target.spec.dtype, channel, _other(row, numbers, scene), scene.random)
+    victim = Victim(numbers, row.pairing.target.data.spec.dtype, channel, _other(row, numbers, scene), scene.random)
     wrong = fault.plant(victim)
     if wrong is None or np.array_equal(wrong, numbers):
         return None

@@ -11,6 +11,7 @@ import numpy as np
 from opdiff.align.walk import open_stored, walk_pair
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
+from opdiff.core.dump import with_data
 from opdiff.core.source import FileRange
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def can_be_planted(pairing: Pairing) -> bool:
     """Whether the target's bytes are in a file, as they are."""
-    return isinstance(pairing.target.source, FileRange)
+    return isinstance(pairing.target.data.source, FileRange)
 
 
 def logical_numbers(pairing: Pairing) -> AnyArray:
@@ -42,7 +43,7 @@ def plant(pairing: Pairing, numbers: AnyArray, folder: str) -> Pairing | None:
     Raises:
         DumpError, ElementError, LayoutError: the tensor cannot be read, or cannot hold the numbers.
     """
-    target = pairing.target
+    target = pairing.target.data
     source = cast("FileRange", target.source)
     walk = walk_pair(pairing).target
     codes = elements.encode(_within(numbers, walk.dtype), walk.dtype).reshape(-1)
@@ -55,7 +56,7 @@ def plant(pairing: Pairing, numbers: AnyArray, folder: str) -> Pairing | None:
     with open(copy, "r+b") as file:
         file.seek(source.offset)
         file.write(elements.pack(whole, walk.dtype))
-    planted = pairing._replace(target=_read_again(copy, target))
+    planted = pairing._replace(target=with_data(pairing.key, _read_again(copy, target)))
     return planted if np.array_equal(_bits(walk_pair(planted).target.take(every)), _bits(codes)) else None
 
 

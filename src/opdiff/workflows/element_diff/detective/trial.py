@@ -77,7 +77,7 @@ class Trial(NamedTuple):
         chosen = np.arange(count) if count <= _WHOLE else _sample(random, count)
         few = np.sort(random.permutation(chosen.size)[:_FEW])
         letters = axis_letters(pairing.layout, len(pair.golden.shape))
-        spec = pairing.target.spec
+        spec = pairing.target.data.spec
         scene = Scene(pair.target, pair.golden.shape, letters, spec.layout, max(spec.groups, 1))
         return cls(pairing, pair.golden, scene, chosen, few)
 
@@ -132,7 +132,7 @@ class Trial(NamedTuple):
 
     def _others(self, target: AnyArray, before: float, suspects: Iterable[Suspect]) -> Iterator[Explanation]:
         """The other golden tensors that the target equals."""
-        own = self.pairing.golden.source
+        own = self.pairing.golden.data.source
         for suspect, _ in zip(suspects, range(_MAX_SUSPECTS), strict=False):
             try:
                 walk = None if suspect.tensor.source == own else self._walk(suspect.tensor)
@@ -150,7 +150,7 @@ class Trial(NamedTuple):
 
     def _walk(self, tensor: Tensor) -> Walk | None:
         """The elements of another golden tensor in the order of the golden one, if it has as many."""
-        spec, own = tensor.spec, self.pairing.golden.spec
+        spec, own = tensor.spec, self.pairing.golden.data.spec
         if (spec.shape, spec.layout) == (own.shape, own.layout) and isinstance(tensor.source, FileRange):
             return Walk(open_stored(tensor), spec.dtype, self.golden.shape, self.golden.axes)
         return walk_stored(tensor) if spec.count == self.golden.count else None

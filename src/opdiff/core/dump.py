@@ -1,0 +1,110 @@
+"""One side of a comparison as it is read: operators and their tensors, described and not loaded."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.tensor import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.core.graphmode import Figures
+    from opdiff.core.tensor import Tensor, TensorKey
+
+
+class DumpKind(StrEnum):
+    """Who wrote a dump: an NPU, or the original model's framework (one file for each tensor)."""
+
+    NPU = "npu"
+    ARRAYS = "npy"
+
+
+class DumpedOp(NamedTuple):
+    """One operator of a dump, described and not loaded.
+
+    Attributes:
+        name: its name as file names carry it.
+        op_type: its type, where file names tell it.
+        timestamp: of its newest file.
+        path: its newest file.
+        inputs: its inputs by index; arrays have none.
+        outputs: its outputs by index; not every index need be there.
+        problem: why its file, or one of its files, cannot be read; what that held is missing.
+    """
+
+    name: str
+    op_type: str
+    timestamp: int
+    path: str
+    inputs: Mapping[int, Tensor] = {}
+    outputs: Mapping[int, Tensor] = {}
+    problem: str = ""
+
+    def tensors(self, slot: Slot) -> Mapping[int, Tensor]:
+        """The inputs or the outputs."""
+        return self.inputs if slot is Slot.INPUT else self.outputs
+
+
+class Dump(NamedTuple):
+    """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
+
+    `left_out` has the files of the folder that were not taken for dumps, and why.
+    """
+
+    path: str
+    kind: DumpKind
+    quantized: bool
+    operators: Mapping[str, DumpedOp]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+class SideTensor(NamedTuple):
+    """One tensor of one side: its data, statistics only, or the problem that leaves neither.
+
+    Attributes:
+        key: the operator, and which of its tensors. Elements of an FX argument that is a list share the key.
+        path: the file.
+        location: which tensor of the file, as `,outputs,0`; empty where the file holds one tensor.
+        tensor: the data, described.
+        figures: the statistics, where there is no data.
+        problem: why there is neither.
+    """
+
+    key: TensorKey
+    path: str
+    location: str = ""
+    tensor: Tensor | None = None
+    figures: Figures | None = None
+    problem: str = ""
+
+    @property
+    def data(self) -> Tensor:
+        """The data.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self.tensor is None:
+            raise ValueError(f"{self.key} has no data")
+        return self.tensor
+
+    @property
+    def count(self) -> int | None:  # type: ignore[override]  # hides tuple.count
+        """Elements without padding; `None` if unknown."""
+        if self.tensor is not None:
+            return prod(self.tensor.spec.origin_shape or self.tensor.spec.shape)
+        shape = self.figures.shape if self.figures else None
+        return None if shape is None else prod(shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data to be read."""
+        return self.tensor.source.nbytes if self.tensor is not None else 0
+
+
+def with_data(key: TensorKey, tensor: Tensor) -> SideTensor:
+    """Return a tensor of a side whose file holds it whole."""
+    return SideTensor(key, tensor.source.path, tensor=tensor)
