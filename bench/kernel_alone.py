@@ -18,7 +18,7 @@ from opdiff.core import dtypes
 from opdiff.core.strides import Places
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +49,8 @@ class Data(NamedTuple):
         golden = source.standard_normal(shape, dtype=np.float32)
         golden[: len(golden) // 4] = np.maximum(golden[: len(golden) // 4], 0)
         target = (golden * (1 + 1e-3 * source.standard_normal(shape, dtype=np.float32))).astype(np.float16)
-        fractal = place(target.reshape(matrix), "FRACTAL_NZ")
-        return cls(golden, target, np.ascontiguousarray(place(target, "NC1HWC0")), np.ascontiguousarray(fractal))
+        fractal = store(target.reshape(matrix), "FRACTAL_NZ")
+        return cls(golden, target, np.ascontiguousarray(store(target, "NC1HWC0")), np.ascontiguousarray(fractal))
 
 
 class Rate(NamedTuple):

@@ -22,14 +22,15 @@ import numpy as np
 from opdiff.core import dtypes
 from opdiff.read import read_operator
 from opdiff.read.directory import scan
-from opdiff.sample import write_many
 from opdiff.sample.container import EncodedDump, encode_tensor, iter_standard
+from opdiff.sample.names import DumpName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OPDIFF = (sys.executable, "-m", "opdiff")
 MIB = 1 << 20
+TIMESTAMP = 1_700_000_000_000_000
 
 
 def main() -> int:
@@ -94,6 +95,18 @@ def convert(name: str, source: str, output: str, options: tuple[str, ...], round
     nbytes = sum(entry.nbytes for entry in scan(source).entries())
     rates = [f"{nbytes / MIB / seconds:.0f} MiB/s" for seconds in (converting, copying)]
     print(f"convert      {name}: {rates[0]}, a plain copy {rates[1]}: {copying / converting:.2f} of it")
+
+
+def write_many(folder: str, files: int, nbytes: int) -> None:
+    """Write standard dumps with one float16 output of `nbytes` bytes each; the values repeat after 1 MiB."""
+    os.makedirs(folder)
+    block = np.random.default_rng(0).normal(size=min(MIB, nbytes) // 2).astype(np.float16)
+    output = encode_tensor(np.resize(block, nbytes // 2), dtypes.FLOAT16)
+    for number in range(files):
+        name = DumpName("Add", f"block{number // 100}/add_{number}", number, 3, TIMESTAMP + number)
+        dump = EncodedDump(outputs=(output,), op_name=name.op_name, dump_time=name.timestamp)
+        with open(os.path.join(folder, str(name)), "wb") as file:
+            file.writelines(iter_standard(dump))
 
 
 def write_tiled(folder: str, nbytes: int) -> None:

@@ -56,9 +56,10 @@ def main() -> int:
 
 
 def write(preset: Preset, folder: str) -> None:
+    from opdiff.sample.golden import npy_file
+    from opdiff.sample.graph_mode import ge_dump
     from opdiff.sample.graph_text import TextNode, graph_text
     from opdiff.sample.names import DumpName, fx_name
-    from opdiff.sample.torchair import ge_dump, npy
 
     nodes = [TextNode("x", "Data")]
     nodes += [
@@ -66,7 +67,7 @@ def write(preset: Preset, folder: str) -> None:
         for n in range(preset.operators)
     ]
     golden, target = tensors(preset.elements)
-    content, array = ge_dump([target], [target]), npy(golden)
+    content, array = ge_dump([target], [target]), npy_file(golden)
     for rank in range(preset.ranks):
         name = f"dynamo_original_graph_1_rank_{rank}_pid_{rank}_ts_{STAMP}.txt"
         put(os.path.join(folder, "ge", name), graph_text("graph_1", nodes).encode())

@@ -11,9 +11,9 @@ import numpy as np
 
 from command_line import Outcome, run
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
+from opdiff.sample.graph_mode import ge_dump
 from opdiff.sample.graph_text import TextNode, graph_text
 from opdiff.sample.names import DumpName, fx_name
-from opdiff.sample.torchair import ge_dump
 
 if TYPE_CHECKING:
     from pathlib import Path

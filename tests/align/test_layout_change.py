@@ -14,7 +14,7 @@ from opdiff.align import LAYOUTS, Aligned, convert
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
 from opdiff.core.tensor import TensorSpec
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -58,12 +58,12 @@ def test_there_and_back_again(data: st.DataObject) -> None:
     source, target = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
     space = st.integers(0, 3)
     shape = data.draw(st.tuples(st.integers(0, 18), st.integers(0, 4), *[space] * (2 if names is FOUR else 3)))
-    stored = place(numbered(shape), source)
+    stored = store(numbered(shape), source)
     if source == target:
         np.testing.assert_array_equal(change(stored, source, target).codes, stored)
         return
     there = change(stored, source, target, shape=in_order(shape, axes_of(target)))
-    np.testing.assert_array_equal(there.codes, place(numbered(shape), target))
+    np.testing.assert_array_equal(there.codes, store(numbered(shape), target))
     back = change(there.codes, target, source, shape=in_order(shape, axes_of(source)))
     np.testing.assert_array_equal(back.codes, stored)
 
@@ -75,7 +75,7 @@ def test_the_order_of_the_origin_shape_does_not_matter(source: str, shape: Shape
     array = numbered(shape)
     c0 = data.draw(st.sampled_from([2, 8, 16, 32]))
     origin = tuple(data.draw(st.permutations(shape + data.draw(st.sampled_from([(), (1,), (1, 1)])))))
-    aligned = change(place(array, source, c0=c0), source, "NHWC", origin)
+    aligned = change(store(array, source, c0=c0), source, "NHWC", origin)
     np.testing.assert_array_equal(aligned.codes, array.transpose(0, 2, 3, 1))
 
 
@@ -84,20 +84,20 @@ def test_the_order_of_the_origin_shape_does_not_matter(source: str, shape: Shape
 @pytest.mark.parametrize("source", WEIGHTS_4D)
 def test_weights_find_the_order_of_their_origin_shape(source: str, target: str, order: str) -> None:
     array = numbered((37, 3, 5, 7))
-    aligned = change(place(array, source), source, target, in_order(array.shape, order))
-    np.testing.assert_array_equal(aligned.codes, place(array, target))
+    aligned = change(store(array, source), source, target, in_order(array.shape, order))
+    np.testing.assert_array_equal(aligned.codes, store(array, target))
 
 
 @pytest.mark.parametrize("order", ["NCDHW", "NDHWC", "DHWCN"])
 def test_3d_weights_find_the_order_of_their_origin_shape(order: str) -> None:
     array = numbered((37, 20, 2, 5, 7))
-    aligned = change(place(array, "FRACTAL_Z_3D"), "FRACTAL_Z_3D", "NDHWC", in_order(array.shape, order))
-    np.testing.assert_array_equal(aligned.codes, place(array, "NDHWC"))
+    aligned = change(store(array, "FRACTAL_Z_3D"), "FRACTAL_Z_3D", "NDHWC", in_order(array.shape, order))
+    np.testing.assert_array_equal(aligned.codes, store(array, "NDHWC"))
 
 
 def test_an_origin_shape_in_another_order_than_the_target_is_not_applied_by_position() -> None:
     array = numbered((2, 35, 3, 4))
-    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 35, 3, 4))
+    aligned = change(store(array, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 35, 3, 4))
     np.testing.assert_array_equal(aligned.codes, array.transpose(0, 2, 3, 1))
     assert aligned == Aligned(
         aligned.codes,
@@ -110,7 +110,7 @@ def test_worked_example_of_the_format_page() -> None:
     stored = np.array([1, 5, 2, 6, 3, 7, 4, 8, 9, 0, 10, 0, 11, 0, 12, 0], "<i2").reshape(1, 2, 2, 2, 2)
     for shape, target in [((), "NCHW"), ((1, 2, 2, 3), "NHWC")]:
         aligned = change(stored, "NC1HWC0", target, (1, 3, 2, 2), shape)
-        np.testing.assert_array_equal(aligned.codes, place(numbered((1, 3, 2, 2)), target))
+        np.testing.assert_array_equal(aligned.codes, store(numbered((1, 3, 2, 2)), target))
 
 
 KEPT: list[tuple[str, Shape, str, Shape, str]] = [
@@ -150,8 +150,8 @@ AS_ORIGIN: list[tuple[Shape, Shape, str, str]] = [
 @pytest.mark.parametrize(("shape", "origin", "order", "note"), AS_ORIGIN)
 def test_nd_is_arranged_as_the_origin_shape_is(shape: Shape, origin: Shape, order: str, note: str) -> None:
     array = numbered(shape)
-    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "ND", origin)
-    expected = place(array, order)
+    aligned = change(store(array, "NC1HWC0"), "NC1HWC0", "ND", origin)
+    expected = store(array, order)
     known = "which is" in note
     np.testing.assert_array_equal(aligned.codes, expected.reshape(origin) if known else expected)
     assert note in aligned.steps[-1]
@@ -159,37 +159,37 @@ def test_nd_is_arranged_as_the_origin_shape_is(shape: Shape, origin: Shape, orde
 
 def test_plain_layouts_become_nd_in_the_order_of_the_origin_shape() -> None:
     array = numbered((2, 5, 3, 4))
-    moved = change(place(array, "NHWC"), "NHWC", "ND", (2, 5, 3, 4))
+    moved = change(store(array, "NHWC"), "NHWC", "ND", (2, 5, 3, 4))
     np.testing.assert_array_equal(moved.codes, array)
-    kept = change(place(array, "CHWN"), "CHWN", "ND", (5, 3, 4, 2))
-    np.testing.assert_array_equal(kept.codes, place(array, "CHWN"))
+    kept = change(store(array, "CHWN"), "CHWN", "ND", (5, 3, 4, 2))
+    np.testing.assert_array_equal(kept.codes, store(array, "CHWN"))
 
 
 def test_weights_become_nd_in_the_order_of_the_origin_shape() -> None:
     array = numbered((37, 20, 5, 3))
-    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", "ND", (5, 3, 20, 37))
-    np.testing.assert_array_equal(aligned.codes, place(array, "HWCN"))
+    aligned = change(store(array, "FRACTAL_Z"), "FRACTAL_Z", "ND", (5, 3, 20, 37))
+    np.testing.assert_array_equal(aligned.codes, store(array, "HWCN"))
 
 
 def test_the_wanted_shape_decides_how_nd_is_arranged() -> None:
     array = numbered((2, 20, 3, 4))
-    stored = place(array, "NC1HWC0")
+    stored = store(array, "NC1HWC0")
     aligned = change(stored, "NC1HWC0", "ND", (2, 20, 3, 4), (2, 3, 4, 20))
-    np.testing.assert_array_equal(aligned.codes, place(array, "NHWC"))
+    np.testing.assert_array_equal(aligned.codes, store(array, "NHWC"))
 
 
 @pytest.mark.parametrize("target", ["ND", "NCHW", "NHWC", "HWCN"])
 @pytest.mark.parametrize("source", ["FRACTAL_NZ", "FRACTAL_ZZ"])
 def test_matrices_keep_their_order_under_any_letters(source: str, target: str) -> None:
     array = numbered((2, 3, 17, 33))
-    aligned = change(place(array, source, c0=32), source, target, array.shape)
+    aligned = change(store(array, source, c0=32), source, target, array.shape)
     np.testing.assert_array_equal(aligned.codes, array)
     assert aligned.layout == target
 
 
 def test_matrices_of_another_rank_are_nd_under_any_letters() -> None:
     array = numbered((17, 33))
-    aligned = change(place(array, "FRACTAL_NZ"), "FRACTAL_NZ", "NCHW", array.shape)
+    aligned = change(store(array, "FRACTAL_NZ"), "FRACTAL_NZ", "NCHW", array.shape)
     np.testing.assert_array_equal(aligned.codes, array)
     assert aligned.steps[-1] == "NCHW with 2 axes is the same as ND"
 
@@ -221,8 +221,8 @@ AMBIGUOUS = (2, 6, 3, 4)
 @pytest.mark.parametrize(("target", "shape"), [("NCHW", (2, 6, 3, 4)), ("HWCN", (4, 3, 2, 6))])
 def test_the_target_decides_between_several_orders_of_weights(target: str, shape: Shape) -> None:
     array = numbered(shape)
-    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
-    np.testing.assert_array_equal(aligned.codes, place(array, target))
+    aligned = change(store(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
+    np.testing.assert_array_equal(aligned.codes, store(array, target))
     assert aligned.steps[0] == f"origin shape [2, 6, 3, 4] fits as NCHW, HWCN, read as {target}"
 
 
@@ -237,30 +237,30 @@ def test_several_orders_of_weights_are_refused_when_the_target_is_none_of_them(t
 def test_depthwise_weights_are_the_same_in_every_layout(target: str) -> None:
     """Read as NHWC they would fit too, but no framework writes weights so."""
     array = numbered((64, 1, 3, 3))
-    aligned = change(place(array, "FRACTAL_Z", groups=64), "FRACTAL_Z", target, array.shape, groups=64)
-    np.testing.assert_array_equal(aligned.codes, place(array, target))
+    aligned = change(store(array, "FRACTAL_Z", groups=64), "FRACTAL_Z", target, array.shape, groups=64)
+    np.testing.assert_array_equal(aligned.codes, store(array, target))
 
 
 def test_groups_are_ignored_by_all_but_weights() -> None:
     array = numbered((4, 5, 3, 2))
     for source in (*FLAT_4D, "NC1HWC0"):
-        aligned = change(place(array, source), source, "ND", array.shape, groups=4)
+        aligned = change(store(array, source), source, "ND", array.shape, groups=4)
         np.testing.assert_array_equal(aligned.codes, array)
 
 
 @pytest.mark.parametrize("target", FLAT_4D)
 def test_grouped_weights_there_and_back(target: str) -> None:
     array = numbered((40, 8, 3, 2))
-    stored = place(array, "FRACTAL_Z", groups=10)
+    stored = store(array, "FRACTAL_Z", groups=10)
     there = change(stored, "FRACTAL_Z", target, array.shape, groups=10)
-    np.testing.assert_array_equal(there.codes, place(array, target))
+    np.testing.assert_array_equal(there.codes, store(array, target))
     back = change(there.codes, target, "FRACTAL_Z", groups=10)
     np.testing.assert_array_equal(back.codes, stored)
 
 
 def test_zero_groups_are_no_groups() -> None:
     array = numbered((4, 5, 3, 2))
-    aligned = change(place(array, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", array.shape, groups=0)
+    aligned = change(store(array, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", array.shape, groups=0)
     np.testing.assert_array_equal(aligned.codes, array)
 
 
@@ -295,7 +295,7 @@ def test_the_same_layout_is_left_alone(name: str) -> None:
 def test_mapped_codes_are_only_read() -> None:
     for name in (*TILED_4D, *WEIGHTS_4D):
         array = numbered((3, 4, 2, 2))
-        stored = place(array, name)
+        stored = store(array, name)
         stored.flags.writeable = False
         np.testing.assert_array_equal(change(stored, name, "NCHW", shape=array.shape).codes, array)
 
@@ -305,5 +305,5 @@ def test_axes_of_extent_one_in_the_origin_shape_do_not_matter(order: tuple[str, 
     extents = {"C": 20, "H": 3, "W": 4}
     array = numbered((1, 20, 3, 4))
     origin = tuple(extents[letter] for letter in order)
-    aligned = change(place(array, "NC1HWC0"), "NC1HWC0", "NCHW", origin)
+    aligned = change(store(array, "NC1HWC0"), "NC1HWC0", "NCHW", origin)
     np.testing.assert_array_equal(aligned.codes, array)

@@ -13,7 +13,7 @@ from opdiff.align import LAYOUTS, Extents, Layout, Tile
 from opdiff.align.c0 import TiledChannels
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 from opdiff.testing.layouts import check_layout
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def test_pack_puts_elements_where_the_format_page_says(name: str, data: st.DataO
     shape = data.draw(shapes_of(name))
     array = numbered(shape)
     # The oracle starts from NCHW; plain layouts hold their own order already.
-    logical = array if len(layout.axes) != len(name) else place(array, name)
-    expected = place(array, name, c0=tile.c0, n0=tile.n0)
+    logical = array if len(layout.axes) != len(name) else store(array, name)
+    expected = store(array, name, c0=tile.c0, n0=tile.n0)
     np.testing.assert_array_equal(layout.pack(logical, tile, 1), expected)
 
 
@@ -82,7 +82,7 @@ def test_grouped_weights(groups: int, n: int, c: int, space: tuple[int, int]) ->
     array = numbered((groups * n, c, *space))
     layout = layout_of("FRACTAL_Z")
     check_layout(layout, [array], groups=groups, tiles=[Tile()])
-    np.testing.assert_array_equal(layout.pack(array, Tile(), groups), place(array, "FRACTAL_Z", groups=groups))
+    np.testing.assert_array_equal(layout.pack(array, Tile(), groups), store(array, "FRACTAL_Z", groups=groups))
 
 
 def test_groups_in_several_blocks_do_not_overwrite_each_other() -> None:
@@ -100,7 +100,7 @@ def test_groups_in_several_blocks_do_not_overwrite_each_other() -> None:
 @pytest.mark.parametrize("name", ["FRACTAL_NZ", "FRACTAL_ZZ"])
 def test_matrices_of_any_rank_with_many_padding_columns(name: str, rank: int) -> None:
     array = numbered((*(2, 3, 1, 2)[: rank - 2], 17, 33))  # 31 of 64 columns are padding
-    stored = place(array, name, c0=32)
+    stored = store(array, name, c0=32)
     layout = layout_of(name)
     assert layout.logical_shape(stored.shape, array.shape, 1, "").shape == array.shape
     np.testing.assert_array_equal(layout.unpack(stored, array.shape, 1), array)
@@ -108,21 +108,21 @@ def test_matrices_of_any_rank_with_many_padding_columns(name: str, rank: int) ->
 
 def test_leading_axes_may_be_merged_or_split() -> None:
     array = numbered((2, 3, 5, 7))
-    stored = place(array, "FRACTAL_NZ")
+    stored = store(array, "FRACTAL_NZ")
     unpacked = layout_of("FRACTAL_NZ").unpack(stored, (6, 5, 7), 1)
     np.testing.assert_array_equal(unpacked, array.reshape(6, 5, 7))
 
 
 def test_a_vector_is_a_matrix_of_one_row() -> None:
     array = numbered((20,))
-    stored = place(array, "FRACTAL_NZ")
+    stored = store(array, "FRACTAL_NZ")
     assert stored.shape == (2, 1, 16, 16)
     np.testing.assert_array_equal(layout_of("FRACTAL_NZ").unpack(stored, (20,), 1), array)
 
 
 def test_the_diagonal_is_the_only_part_that_counts() -> None:
     array = numbered((2, 20, 1, 3))
-    stored = place(array, "C1HWNCoC0")
+    stored = store(array, "C1HWNCoC0")
     assert stored.shape == (2, 1, 3, 2, 16, 16)
     assert stored[1, 0, 2, 1, 3, 3] == array[1, 19, 0, 2]
     assert np.count_nonzero(stored) == array.size

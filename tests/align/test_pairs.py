@@ -14,7 +14,7 @@ from opdiff.core.dump import with_data
 from opdiff.core.errors import LayoutError
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 
 NOWHERE = FileRange("file", 0, 0)
 KEY = TensorKey("op", Slot.OUTPUT, 0)
@@ -45,15 +45,15 @@ MATRIX = nchw(2, 3, 20, 9)
 @pytest.mark.parametrize(
     ("stored", "layout", "declared", "origin", "golden"),
     [
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 5, 3, 4), LOGICAL),
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 3, 4, 5), NHWC),
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 5, 3, 4), LOGICAL),
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 3, 4, 5), NHWC),
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "ND", (2, 5, 3, 4), LOGICAL),
-        (place(LOGICAL, "NC1HWC0"), "NC1HWC0", "", (2, 5, 3, 4), LOGICAL),
-        (place(LOGICAL, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", (), LOGICAL),
-        (place(MATRIX, "FRACTAL_NZ"), "FRACTAL_NZ", "ND", (2, 3, 20, 9), MATRIX),
-        (place(MATRIX, "FRACTAL_NZ", c0=32), "FRACTAL_NZ", "ND", (), MATRIX),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 5, 3, 4), LOGICAL),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 3, 4, 5), NHWC),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 5, 3, 4), LOGICAL),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "NCHW", (2, 3, 4, 5), NHWC),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "ND", (2, 5, 3, 4), LOGICAL),
+        (store(LOGICAL, "NC1HWC0"), "NC1HWC0", "", (2, 5, 3, 4), LOGICAL),
+        (store(LOGICAL, "FRACTAL_Z"), "FRACTAL_Z", "NCHW", (), LOGICAL),
+        (store(MATRIX, "FRACTAL_NZ"), "FRACTAL_NZ", "ND", (2, 3, 20, 9), MATRIX),
+        (store(MATRIX, "FRACTAL_NZ", c0=32), "FRACTAL_NZ", "ND", (), MATRIX),
         (LOGICAL, "NCHW", "NHWC", (2, 5, 3, 4), NHWC),
         (LOGICAL, "NCHW", "NHWC", (2, 5, 3, 4), LOGICAL),
         (LOGICAL.reshape(2, 60), "ND", "ND", (2, 60), LOGICAL.reshape(2, 60)),
@@ -84,7 +84,7 @@ def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
         (nchw(10), "ND", (10,), nchw(8), "the target has shape [10], the golden [8]; not compared"),
         (nchw(2, 7, 3, 4), "NCHW", (2, 7, 3, 4), LOGICAL, "the target has shape [2, 7, 3, 4], the golden [2, 5, 3, 4]"),
         (
-            place(nchw(2, 18, 3, 4), "NC1HWC0"), "NC1HWC0", (2, 18, 3, 4), LOGICAL,
+            store(nchw(2, 18, 3, 4), "NC1HWC0"), "NC1HWC0", (2, 18, 3, 4), LOGICAL,
             "the target has shape [2, 18, 3, 4], the golden [2, 5, 3, 4]; not compared",
         ),
         (np.zeros((3, 1, 16, 16), np.int32), "FRACTAL_Z_WINO", (), LOGICAL, "does not know where its elements are"),
@@ -102,18 +102,18 @@ def test_nothing_but_padding_is_cut(
 def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
     """Ten channels in one tile: the header says ten, the golden five; that is a difference and not padding."""
     wide = nchw(2, 10, 3, 4)
-    stored = place(wide, "NC1HWC0")
+    stored = store(wide, "NC1HWC0")
     pair = align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", ()), stored, LOGICAL)
     assert pair.shape == (2, 5, 3, 4)
     assert pair.doubt.endswith("what was taken for padding is not zero: the target may be larger")
-    narrow = place(LOGICAL, "NC1HWC0")
+    narrow = store(LOGICAL, "NC1HWC0")
     assert not align_pair(pairing(narrow, LOGICAL, "NC1HWC0", "NCHW", ()), narrow, LOGICAL).doubt
     with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
         align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4)), stored, LOGICAL)
 
 
 def test_two_devices_without_their_padding() -> None:
-    ours, theirs = place(LOGICAL, "NC1HWC0"), place(LOGICAL, "NC1HWC0", c0=32)
+    ours, theirs = store(LOGICAL, "NC1HWC0"), store(LOGICAL, "NC1HWC0", c0=32)
     ours[:, :, :, :, 5:] = 77
     pair = align_pair(pairing(ours, theirs, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0"), ours, theirs)
     np.testing.assert_array_equal(pair.target, pair.golden)
@@ -131,7 +131,7 @@ VIDEO = nchw(1, 3, 2, 4, 5)
 
 @pytest.mark.parametrize("origin", [(), (1, 3, 2, 4, 5)], ids=["no origin", "origin"])
 def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
-    ours, theirs = VIDEO, place(VIDEO, "NDHWC")
+    ours, theirs = VIDEO, store(VIDEO, "NDHWC")
     pair = align_pair(pairing(ours, theirs, "NCDHW", "", origin, "NDHWC"), ours, theirs)
     np.testing.assert_array_equal(pair.target, pair.golden)
     image, other = LOGICAL, np.ascontiguousarray(NHWC)
@@ -141,7 +141,7 @@ def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("garbage", [False, True], ids=["equal padding", "other padding"])
 def test_padding_of_two_videos(garbage: bool) -> None:
-    ours, theirs = place(VIDEO, "NDC1HWC0"), place(VIDEO, "NDC1HWC0")
+    ours, theirs = store(VIDEO, "NDC1HWC0"), store(VIDEO, "NDC1HWC0")
     ours[..., 3:] = 77 if garbage else 0
     pair = align_pair(pairing(ours, theirs, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0"), ours, theirs)
     np.testing.assert_array_equal(pair.target, pair.golden)

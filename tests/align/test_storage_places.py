@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opdiff.core.errors import LayoutError
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
@@ -64,14 +64,14 @@ CELLS = [
 def test_one_element_of_each_layout(case: Cell) -> None:
     array = np.zeros(case.shape, np.int16)
     array[case.at] = 1
-    stored = place(array, case.layout, c0=case.c0, groups=case.groups)
+    stored = store(array, case.layout, c0=case.c0, groups=case.groups)
     assert stored.shape == case.stored
     assert tuple(int(axis[0]) for axis in np.nonzero(stored)) == case.cell
     assert stored.sum() == 1
 
 
 REFUSED: list[tuple[str, Shape, int, str]] = [
-    ("BN_WEIGHT", (2, 2), 1, "layout BN_WEIGHT: no rule says where its elements are"),
+    ("BN_WEIGHT", (2, 2), 1, "layout BN_WEIGHT: its storage order is not known"),
     ("FRACTAL_Z", (7, 2, 1, 1), 2, r"cannot hold \[7, 2, 1, 1\]: N = 7 is not a multiple of 2 groups"),
     ("FRACTAL_Z_C04", (7, 5, 1, 1), 1, r"cannot hold \[7, 5, 1, 1\]: C = 5 is more than 4"),
     ("NC1HWC0", (7, 5, 1), 1, r"cannot hold \[7, 5, 1\]"),
@@ -81,4 +81,4 @@ REFUSED: list[tuple[str, Shape, int, str]] = [
 @pytest.mark.parametrize(("layout", "shape", "groups", "message"), REFUSED, ids=[row[0] for row in REFUSED])
 def test_arrays_that_have_no_place(layout: str, shape: Shape, groups: int, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
-        place(np.zeros(shape), layout, groups=groups)
+        store(np.zeros(shape), layout, groups=groups)

@@ -11,7 +11,7 @@ import pytest
 from browser_page import Opened, find_browser
 from opdiff.cli import main
 from opdiff.sample import write_sample
-from opdiff.sample.torchair import write_graph_sample
+from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

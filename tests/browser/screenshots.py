@@ -15,7 +15,7 @@ from opdiff.api import compare_graphs
 from opdiff.cli import main
 from opdiff.judge.limits import Limits
 from opdiff.sample import write_sample
-from opdiff.sample.torchair import write_graph_sample
+from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.workflows.compare.graph_reports import judged_graphs
 from opdiff.workflows.compare.outputs import write_page
 

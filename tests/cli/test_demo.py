@@ -21,13 +21,13 @@ def test_a_sample_is_made_inspected_and_compared(
     outcome = run(capsys, "demo")
     assert (outcome.code, outcome.err) == (0, "")
     assert sorted(os.listdir(tmp_path / "opdiff-demo")) == ["golden", "npu", "result", "rules", "sample.json"]
-    assert f"A sample was written to {tmp_path}/opdiff-demo.\n" in outcome.out
+    assert f"Sample written to {tmp_path}/opdiff-demo.\n" in outcome.out
     assert "opdiff-demo/golden: golden tensors\n" in outcome.out
     assert "first [79] local/conv1local/conv1_relu:output:0 1.03" in outcome.out
     assert "first [83] context/pool:output:0; the worst:" in outcome.out
     assert "not finite: 2 tensors with NaN or infinities" in outcome.out
     for fault in FAULTS.values():
-        assert f"\n  {fault.operator}: {fault.what}\n" in outcome.out
+        assert f"\n  {fault.operator}: {fault.description}\n" in outcome.out
 
 
 def test_what_it_proposes_works(
@@ -52,7 +52,7 @@ def test_other_files_are_not_touched(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "precious").write_bytes(b"precious")
     outcome = run(capsys, "demo", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
-    assert f"{tmp_path} holds files that are not of a sample" in outcome.err
+    assert f"{tmp_path} has files that do not belong to a sample" in outcome.err
     assert run(capsys, "demo", tmp_path, "--force").code == 0
     assert (tmp_path / "precious").read_bytes() == b"precious"
 

@@ -16,7 +16,7 @@ from made_reports import FAULT
 from opdiff.judge.remedies import next_command
 from opdiff.report import load, save
 from opdiff.sample import write_sample
-from opdiff.sample.torchair import write_graph_sample
+from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

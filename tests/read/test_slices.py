@@ -16,7 +16,7 @@ from opdiff.read.directory import scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName, automatic_slice
-from opdiff.sample.slices import Cuts, SliceFile, automatic_slices, manual_slices
+from sliced_dumps import Cuts, SliceFile, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
     from pathlib import Path

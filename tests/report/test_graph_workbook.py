@@ -14,7 +14,7 @@ from made_reports import kept
 from opdiff.core.graphmode import Colour, DataMode, Figures, GraphRow, SideFacts, Verdict
 from opdiff.report import graph_workbook as as_xlsx
 from opdiff.report.workbook_table import write_workbook
-from opdiff.sample.torchair import write_graph_sample
+from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ from opdiff.sample.container import (
     protobuf_dump,
     standard_dump,
 )
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 from sample.hex_text import parse_hex
 
 HALF_OUTPUT = """
@@ -122,7 +122,7 @@ def without_origin(tensor: EncodedTensor) -> EncodedTensor:
 def int8_output() -> EncodedTensor:
     """The output of the second worked example, whose C0 is smaller than a writer would take."""
     logical = np.arange(1, 13, dtype=np.int8).reshape(1, 3, 2, 2)
-    stored = place(logical, "NC1HWC0", c0=2)
+    stored = store(logical, "NC1HWC0", c0=2)
     original = OriginalTensor("conv", layout="NCHW")
     return EncodedTensor(dtypes.INT8, stored.shape, "NC1HWC0", stored.tobytes(), logical.shape, 1, 4096, original)
 

@@ -12,7 +12,7 @@ from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
 from opdiff.sample.container import EncodedDump, EncodedTensor, encode_tensor
 from opdiff.sample.names import DumpName
-from opdiff.sample.slices import Cuts, SliceFile, automatic_slices, manual_slices
+from sliced_dumps import Cuts, SliceFile, automatic_slices, manual_slices
 
 NAME = DumpName("Conv2D", "net/op", 3, 4, 1671234567890500)
 LARGE = np.arange(2 * 4 * 3 * 5).reshape(2, 4, 3, 5)

@@ -1,4 +1,4 @@
-"""`opdiff demo`: make a sample of dumps with known faults and look at it."""
+"""`opdiff demo`: write sample dumps with known faults, inspect and compare them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from opdiff.sample import Sample
 
 DESCRIPTION = """\
-Make a sample: a small convolutional network, run once in fp32 (golden) and once as an NPU would (fp16, private layouts,
-fused operators), with known faults planted; then inspect both sides and compare them."""
+Write sample dumps of a small convolutional network: a golden run in fp32 and a simulated NPU run (fp16, private
+layouts, fused operators) with known faults; then inspect and compare both."""
 EPILOG = """\
 examples:
   opdiff demo
@@ -27,8 +27,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("directory", nargs="?", metavar="DIR", default="opdiff-demo", help="default: opdiff-demo")
-    parser.add_argument("--force", action="store_true", help="write over an older sample in that directory")
-    parser.add_argument("--torchair", action="store_true", help="a sample of graph mode: two ranks, two tokens")
+    parser.add_argument("--force", action="store_true", help="write to a directory that has other files")
+    parser.add_argument("--torchair", action="store_true", help="write a sample of graph mode: two ranks, two tokens")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,15 +42,15 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.inspect.report import inspect_tree
 
     sample = write_sample(args.directory, overwrite=args.force)
-    print(f"A sample was written to {printable(os.path.abspath(args.directory))}.")
-    for title, path in (("the target, as an NPU dumped it", sample.target), ("the golden", sample.golden)):
+    print(f"Sample written to {printable(os.path.abspath(args.directory))}.")
+    for title, path in (("target: dump of the NPU", sample.target), ("golden", sample.golden)):
         print(f"\n== {title} ==")
         print_tree(inspect_tree(path, depth=Depth.VALUES))
-    print("\n== the comparison ==")
+    print("\n== comparison ==")
     code = _compare(sample, os.path.join(args.directory, "result"))
-    print("\nThe faults that were planted:")
+    print("\nInjected faults:")
     for fault in sample.faults:
-        print(f"  {fault.operator}: {fault.what}")
+        print(f"  {fault.operator}: {fault.description}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.golden)} --rules {shlex.quote(sample.rules)}"
     print(f"\nTry: opdiff compare {sides}")
     return code
@@ -60,21 +60,21 @@ def _run_torchair(directory: str, *, force: bool) -> int:
     from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.compare_torchair import GraphWishes, compare_and_report
     from opdiff.cli.terminal import printable
-    from opdiff.sample.torchair import FAULTY, FAULTY_TOKEN, write_graph_sample
+    from opdiff.sample.graph_mode import FAULTY_OPERATOR, FAULTY_TOKEN, write_graph_sample
     from opdiff.workflows.compare.graph_pipeline import GraphOptions
     from opdiff.workflows.inspect.report import inspect_tree
 
     if os.path.isdir(directory) and os.listdir(directory) and not force:
-        raise UsageError(f"{directory} is not empty; name another directory, or allow overwriting with --force")
+        raise UsageError(f"{directory} is not empty; choose another directory, or add --force")
     sample = write_graph_sample(directory)
-    print(f"A sample of graph mode was written to {printable(os.path.abspath(directory))}.")
-    for title, path in (("the target: GE with fusion on", sample.target), ("the golden: FX", sample.golden)):
+    print(f"Sample of graph mode written to {printable(os.path.abspath(directory))}.")
+    for title, path in (("target: GE with fusion on", sample.target), ("golden: FX", sample.golden)):
         print(f"\n== {title} ==")
         print_tree(inspect_tree(path))
-    print("\n== the comparison ==")
+    print("\n== comparison ==")
     result = os.path.join(directory, "result")
     code = compare_and_report(GraphOptions(sample.target, sample.golden, result), GraphWishes(quiet=True))
-    print(f"\nThe fault that was planted: from token {FAULTY_TOKEN} on, the results of {FAULTY} are 5 % too large.")
+    print(f"\nInjected fault: from token {FAULTY_TOKEN} on, the outputs of {FAULTY_OPERATOR} are 5 % too large.")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\nTry: opdiff compare {sides} --mode torchair")
     return code

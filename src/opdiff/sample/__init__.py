@@ -1,13 +1,12 @@
-"""Realistic dumps: encoders of the formats, written from the format pages and not from the readers.
+"""Sample dumps for `opdiff demo`, and encoders of the dump formats.
 
-`write_sample` makes the dumps of a small network with planted faults, `write_many` makes mere bulk. The encoders are
-in `container`, `names` and `slices`.
+`write_sample` writes the dumps of a small network with injected faults. The encoders (`container`, `names`) follow the
+format pages, independently of the readers.
 """
 
 from __future__ import annotations
 
-from opdiff.sample.bulk import write_many
 from opdiff.sample.directory import Sample, write_sample
 from opdiff.sample.faults import FAULTS, Fault
 
-__all__ = ["FAULTS", "Fault", "Sample", "write_many", "write_sample"]
+__all__ = ["FAULTS", "Fault", "Sample", "write_sample"]

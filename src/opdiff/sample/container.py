@@ -1,11 +1,11 @@
-"""Dump files, from values to bytes, written after the format pages and not after any reader.
+"""Encoders of dump files; they follow the format pages, independently of the readers.
 
     standard   length of the header, header (protobuf), then the data of inputs, outputs, buffers and spaces
     protobuf   the header alone, with the data inside it (version 1, old)
     nano       length of the head, head (packed structs), then the data of inputs and outputs
-    overflow   the record that is the data of an overflow debug file, in its new and its old form
+    overflow   the record in an overflow debug file, in its new and its old form
 
-A bare number in place of an element type or a layout is written as it is, so that unknown ones can be made.
+An integer in place of an element type or a layout is written unchanged, to encode unknown ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
 from opdiff.sample import wire
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 NONE_ID = 65535
-"""What overflow records hold for a context or thread that there is not."""
+"""Value of overflow records for an absent context or thread."""
 
 _MAGIC = 0x5A5A5A5A
 _NUMBERS = {dtype: number for number, dtype in dtypes.BY_NUMBER.items()}
@@ -39,7 +39,7 @@ _NANO_NUMBERS = {dtype: number for number, dtype in dtypes.NANO_BY_NUMBER.items(
 
 @dataclass(frozen=True, slots=True)
 class OriginalTensor:
-    """What a tensor was in the original model: which output of which operator, of which type and layout."""
+    """A tensor of the original model: operator, output index, element type and layout."""
 
     op: str
     index: int = 0
@@ -49,17 +49,17 @@ class OriginalTensor:
 
 @dataclass(frozen=True, slots=True)
 class EncodedTensor:
-    """A tensor as a file holds it.
+    """A tensor as stored in a file.
 
     Attributes:
         dtype: the element type.
-        shape: the stored shape; None leaves the field out.
+        shape: the stored shape; `None` omits the field.
         layout: the storage layout.
         payload: the stored bytes.
-        origin_shape: the shape before the device layout was applied; empty leaves the field out.
-        groups: the group count; only one above 1 is written.
-        address: the device address; 0 leaves the field out.
-        original: what the tensor was in the original model. Standard dumps know this of outputs only.
+        origin_shape: the shape before the device layout was applied; empty omits the field.
+        groups: the group count; written if above 1.
+        address: the device address; 0 omits the field.
+        original: the tensor of the original model. Standard dumps have it for outputs only.
     """
 
     dtype: DType | int
@@ -74,7 +74,7 @@ class EncodedTensor:
 
 @dataclass(frozen=True, slots=True)
 class EncodedDump:
-    """Everything that goes into the file of one operator. What is empty or zero is left out."""
+    """Contents of the dump file of one operator. Empty and zero fields are omitted."""
 
     inputs: tuple[EncodedTensor, ...] = ()
     outputs: tuple[EncodedTensor, ...] = ()
@@ -89,19 +89,19 @@ class EncodedDump:
 def encode_tensor(
     array: AnyArray, dtype: DType, layout: str = "ND", *, groups: int = 1, address: int = 0
 ) -> EncodedTensor:
-    """The tensor that holds the numbers of `array` as `dtype` in `layout`.
+    """Encode the values of an array as `dtype` in `layout`.
 
-    The array has its axes in the order that `storage.place` wants: NCHW, NCDHW, or the matrix last.
+    The axis order is that of `storage.store`: NCHW, NCDHW, or the matrix last.
     """
     codes = elements.encode(array, dtype)
     # A scalar has no axis that a layout could move.
-    stored = place(codes, layout, c0=block_channels(dtype), groups=groups) if array.ndim else codes
+    stored = store(codes, layout, c0=block_channels(dtype), groups=groups) if array.ndim else codes
     payload = elements.pack(stored, dtype)
     return EncodedTensor(dtype, stored.shape, layout, payload, array.shape, groups, address)
 
 
 def block_channels(dtype: DType) -> int:
-    """C0 as a writer takes it: 32 bytes of elements, but never fewer than 16."""
+    """Return C0 of an element type: 32 bytes of elements, at least 16 elements."""
     return max(16, 256 // dtype.bits)
 
 
@@ -109,12 +109,12 @@ def block_channels(dtype: DType) -> int:
 
 
 def standard_dump(dump: EncodedDump) -> bytes:
-    """The file in the form that runtimes write today."""
+    """Encode a standard dump file."""
     return b"".join(iter_standard(dump))
 
 
 def iter_standard(dump: EncodedDump) -> Iterator[bytes]:
-    """The same file in pieces: its header, then the data of each item as it is in `dump`, without a copy."""
+    """Yield a standard dump file in pieces, header first, without copying payloads."""
     header = _header(dump, inside=False)
     yield pack("<Q", len(header)) + header
     yield from (tensor.payload for tensor in dump.inputs + dump.outputs)
@@ -122,7 +122,7 @@ def iter_standard(dump: EncodedDump) -> Iterator[bytes]:
 
 
 def protobuf_dump(dump: EncodedDump) -> bytes:
-    """The file in its old form: one message with the data inside. The version is that of `dump`."""
+    """Encode a dump file in its old form: one message with the data inside; the version is that of `dump`."""
     return _header(dump, inside=True)
 
 
@@ -156,7 +156,7 @@ def _output(tensor: EncodedTensor, *, inside: bool) -> bytes:
 
 
 def _input(tensor: EncodedTensor, *, inside: bool) -> bytes:
-    # From field 4 on the numbers are not those of an output.
+    # Field numbers differ from those of an output from 4 on.
     return b"".join(
         (
             _type_layout_shape(tensor),
@@ -207,7 +207,7 @@ def _layout_number(layout: str | int) -> int:
 
 
 def nano_dump(dump: EncodedDump, *, version: int = 1) -> bytes:
-    """The file in the packed form of small devices. It has inputs and outputs only; the rest of `dump` is not used."""
+    """Encode a nano dump file. It has inputs and outputs only; other fields of `dump` are not used."""
     inputs = [_nano_record(tensor, original=False) for tensor in dump.inputs]
     outputs = [_nano_record(tensor, original=True) for tensor in dump.outputs]
     head = pack("<II", _MAGIC, version) + _nano_section(4, inputs) + _nano_section(5, outputs)
@@ -256,7 +256,7 @@ def _words(values: Shape) -> bytes:
 
 
 class Unit(IntEnum):
-    """The part of the device that met an overflow."""
+    """Device unit that detected an overflow."""
 
     AIC = 0
     AIV = 1
@@ -266,11 +266,11 @@ class Unit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Where and how an operator overflowed. Each unit writes only the fields that it has.
+    """An overflow of an operator. Each unit writes only its own fields.
 
     Attributes:
-        status: non-zero bits say what happened; the AI cores of version 1 write four words, all others one.
-        version: of the record, 0 or 1.
+        status: non-zero bits describe the overflow; AI cores of version 1 write four words, all others one.
+        version: version of the record, 0 or 1.
     """
 
     unit: Unit = Unit.AIC
@@ -306,7 +306,7 @@ _UNIT_WORDS = {
 
 
 def overflow_record(overflow: Overflow) -> bytes:
-    """The record in its new form."""
+    """Encode the record in its new form."""
     words = _words(tuple(getattr(overflow, name) for name in _UNIT_WORDS[overflow.unit]))
     is_core = overflow.unit in (Unit.AIC, Unit.AIV)
     count = 4 if is_core and overflow.version == 1 else 1
@@ -316,7 +316,7 @@ def overflow_record(overflow: Overflow) -> bytes:
 
 
 def old_overflow_record(dha: Overflow | None, l2: Overflow | None, ai_core: Overflow | None) -> bytes:
-    """The record in its old form: 2048 bytes with a place for each of three sources, zeros where there is None."""
+    """Encode the record in its old form: 2048 bytes with a field for each of three sources, zeros for `None`."""
     record = bytearray(2048)
     for start, overflow in ((0, dha), (128, l2), (256, ai_core)):
         if overflow:
@@ -335,6 +335,6 @@ def _old_info(overflow: Overflow) -> Shape:
 
 
 def overflow_dump(record: bytes, dump_time: int = 0) -> EncodedDump:
-    """The contents of an overflow debug file: one output of bytes."""
+    """Return the contents of an overflow debug file: one output of bytes."""
     output = EncodedTensor(dtypes.UINT8, (len(record),), "ND", record)
     return EncodedDump(outputs=(output,), op_name="Node_OpDebug", dump_time=dump_time)

@@ -1,4 +1,4 @@
-"""The compiled network at work on an imagined NPU, and the dump files that its runtime writes."""
+"""Simulated NPU run of the compiled network, and the dump files that its runtime writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdiff.sample.container import (
     overflow_record,
     standard_dump,
 )
-from opdiff.sample.graph import Port
+from opdiff.sample.graph import Output, Port
 from opdiff.sample.names import DumpName, overflow_name
 
 if TYPE_CHECKING:
@@ -31,42 +31,46 @@ _FIRST_TIMESTAMP = 1_700_000_100_000_000
 _MICROSECONDS_PER_STEP = 173
 _MODEL_ID = 1
 _STATUS = 0x8
-"""Any bit that is set tells of an overflow."""
+"""Any set bit reports an overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceRun:
-    """What a run left in memory: all tensors as they are stored, by output and by name of the constant."""
+    """Device memory after a run: stored tensors, by output and by name of the constant."""
 
     features: dict[Port, EncodedTensor]
     weights: dict[str, EncodedTensor]
     overflowed: tuple[str, ...]
-    """Operators that made an infinity."""
+    """Operators whose outputs have infinities."""
 
 
 def run_device(network: Network) -> DeviceRun:
-    """Every operator in turn; its results are rounded to the element types of its outputs."""
-    image = network.image if network.given is None else network.given
-    values: dict[Port, AnyArray] = {Port(network.image_name): image}
-    features = {Port(network.image_name): encode_tensor(image, dtypes.FLOAT32, "NCHW")}
-    overflowed = []
-    for op in network.device:
-        results = _results(op, values)
-        values |= results
-        outputs = zip(op.outputs, results.items(), strict=True)
-        features |= {port: encode_tensor(array, output.dtype, output.layout) for output, (port, array) in outputs}
-        if any(np.isinf(array).any() for array in results.values()):
-            overflowed.append(op.name)
+    """Run all operators; round their outputs to the element types of the device."""
+    image = Port(network.image_name)
+    values = device_values(network)
+    stored = {image: Output(dtypes.FLOAT32, "NCHW")}
+    stored |= {port: output for op in network.device for port, output in zip(op.ports, op.outputs, strict=True)}
+    features = {port: encode_tensor(values[port], output.dtype, output.layout) for port, output in stored.items()}
     weights = {
         const.name: encode_tensor(const.array, const.dtype, const.layout, groups=const.groups)
         for op in network.device
         for const in op.consts
     }
-    return _placed(network, DeviceRun(features, weights, tuple(overflowed)))
+    overflowed = tuple(op.name for op in network.device if any(np.isinf(values[port]).any() for port in op.ports))
+    return _with_addresses(network, DeviceRun(features, weights, overflowed))
+
+
+def device_values(network: Network) -> dict[Port, AnyArray]:
+    """Return the input of the device and the rounded outputs of all its operators."""
+    image = network.image if network.device_image is None else network.device_image
+    values: dict[Port, AnyArray] = {Port(network.image_name): image}
+    for op in network.device:
+        values |= _results(op, values)
+    return values
 
 
 def dump_files(network: Network, run: DeviceRun) -> dict[str, bytes]:
-    """File names and contents: a dump for each operator and an overflow record for each that overflowed."""
+    """Return names and contents of the files: a dump per operator, an overflow record per overflowed operator."""
     files = {}
     for step, op in enumerate(network.device):
         name = dump_name(op, step)
@@ -79,7 +83,7 @@ def dump_files(network: Network, run: DeviceRun) -> dict[str, bytes]:
 
 
 def dump_name(op: DeviceOp, step: int) -> DumpName:
-    """The dump file of the operator that runs as number `step`."""
+    """Return the name of the dump file of the operator that runs in this step."""
     first_task = 2
     timestamp = _FIRST_TIMESTAMP + _MICROSECONDS_PER_STEP * step
     return DumpName(op.type, op.name, step + first_task, op.stream, timestamp)
@@ -87,7 +91,7 @@ def dump_name(op: DeviceOp, step: int) -> DumpName:
 
 def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]:
     inputs = (*(values[port] for port in op.inputs), *(const.array for const in op.consts))
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond the range become infinite, as on the device
+    with np.errstate(over="ignore", invalid="ignore"):  # values out of range become infinite, as on the device
         results = op.kernel(*(array.astype(np.float64) for array in inputs))
         arrays = results if isinstance(results, tuple) else (results,)
         return {
@@ -96,14 +100,14 @@ def _results(op: DeviceOp, values: dict[Port, AnyArray]) -> dict[Port, AnyArray]
 
 
 def rounded(array: AnyArray, dtype: DType) -> AnyArray:
-    """The numbers that a type stores in the place of these."""
+    """Round values to an element type."""
     return array.astype(dtype.storage) if dtype.is_native else elements.decode(elements.encode(array, dtype), dtype)
 
 
-def _placed(network: Network, run: DeviceRun) -> DeviceRun:
-    """The same run with device addresses."""
+def _with_addresses(network: Network, run: DeviceRun) -> DeviceRun:
+    """Return the run with device addresses."""
     sizes = {port: len(tensor.payload) for port, tensor in run.features.items()}
-    features = memory.plan_features(network.device, sizes, kept=network.results, given=Port(network.image_name))
+    features = memory.plan_features(network.device, sizes, persistent=network.results, given=Port(network.image_name))
     weights = memory.plan_weights({name: len(tensor.payload) for name, tensor in run.weights.items()})
     return replace(
         run,

@@ -1,74 +1,92 @@
-"""The sample as files, and the rules for where it may be put."""
+"""The files of the sample, and the directory that they may be written to."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.atomic_file import whole_file
 from opdiff.core.errors import UsageError
-from opdiff.sample.faults import FAULTS, Fault, choose, plant
+from opdiff.sample.faults import FAULTS, Fault, choose, inject
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
+
+    from opdiff.sample.graph import Network
 
 _TARGET, _GOLDEN, _RULES = "npu", "golden", "rules/network.json"
 _MANIFEST = "sample.json"
 _MAKER = "opdiff sample"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Where the parts of a sample are, and which faults are in it."""
+class Sample(NamedTuple):
+    """Paths of the parts of a sample, and its faults."""
 
     target: str
     golden: str
     rules: str
-    faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...] = ()
 
 
 def write_sample(directory: str, *, faults: Collection[str] = tuple(FAULTS), overwrite: bool = False) -> Sample:
     """Write the dumps of the sample network, its golden data and its rule file: 2 MB, the same bytes every time.
 
-    A sample that is there already is replaced. Files that are not of a sample are never removed.
+    An older sample is replaced. Files that do not belong to a sample are never removed.
 
     Raises:
-        UsageError: a fault is not known, or the directory holds other files and `overwrite` is not set.
+        UsageError: there is no such fault, or the directory has other files and `overwrite` is not set.
     """
     chosen = choose(faults)
     files = make_sample(chosen)
     _make_room(directory, overwrite=overwrite)
-    for name, content in {_MANIFEST: _manifest(files, chosen), **files}.items():
+    write_files(directory, {_MANIFEST: _manifest(files, chosen), **files})
+    return sample_in(directory)._replace(faults=chosen)
+
+
+def sample_in(directory: str) -> Sample:
+    """Return the paths of the parts of a sample."""
+    target, golden, rules = (os.path.join(directory, part) for part in (_TARGET, _GOLDEN, _RULES))
+    return Sample(target, golden, rules)
+
+
+def make_sample(faults: Iterable[Fault]) -> dict[str, bytes]:
+    """Return the contents of all files of the sample, by their path below its directory."""
+    from opdiff.sample.network import build
+
+    network = inject(build(), faults)
+    return target_files(network) | golden_files(network)
+
+
+def target_files(network: Network) -> dict[str, bytes]:
+    """Return the dump files and the rule file of a run on the device, by path."""
+    from opdiff.sample.device import dump_files, run_device
+    from opdiff.sample.rules import rule_json
+
+    run = run_device(network)
+    dumps = {f"{_TARGET}/{name}": content for name, content in dump_files(network, run).items()}
+    return dumps | {_RULES: _json(rule_json(network, run))}
+
+
+def golden_files(network: Network) -> dict[str, bytes]:
+    """Return the golden files, by path."""
+    from opdiff.sample.golden import npy_files, run_golden
+
+    return {f"{_GOLDEN}/{name}": content for name, content in npy_files(run_golden(network)).items()}
+
+
+def write_files(directory: str, files: Mapping[str, bytes]) -> None:
+    """Write files below a directory."""
+    for name, content in files.items():
         path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with whole_file(path) as file:
             file.write(content)
-    target, golden, rules = (os.path.join(directory, part) for part in (_TARGET, _GOLDEN, _RULES))
-    return Sample(target, golden, rules, chosen)
-
-
-def make_sample(faults: Iterable[Fault]) -> dict[str, bytes]:
-    """The contents of all files of the sample, by their path below its directory."""
-    from opdiff.sample.device import dump_files, run_device
-    from opdiff.sample.golden import golden_files, run_golden
-    from opdiff.sample.network import build
-    from opdiff.sample.rules import rule_json
-
-    network = plant(build(), faults)
-    run = run_device(network)
-    golden = golden_files(run_golden(network))
-    return {
-        **{f"{_TARGET}/{name}": content for name, content in dump_files(network, run).items()},
-        **{f"{_GOLDEN}/{name}": content for name, content in golden.items()},
-        _RULES: _json(rule_json(network, run)),
-    }
 
 
 def _manifest(files: Iterable[str], faults: Iterable[Fault]) -> bytes:
-    """The file that marks the directory as a sample and tells what is wrong in it."""
-    described = [{"name": fault.name, "operator": fault.operator, "what": fault.what} for fault in faults]
+    """Return the file that marks the directory as a sample and describes its faults."""
+    described = [{"name": fault.name, "operator": fault.operator, "what": fault.description} for fault in faults]
     return _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})
 
 
@@ -76,13 +94,13 @@ def _make_room(directory: str, *, overwrite: bool) -> None:
     if not os.path.lexists(directory):
         return
     if not os.path.isdir(directory):
-        raise UsageError(f"{directory} is not a directory; a sample needs one of its own")
+        raise UsageError(f"{directory} is not a directory")
     if not os.listdir(directory):
         return
-    old = _read_old_files(directory)
+    old = _find_old_files(directory)
     if old is None and not overwrite:
         raise UsageError(
-            f"{directory} holds files that are not of a sample; name an empty directory, or allow overwriting"
+            f"{directory} has files that do not belong to a sample; choose an empty directory, or add --force"
         )
     for name in old or ():
         path = os.path.join(directory, name)
@@ -90,8 +108,8 @@ def _make_room(directory: str, *, overwrite: bool) -> None:
             os.remove(path)
 
 
-def _read_old_files(directory: str) -> list[str] | None:
-    """The files of the sample in `directory`; None when there is none."""
+def _find_old_files(directory: str) -> list[str] | None:
+    """Return the files of the sample in `directory`, or `None` if there is no sample."""
     try:
         with open(os.path.join(directory, _MANIFEST), "rb") as file:
             manifest = json.load(file)
@@ -100,11 +118,11 @@ def _read_old_files(directory: str) -> list[str] | None:
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MAKER:
         return None
     names = manifest.get("files")
-    return [name for name in names if _is_ours(name)] if isinstance(names, list) else []
+    return [name for name in names if _is_sample_path(name)] if isinstance(names, list) else []
 
 
-def _is_ours(name: object) -> bool:
-    """A path that a sample can have; none of these leads out of its directory."""
+def _is_sample_path(name: object) -> bool:
+    """Whether this is a path that samples have; such a path stays inside the directory."""
     return isinstance(name, str) and (name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN))
 
 

@@ -1,4 +1,4 @@
-"""Faults that can be planted in the sample: what users of a new compiler or a new kernel run into."""
+"""Faults that can be injected into the sample network, typical of a new compiler or a new kernel."""
 
 from __future__ import annotations
 
@@ -15,61 +15,66 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.sample.graph import DeviceOp, Kernel, Network
 
+    Corruption = Callable[[AnyArray], AnyArray]
+
 _SCALE = 1.03
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of one operator of the device.
+    """A fault of one device operator.
 
     Attributes:
-        name: by which it is switched on.
-        operator: where it is.
-        what: what was done, in words.
-        plant: makes the faulty operator from the right one.
+        name: identifier for `write_sample`.
+        operator: the faulty operator.
+        description: effect of the fault, for people.
+        make_faulty: returns the faulty operator for the sound one.
     """
 
     name: str
     operator: str
-    what: str
-    plant: Callable[[DeviceOp], DeviceOp]
+    description: str
+    make_faulty: Callable[[DeviceOp], DeviceOp]
 
 
 def choose(names: Collection[str]) -> tuple[Fault, ...]:
-    """The faults of these names, in the order of the table."""
+    """Return the faults of these names, in the order of the table.
+
+    Raises:
+        UsageError: there is no such fault.
+    """
     for name in names:
         if name not in FAULTS:
-            raise UsageError(f"there is no fault {name!r} in the sample; its faults are {', '.join(FAULTS)}")
+            raise UsageError(f"the sample has no fault {name!r}; its faults are {', '.join(FAULTS)}")
     return tuple(fault for fault in FAULTS.values() if fault.name in names)
 
 
-def plant(network: Network, faults: Iterable[Fault]) -> Network:
-    """The network with faults in its device form; what follows them is computed from bad numbers."""
-    spoil = {fault.operator: fault.plant for fault in faults}
-    device = tuple(spoil[op.name](op) if op.name in spoil else op for op in network.device)
+def inject(network: Network, faults: Iterable[Fault]) -> Network:
+    """Return the network with faulty device operators; operators behind them compute with the wrong values."""
+    faulty = {fault.operator: fault.make_faulty for fault in faults}
+    device = tuple(faulty[op.name](op) if op.name in faulty else op for op in network.device)
     return replace(network, device=device)
 
 
-def _narrowed(op: DeviceOp) -> DeviceOp:
+def corrupt_output(op: DeviceOp, corruption: Corruption) -> DeviceOp:
+    """Return the operator with a corruption of its (only) output."""
+    return replace(op, kernel=partial(_run_corrupted, op.kernel, corruption))
+
+
+def _run_corrupted(kernel: Kernel, corruption: Corruption, *inputs: AnyArray) -> AnyArray:
+    return corruption(kernel(*inputs))
+
+
+def _store_as_float16(op: DeviceOp) -> DeviceOp:
     return replace(op, outputs=tuple(replace(output, dtype=dtypes.FLOAT16) for output in op.outputs))
 
 
-def _scaled(op: DeviceOp) -> DeviceOp:
-    return replace(op, kernel=partial(_scaled_result, op.kernel))
+def _scale(x: AnyArray) -> AnyArray:
+    return x * _SCALE
 
 
-def _scaled_result(kernel: Kernel, *inputs: AnyArray) -> AnyArray:
-    result: AnyArray = kernel(*inputs)
-    return result * _SCALE
-
-
-def _transposed(op: DeviceOp) -> DeviceOp:
-    return replace(op, kernel=partial(_transposed_result, op.kernel))
-
-
-def _transposed_result(kernel: Kernel, *inputs: AnyArray) -> AnyArray:
-    result: AnyArray = kernel(*inputs)
-    return result.swapaxes(2, 3)
+def _swap_height_and_width(x: AnyArray) -> AnyArray:
+    return x.swapaxes(2, 3)
 
 
 FAULTS: dict[str, Fault] = {
@@ -78,21 +83,21 @@ FAULTS: dict[str, Fault] = {
         Fault(
             "overflow",
             "gate/conv",
-            "The results are stored as float16 and not as float32. Those beyond 65504 become infinite; the clip that "
+            "The output is stored as float16 instead of float32. Values beyond 65504 become infinite; the clip that "
             "follows hides them from the rest of the network.",
-            _narrowed,
+            _store_as_float16,
         ),
         Fault(
             "wrong-scale",
             "local/conv1local/conv1_relu",
-            f"All results are {_SCALE} times what they should be.",
-            _scaled,
+            f"All output values are multiplied by {_SCALE}.",
+            partial(corrupt_output, corruption=_scale),
         ),
         Fault(
             "permuted",
             "context/pool",
-            "The results are right, but height and width have changed places.",
-            _transposed,
+            "The output values are right, but height and width are swapped.",
+            partial(corrupt_output, corruption=_swap_height_and_width),
         ),
     )
 }

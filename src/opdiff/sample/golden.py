@@ -1,4 +1,4 @@
-"""The original model at work: float32 results of every operator, in the files that golden tools write."""
+"""Golden run of the original model: float32 outputs of every operator, in the files that golden tools write."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIMESTAMP = 1_700_000_000_000_000
 
 
 def run_golden(network: Network) -> dict[Port, AnyArray]:
-    """The model's input and the outputs of all operators: float32, or int64 for places.
+    """Return the model's input and the outputs of all operators: float32, or int64 for indices.
 
-    Sums are made in float64 and rounded once, so that they do not depend on the order of a machine's vector units.
+    Sums are accumulated in float64 and rounded once, so that they do not depend on the machine's vector units.
     """
     values: dict[Port, AnyArray] = {Port(network.image_name): network.image}
     for op in network.golden:
@@ -31,12 +31,13 @@ def run_golden(network: Network) -> dict[Port, AnyArray]:
     return values
 
 
-def golden_files(values: dict[Port, AnyArray]) -> dict[str, bytes]:
-    """File names and contents."""
-    return {golden_name(port.op, port.index, TIMESTAMP): _npy(array) for port, array in values.items()}
+def npy_files(values: dict[Port, AnyArray]) -> dict[str, bytes]:
+    """Return the golden files: names and contents."""
+    return {golden_name(port.op, port.index, TIMESTAMP): npy_file(array) for port, array in values.items()}
 
 
-def _npy(array: AnyArray) -> bytes:
+def npy_file(array: AnyArray) -> bytes:
+    """Return the contents of a NumPy file."""
     buffer = BytesIO()
     np.save(buffer, np.ascontiguousarray(array))
     return buffer.getvalue()

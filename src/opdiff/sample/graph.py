@@ -1,4 +1,4 @@
-"""The network in two forms: as its authors wrote it (golden) and as a graph compiler left it (device)."""
+"""A network in two forms: the original model (golden) and the compiled graph (device)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
 
     Kernel = Callable[..., Any]
-    """Arrays of float64 in, one array or a tuple of arrays out."""
+    """Function from float64 arrays to an array or a tuple of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class GoldenOp:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """Weights on the device, with their logical axes."""
+    """Weights on the device, in logical axis order."""
 
     name: str
     array: AnyArray
@@ -49,7 +49,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How an output is stored, and which tensor of the original model it is, if any."""
+    """Storage of an output, and the tensor of the original model that it equals, if any."""
 
     dtype: DType
     layout: str
@@ -61,12 +61,12 @@ class DeviceOp:
     """An operator as it runs on the NPU.
 
     Attributes:
-        inputs: what other operators give it; its kernel gets them first and `consts` after them.
-        originals: the operators of the original model that it stands for; none when the compiler inserted it.
-        is_part: it does its original operator's work together with others.
-        graph_pass: the pass that fused operators of the graph into it, else empty.
-        buffer_pass: the pass that fused operators through the unified buffer into it, else empty.
-        stream: the queue of the device that it runs in.
+        inputs: outputs of other operators; the kernel gets them first, then `consts`.
+        originals: operators of the original model that it implements; empty for operators inserted by the compiler.
+        is_part: it implements its original operator together with others.
+        graph_pass: name of the graph fusion pass that made it, or empty.
+        buffer_pass: name of the unified-buffer fusion pass that made it, or empty.
+        stream: device stream that it runs in.
     """
 
     name: str
@@ -83,17 +83,21 @@ class DeviceOp:
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """Its outputs as others refer to them."""
+        """References to its outputs."""
         return tuple(Port(self.name, index) for index in range(len(self.outputs)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """Both forms, the model's input and the device's results; `given` is the device's input, where it got another."""
+    """Both forms, the model's input, and the device's results.
+
+    Attributes:
+        device_image: input of the device, where it differs from `image`.
+    """
 
     image: AnyArray
     image_name: str
     golden: tuple[GoldenOp, ...]
     device: tuple[DeviceOp, ...]
     results: tuple[Port, ...]
-    given: AnyArray | None = None
+    device_image: AnyArray | None = None

@@ -1,4 +1,4 @@
-"""Graph texts, from values to text, written after the format page and not after the reader."""
+"""Encoder of graph texts; follows the format page, independently of the reader."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TextNode(NamedTuple):
         inputs: edges, as `producer:index`.
         input_fx: the FX tensors that its input descriptors name; empty for none.
         output_fx: the FX tensors that its output descriptors name; empty for none.
-        originals: the operators that it was made from.
-        shapes: the shapes of its outputs, where they are told.
+        originals: original operators.
+        shapes: shapes of its outputs, where the text has them.
     """
 
     name: str
@@ -33,7 +33,7 @@ class TextNode(NamedTuple):
 
 
 def graph_text(name: str, nodes: Iterable[TextNode]) -> str:
-    """The text of a graph, two blanks deeper for each level."""
+    """Return the text of a graph, indented by two blanks per level."""
     lines = [f"name: {_quoted(name)}"]
     for node in nodes:
         lines += ["op {", *(f"  {line}" for line in _op(node)), "}"]
@@ -65,7 +65,7 @@ def _descriptor(kind: str, name: str, fx: str, shape: Shape | None) -> Iterator[
     yield '  layout: "ND"'
     if fx:
         yield from (f"  {line}" for line in _attribute("_fx_tensor_name", f"s: {_quoted(fx)}"))
-    # The bracket is never closed in the texts that are seen.
+    # Real graph texts never close this bracket.
     meta = _quoted(f"Tensor(dtype=torch.float16, shape=torch.Size({list(shape or ())})")
     yield from (f"  {line}" for line in _attribute("_meta", f"s: {meta}"))
     yield "}"
@@ -76,7 +76,7 @@ def _attribute(key: str, value: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Text in quotes: bytes beyond ASCII in octal, as protobuf prints them."""
+    """Quote a string; bytes beyond ASCII become octal escapes, as in protobuf's text format."""
     escaped = []
     for byte in text.encode():
         char = chr(byte)

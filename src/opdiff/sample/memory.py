@@ -1,4 +1,4 @@
-"""Device addresses: a plan that uses memory again once nobody needs what lies there."""
+"""Device memory plan: addresses are reused once a tensor has no further reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIGNMENT = 512
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Block:
-    """Memory in use, and the step after which it is free."""
+    """Allocated memory, and the step after which it is free."""
 
     start: int
     stop: int
@@ -27,14 +27,14 @@ class _Block:
 
 
 def plan_features(
-    ops: Sequence[DeviceOp], nbytes: Mapping[Port, int], *, kept: Iterable[Port], given: Port
+    ops: Sequence[DeviceOp], nbytes: Mapping[Port, int], *, persistent: Iterable[Port], given: Port
 ) -> dict[Port, int]:
-    """An address for each tensor; no two that are needed at the same time share memory.
+    """Return an address per tensor; tensors with overlapping lifetimes do not share memory.
 
-    `given` is there before the first step; the `kept` ones stay for good.
+    `given` exists before the first step; `persistent` tensors are never freed.
     """
     last_use = {port: step for step, op in enumerate(ops) for port in (*op.inputs, *op.ports)}
-    last_use |= dict.fromkeys(kept, len(ops))
+    last_use |= dict.fromkeys(persistent, len(ops))
     addresses: dict[Port, int] = {}
     blocks: list[_Block] = []
     for step, ports in enumerate([(given,), *(op.ports for op in ops)], start=-1):
@@ -47,7 +47,7 @@ def plan_features(
 
 
 def plan_weights(nbytes: Mapping[str, int]) -> dict[str, int]:
-    """An address for each constant, one after the other."""
+    """Return an address per constant, one after the other."""
     addresses, start = {}, WEIGHTS_BASE
     for name, size in nbytes.items():
         addresses[name] = start

@@ -1,4 +1,4 @@
-"""The names that runtimes and golden tools give to their files."""
+"""File names of runtimes and golden tools."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_LENGTH = 255
-"""Bytes that file systems allow in a name."""
+"""Maximum length of a file name in bytes."""
 
 MAPPING_FILE = "mapping.csv"
 
 FFTS_PLUS = 4
-"""The task type of operators that were cut in slices."""
+"""Task type of sliced operators."""
 
 _UNSAFE = str.maketrans(" ./\\", "____")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The second half of a long dump name: the kind of task and which part of it.
+    """The second half of a long dump name: task type and part of the task.
 
     Task types: 0 AI Core, 1 AI CPU, 2 debug, 3 communication, 4 FFTS+.
     """
@@ -35,14 +35,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class DumpName:
-    """The name of an NPU dump file; prints as one, of 4 fields up to 9.
+    """The name of an NPU dump file, of 4 to 9 fields; `str()` returns it.
 
-    Characters that the runtime does not write in names become underscores.
+    Characters that the runtime does not use in names become underscores.
 
     Attributes:
-        stream_id: left out by older runtimes.
-        task: written by newer runtimes, and for operators that were cut in slices.
-        dump_number: of single operators, which newer runtimes count.
+        stream_id: `None` for older runtimes.
+        task: written by newer runtimes and for sliced operators.
+        dump_number: counter of single operators in newer runtimes.
     """
 
     op_type: str
@@ -62,45 +62,45 @@ class DumpName:
 
 
 def safe(name: str) -> str:
-    """`name` as it is written in file names."""
+    """Return the name as it is written in file names."""
     return name.translate(_UNSAFE)
 
 
 def golden_name(op_name: str, index: int, timestamp: int) -> str:
-    """The file of one output of an operator of the original model."""
+    """Return the file name of one output of an original operator."""
     return f"{safe(op_name)}.{index}.{timestamp}.npy"
 
 
 def fx_name(node: str, target: str, slot: str, indices: tuple[int, ...], timestamp: int) -> str:
-    """The file of one argument ("INPUT") or result ("OUTPUT") of an FX node.
+    """Return the file name of one argument ("INPUT") or result ("OUTPUT") of an FX node.
 
-    `indices` has a second number when the argument is a list of tensors.
+    `indices` has a second element if the argument is a list of tensors.
     """
     return ".".join((f"{node}-{target}", slot, *map(str, indices), str(timestamp), "npy"))
 
 
 def overflow_name(task_id: int, stream_id: int, timestamp: int, task: Task | None = None) -> DumpName:
-    """The overflow debug file that belongs to the operator with these ids."""
+    """Return the name of the overflow debug file of the operator with these ids."""
     return DumpName("Opdebug", "Node_OpDebug", task_id, stream_id, timestamp, task)
 
 
 def automatic_slice(name: DumpName, context_id: int, thread_id: int, device_id: int = 0) -> DumpName:
-    """The file of one slice that the scheduler made."""
+    """Return the file name of a slice made by the scheduler."""
     return replace(name, task=Task(FFTS_PLUS, context_id, thread_id, device_id))
 
 
 def manual_slice(name: DumpName, context_id: int, number: int, device_id: int = 0) -> DumpName:
-    """The file of one slice that the compiler made: its number is part of the operator's name."""
+    """Return the file name of a slice made by the compiler, whose number is part of the operator name."""
     part = replace(name, op_name=f"{name.op_name}_lxslice{number}")
     return replace(part, task=Task(FFTS_PLUS, context_id, 0, device_id))
 
 
 def hashed_name(directory: str, name: str) -> str:
-    """The digits that a file gets whose name is too long for the file system; a golden file keeps its suffix."""
+    """Return the hash that replaces a name too long for the file system; a golden file keeps its suffix."""
     digest = blake2b(f"{directory}/{name}".encode(), digest_size=8).digest()
     return f"{int.from_bytes(digest, 'little')}{'.npy' if name.endswith('.npy') else ''}"
 
 
 def mapping_csv(rows: Iterable[tuple[str, str]]) -> str:
-    """The table from hashed to full names, which lies beside the files."""
+    """Return the table from hashed to full names that is written next to the files."""
     return "".join(f"{hashed},{name}\n" for hashed, name in rows)

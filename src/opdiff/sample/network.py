@@ -1,4 +1,4 @@
-"""The sample network: a small image classifier with the things that make comparisons hard.
+"""The sample network: a small image classifier with the constructs that make comparisons hard.
 
     image ─ stem ─ layer1 ─ layer2 ─ layer3 ─ se ─┬─ split ─┬─ local ────────────────────┬─ merge ─ head ─ top k
             residual blocks    depthwise   weigh  │         └─ context (pool, groups,    │
@@ -6,7 +6,7 @@
                                                   └─ gate (large numbers, then clipped) ─┘
 
 On the device normalizations and activations are fused, layouts and element types are converted by inserted operators,
-one operator is split in two and one has another name.
+one operator is split in two and one is renamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.graph import DeviceOp, Network, Port
-from opdiff.sample.twins import Conv, Layer, Twins, Wire
+from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -36,8 +36,8 @@ _SIDE_STREAM = 5
 
 
 def build() -> Network:
-    """The network with all weights, as it should be: no fault is in it."""
-    net = Twins(_SEED)
+    """Return the network with all weights, without faults."""
+    net = NetworkBuilder(_SEED)
     image = Wire(Port(IMAGE), Port(IMAGE), 3, dtypes.FLOAT32, "NCHW")
     x = net.store_as(net.cast(image, dtypes.FLOAT16), "NC1HWC0")
     x = net.conv(x, "stem/conv", Conv(16, stride=2, activation="relu"))
@@ -45,7 +45,7 @@ def build() -> Network:
         x = _residual(net, x, f"layer{1 + number // 2}/{number % 2}", channels)
     for number in range(3):
         x = _inverted(net, x, f"layer3/{number}")
-    x = _weighed(net, x)
+    x = _squeeze_excite(net, x)
     local, context = net.apply(Layer("split", "SplitD", partial(ops.split, parts=2), (16, 16)), x)
     parts = (_local(net, local), _context(net, context), _gate(net, x))
     (x,) = net.apply(Layer("concat", "ConcatD", ops.concat, (sum(part.width for part in parts),)), *parts)
@@ -54,7 +54,7 @@ def build() -> Network:
     return Network(_image(), IMAGE, tuple(net.golden), tuple(map(_with_stream, net.device)), results)
 
 
-def _residual(net: Twins, x: Wire, name: str, channels: int) -> Wire:
+def _residual(net: NetworkBuilder, x: Wire, name: str, channels: int) -> Wire:
     stride = 1 if channels == x.width else 2
     inner = net.conv(x, f"{name}/conv1", Conv(channels, stride=stride, activation="relu"))
     inner = net.conv(inner, f"{name}/conv2", Conv(channels))
@@ -63,15 +63,15 @@ def _residual(net: Twins, x: Wire, name: str, channels: int) -> Wire:
     return net.add(inner, x, f"{name}/add", "relu")
 
 
-def _inverted(net: Twins, x: Wire, name: str) -> Wire:
+def _inverted(net: NetworkBuilder, x: Wire, name: str) -> Wire:
     inner = net.conv(x, f"{name}/expand", Conv(2 * x.width, size=1, activation="clip"))
     inner = net.conv(inner, f"{name}/depthwise", Conv(inner.width, groups=inner.width, activation="clip"))
     inner = net.conv(inner, f"{name}/project", Conv(x.width, size=1))
     return net.add(inner, x, f"{name}/add")
 
 
-def _weighed(net: Twins, x: Wire) -> Wire:
-    """Every channel times a number that depends on all of them (squeeze and excitation)."""
+def _squeeze_excite(net: NetworkBuilder, x: Wire) -> Wire:
+    """Squeeze and excitation: every channel times a weight that depends on all channels."""
     (means,) = net.apply(Layer("se/gap", "GlobalAveragePool", ops.average_all), x)
     inner = net.conv(means, "se/reduce", Conv(16, size=1, norm=False, activation="relu"))
     inner = net.conv(inner, "se/expand", Conv(x.width, size=1, norm=False))
@@ -79,12 +79,12 @@ def _weighed(net: Twins, x: Wire) -> Wire:
     return net.apply(Layer("se/mul", "Mul", ops.multiply), x, weight)[0]
 
 
-def _local(net: Twins, x: Wire) -> Wire:
+def _local(net: NetworkBuilder, x: Wire) -> Wire:
     x = net.conv(x, "local/conv1", Conv(16, activation="relu"))
     return net.conv(x, "local/conv2", Conv(16, activation="relu"))
 
 
-def _context(net: Twins, x: Wire) -> Wire:
+def _context(net: NetworkBuilder, x: Wire) -> Wire:
     (x,) = net.apply(Layer("context/pool", "MaxPoolV3", ops.max_pool), x)
     x = net.conv(x, "context/conv1", Conv(16, size=1, activation="relu"))
     x = net.conv(x, "context/conv2", Conv(16, groups=_SHUFFLED_GROUPS, activation="relu"))
@@ -98,32 +98,32 @@ def _context(net: Twins, x: Wire) -> Wire:
     return net.store_as(x, "NC1HWC0")
 
 
-def _gate(net: Twins, x: Wire) -> Wire:
-    """Numbers beyond the range of float16 for a moment: stored as float32 until they are clipped."""
+def _gate(net: NetworkBuilder, x: Wire) -> Wire:
+    """Values temporarily out of the range of float16, stored as float32 until they are clipped."""
     x = net.conv(x, "gate/conv", Conv(16, norm=False, gain=12000, dtype=dtypes.FLOAT32))
     limits = partial(ops.clip, low=-_GATE_LIMIT, high=_GATE_LIMIT)
     (x,) = net.apply(Layer("gate/clip", "ClipByValue", limits, types=(dtypes.FLOAT16,)), x)
     return net.apply(Layer("gate/scale", "Muls", partial(ops.scale, factor=1 / _GATE_LIMIT)), x)[0]
 
 
-def _head(net: Twins, x: Wire) -> tuple[Port, ...]:
+def _head(net: NetworkBuilder, x: Wire) -> tuple[Port, ...]:
     (x,) = net.apply(Layer("head/gap", "ReduceMeanD", ops.average_all, alias="head/gap_mean"), x)
     (x,) = net.apply(Layer("head/flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
     x = net.dense(net.store_as(x, "FRACTAL_NZ"), "head/fc1", 48, "relu")
     x = net.store_as(net.dense(x, "head/fc2", _CLASSES), "ND")
     (x,) = net.apply(Layer("head/softmax", "SoftmaxV2", ops.softmax), x)
     top_k = Layer("head/topk", "TopKV2", partial(ops.top_k, k=5), (5, 5), (x.dtype, dtypes.INT32))
-    best, places = net.apply(top_k, x)
-    return net.cast(x, dtypes.FLOAT32).device, net.cast(best, dtypes.FLOAT32).device, places.device
+    best, indices = net.apply(top_k, x)
+    return net.cast(x, dtypes.FLOAT32).device, net.cast(best, dtypes.FLOAT32).device, indices.device
 
 
 def _with_stream(op: DeviceOp) -> DeviceOp:
-    """The gate does not depend on its neighbours and runs beside them."""
+    """The gate is independent of its neighbours and runs in a stream of its own."""
     return replace(op, stream=_SIDE_STREAM) if op.name.startswith("gate/") else op
 
 
 def _image() -> AnyArray:
-    """Waves of different lengths and directions under some noise, as large as normalized pixels are."""
+    """Waves of different lengths and directions plus noise, in the range of normalized pixels."""
     noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, 32, 32))
     y, x = np.indices((32, 32)) / 32
     waves = np.stack([np.sin(7 * x + 3 * y), np.cos(5 * y - 9 * x), np.sin(11 * x * y)])

@@ -1,4 +1,4 @@
-"""The rule file: which operators of the original model each operator of the device stands for, as ATC writes it."""
+"""Encoder of the ATC rule file: the original operators that each device operator implements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPE_NAMES: dict[dtypes.DType | int, str] = {
 
 
 def rule_json(network: Network, run: DeviceRun) -> Json:
-    """The whole file."""
+    """Return the contents of the rule file."""
     ops = [op | {"id": number} for number, op in enumerate(_iter_ops(network, run))]
     return {
         "name": "sample",

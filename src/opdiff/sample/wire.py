@@ -1,6 +1,6 @@
-"""The protobuf wire format, as far as dump headers need it, for writing.
+"""Encoder of the protobuf wire format, as far as dump headers need it.
 
-As proto3 writers do, a number that is zero and a text that is empty are left out.
+As in proto3, zero numbers and empty strings are omitted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _VARINT, _LENGTH_DELIMITED = 0, 2
 
 
 def varint(value: int) -> bytes:
-    """The bytes of `value`, seven bits each, lowest first; a negative number as its 64-bit complement."""
+    """Encode a varint: seven bits per byte, lowest first; negative values as 64-bit two's complement."""
     rest = value & 0xFFFF_FFFF_FFFF_FFFF
     encoded = bytearray()
     while rest > 0x7F:
@@ -25,21 +25,21 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """An integer field."""
+    """Encode an integer field."""
     return varint(field << 3 | _VARINT) + varint(value) if value else b""
 
 
 def block(field: int, body: bytes) -> bytes:
-    """A length-delimited field: a message, which is there even when it is empty."""
+    """Encode a message field; it is written even if it is empty."""
     return varint(field << 3 | _LENGTH_DELIMITED) + varint(len(body)) + body
 
 
 def text(field: int, value: str | bytes) -> bytes:
-    """A string or bytes field."""
+    """Encode a string or bytes field."""
     raw = value.encode() if isinstance(value, str) else value
     return block(field, raw) if raw else b""
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    """A repeated integer field in one block."""
+    """Encode a packed repeated integer field."""
     return text(field, b"".join(map(varint, values)))

@@ -12,13 +12,13 @@ from dump_files import TIME, tensor
 from made_dumps import Case, assert_measured, describe, numbers, rule, spoiled
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName, golden_name, hashed_name, mapping_csv
-from opdiff.sample.slices import Cuts, automatic_slices, manual_slices
+from sliced_dumps import Cuts, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opdiff.core.codes import AnyArray
-    from opdiff.sample.slices import SliceFile
+    from sliced_dumps import SliceFile
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
 X, Y, Z = (spoiled(golden, seed=seed) for seed, golden in enumerate((A, B, C)))

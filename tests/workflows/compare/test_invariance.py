@@ -23,8 +23,8 @@ from opdiff.run import run_serial
 from opdiff.sample import write_sample
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName
-from opdiff.sample.slices import Cuts, automatic_slices, manual_slices
 from opdiff.workflows.compare.batch import Summed, Wanted, sums_of
+from sliced_dumps import Cuts, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from made_dumps import Result
     from opdiff.run import Work
-    from opdiff.sample.slices import SliceFile
+    from sliced_dumps import SliceFile
 
 
 def sample(case: Case) -> str:

@@ -19,7 +19,7 @@ from opdiff.core.dump import with_data
 from opdiff.core.tensor import Slot, Tensor, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample.container import EncodedTensor
-from opdiff.sample.storage import place
+from opdiff.sample.storage import store
 from opdiff.workflows.element_diff.detective import Explanation, Suspect, What, investigate
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def asked(folder: Path, target: EncodedTensor, golden: AnyArray, *suspects: AnyA
 
 def stored_as(values: AnyArray, layout: str, shape: tuple[int, ...], declared: str) -> EncodedTensor:
     """A tensor whose header says something else than its bytes."""
-    held = place(elements.encode(values, dtypes.FLOAT32), layout, c0=16) if layout else values
+    held = store(elements.encode(values, dtypes.FLOAT32), layout, c0=16) if layout else values
     return EncodedTensor(dtypes.FLOAT32, shape, declared, np.ascontiguousarray(held).tobytes(), values.shape)
 
 
@@ -118,7 +118,7 @@ def test_data_that_never_got_its_layout(tmp_path: Path) -> None:
 
 def test_tiles_of_another_size(tmp_path: Path) -> None:
     golden = numbers(1, 64, 4, 5)
-    held = place(golden, "NC1HWC0", c0=32)
+    held = store(golden, "NC1HWC0", c0=32)
     wrong = EncodedTensor(
         dtypes.FLOAT32, (1, 4, 4, 5, 16), "NC1HWC0", np.ascontiguousarray(held).tobytes(), golden.shape
     )

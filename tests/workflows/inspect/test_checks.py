@@ -12,9 +12,9 @@ from dump_files import TIME, add, dump, numbered, tensor
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName
-from opdiff.sample.slices import Cuts, automatic_slices
 from opdiff.workflows.inspect.checks import Depth, Severity
 from opdiff.workflows.inspect.report import inspect_tree
+from sliced_dumps import Cuts, automatic_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable

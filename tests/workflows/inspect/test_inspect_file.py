@@ -23,7 +23,7 @@ from opdiff.sample.container import (
     standard_dump,
 )
 from opdiff.sample.names import DumpName
-from opdiff.sample.slices import Cuts, automatic_slices
+from sliced_dumps import Cuts, automatic_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from command_line import run
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
-from opdiff.sample.torchair import write_graph_sample
+from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import numpy as np
 from command_line import COMMAND
 from opdiff.core.tensor import Slot
 from opdiff.read.reduced import read_reduced
-from opdiff.sample.torchair import ge_dump
+from opdiff.sample.graph_mode import ge_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ FILES = 400
 # Writes slowly, piece by piece, as a runtime does; every file tells its number in its data.
 WRITER = """
 import sys, time, numpy as np
-from opdiff.sample.torchair import ge_dump
+from opdiff.sample.graph_mode import ge_dump
 for number in range(int(sys.argv[2])):
     content = ge_dump([np.full(20_000, number, np.float32)], [np.full(10, number, np.float32)])
     with open(f"{sys.argv[1]}/Add.Add_{number}.1.6.{1706596911000001 + number}", "wb", buffering=0) as file:

@@ -19,8 +19,8 @@ from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Slot
 from opdiff.read.reduced import parse_figures, read_reduced
 from opdiff.sample.container import encode_tensor
+from opdiff.sample.graph_mode import ge_dump, write_graph_sample
 from opdiff.sample.names import DumpName, hashed_name, mapping_csv
-from opdiff.sample.torchair import ge_dump, write_graph_sample
 from opdiff.workflows.reduce import work
 from opdiff.workflows.reduce.plan import Settled, find_candidates, is_open_for_writing
 from opdiff.workflows.reduce.watch import rest_s

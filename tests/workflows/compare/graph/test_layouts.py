@@ -10,8 +10,8 @@ import pytest
 
 from command_line import run
 from graph_dumps import STAMP, GraphCase, read_table
+from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
-from opdiff.sample.torchair import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,15 +15,15 @@ import pytest
 import opdiff
 from command_line import run
 from graph_dumps import floats
+from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
-from opdiff.sample.torchair import write_graph_sample
 from report.test_packing import numbers, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graph_dumps import GraphCase
-    from opdiff.sample.torchair import GraphSample
+    from opdiff.sample.graph_mode import GraphSample
 
 Capture = pytest.CaptureFixture[str]
 

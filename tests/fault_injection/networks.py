@@ -1,4 +1,4 @@
-"""Networks for planting faults: a convolutional one, a transformer and a quantized one, each of any seed and type."""
+"""Networks for fault injection: convolutional, transformer and quantized, of any seed and element type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fault_injection import kernels
 from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.golden import run_golden
 from opdiff.sample.graph import Const, DeviceOp, Network, Output, Port
-from opdiff.sample.twins import Conv, Layer, Twins, Wire
+from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 INPUT = "images"
 
-_ROWS, _COLUMNS, _WORDS, _HEADS = 12, 32, 50, 2
+_TOKENS, _COLUMNS, _VOCABULARY, _HEADS = 12, 32, 50, 2
 
 
 def residual(seed: int, dtype: DType) -> Network:
-    """Convolutions with residual sums, a branch that is concatenated again, and a classifier."""
-    net = Twins(seed, dtype)
+    """Convolutions with residual sums, a concatenated branch, and a classifier."""
+    net = NetworkBuilder(seed, dtype)
     image = _image(seed)
     x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
     x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
@@ -48,13 +49,13 @@ def residual(seed: int, dtype: DType) -> Network:
 
 
 def transformer(seed: int, dtype: DType) -> Network:
-    """An embedding and two layers of attention and feed-forward parts with normalization before them."""
-    net = Twins(seed, dtype)
+    """An embedding and two pre-norm layers of attention and feed-forward parts."""
+    net = NetworkBuilder(seed, dtype)
     random = np.random.default_rng(seed + 1)
-    ids: AnyArray = random.integers(0, _WORDS, (1, _ROWS)).astype(np.float32)
-    table = random.normal(0, 1, (_WORDS, _COLUMNS))
+    ids: AnyArray = random.integers(0, _VOCABULARY, (1, _TOKENS)).astype(np.float32)
+    table = random.normal(0, 1, (_VOCABULARY, _COLUMNS))
     start = Wire(Port(INPUT), Port(INPUT), _COLUMNS, dtypes.FLOAT32, "ND")
-    look_up = Layer("embed", "GatherV2", partial(ops.look_up, table=table), (_COLUMNS,), (dtype,), "ND")
+    look_up = Layer("embed", "GatherV2", partial(kernels.look_up, table=table), (_COLUMNS,), (dtype,), "ND")
     (x,) = net.apply(look_up, start)
     for number in range(2):
         x = _attention(net, x, f"layer{number}", random)
@@ -62,32 +63,32 @@ def transformer(seed: int, dtype: DType) -> Network:
         inner = net.dense(inner, f"layer{number}/up", 4 * _COLUMNS, "gelu")
         inner = net.dense(inner, f"layer{number}/down", _COLUMNS)
         x = net.add(inner, x, f"layer{number}/add2")
-    x = net.dense(_normed(net, x, "ln", random), "head", _WORDS)
+    x = net.dense(_normed(net, x, "ln", random), "head", _VOCABULARY)
     return Network(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
-def _attention(net: Twins, x: Wire, name: str, random: np.random.Generator) -> Wire:
+def _attention(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
     inner = _normed(net, x, f"{name}/ln1", random)
     parts = []
     for part in ("q", "k", "v"):
         made = net.dense(inner, f"{name}/{part}", _COLUMNS)
-        cut = Layer(f"{name}/{part}_heads", "TransposeD", partial(ops.heads, number=_HEADS))
+        cut = Layer(f"{name}/{part}_heads", "TransposeD", partial(kernels.heads, number=_HEADS))
         parts.append(net.apply(cut, made)[0])
-    (weights,) = net.apply(Layer(f"{name}/scores", "BatchMatMul", ops.scores), parts[0], parts[1])
-    (weights,) = net.apply(Layer(f"{name}/softmax", "SoftmaxV2", ops.attend), weights)
-    (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", ops.product), weights, parts[2])
-    (mixed,) = net.apply(Layer(f"{name}/join", "TransposeD", ops.joined), mixed)
+    (weights,) = net.apply(Layer(f"{name}/scores", "BatchMatMul", kernels.scores), parts[0], parts[1])
+    (weights,) = net.apply(Layer(f"{name}/softmax", "SoftmaxV2", kernels.attend), weights)
+    (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", kernels.product), weights, parts[2])
+    (mixed,) = net.apply(Layer(f"{name}/join", "TransposeD", kernels.join_heads), mixed)
     return net.add(net.dense(mixed, f"{name}/out", _COLUMNS), x, f"{name}/add1")
 
 
-def _normed(net: Twins, x: Wire, name: str, random: np.random.Generator) -> Wire:
+def _normed(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
     factor, offset = random.uniform(0.8, 1.2, _COLUMNS), random.normal(0, 0.1, _COLUMNS)
-    return net.apply(Layer(name, "LayerNorm", partial(ops.layer_norm, factor=factor, offset=offset)), x)[0]
+    return net.apply(Layer(name, "LayerNorm", partial(kernels.layer_norm, factor=factor, offset=offset)), x)[0]
 
 
 def quantized(seed: int, dtype: DType) -> Network:
-    """Convolutions of 8 bits between operators that quantize and dequantize, and a residual sum."""
-    net = Twins(seed, dtype)
+    """8-bit convolutions between quantizing and dequantizing operators, with residual sums."""
+    net = NetworkBuilder(seed, dtype)
     image = _image(seed)
     x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
     x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
@@ -101,8 +102,8 @@ def quantized(seed: int, dtype: DType) -> Network:
     return Network(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
-def _quantized_conv(net: Twins, image: AnyArray, x: Wire, name: str) -> Wire:
-    """On the device: to 8 bits, a convolution of integers, and back; the scale is that of the golden data."""
+def _quantized_conv(net: NetworkBuilder, image: AnyArray, x: Wire, name: str) -> Wire:
+    """On the device: quantize, convolve integers, dequantize; the scale is calibrated on golden data."""
     random = np.random.default_rng(len(net.golden) + 7)
     weight = random.normal(0, sqrt(2 / (x.width * 9)), (x.width, x.width, 3, 3))
     bias = random.normal(0, 0.1, x.width)
@@ -113,7 +114,7 @@ def _quantized_conv(net: Twins, image: AnyArray, x: Wire, name: str) -> Wire:
     wire = net.apply(Layer(name, "Conv2D", partial(ops.conv, weight=weight, bias=bias)), x)[0]
     net.device.pop()
     quant = DeviceOp(
-        f"{name}_quant", "AscendQuant", (x.device,), partial(ops.quantize, scale=scale),
+        f"{name}_quant", "AscendQuant", (x.device,), partial(kernels.quantize, scale=scale),
         (Output(dtypes.INT8, "NC1HWC0"),),
     )  # fmt: skip
     const = Const(f"{name}_weight", whole.astype(np.int8), dtypes.INT8, "FRACTAL_Z")
@@ -139,7 +140,7 @@ def _image(seed: int) -> AnyArray:
     return image
 
 
-NETS: dict[str, Callable[[int, DType], Network]] = {
+NETWORKS: dict[str, Callable[[int, DType], Network]] = {
     "residual": residual,
     "transformer": transformer,
     "quantized": quantized,

@@ -1,4 +1,4 @@
-"""A builder that writes every layer down twice: for the original model and as a compiler puts it on the device."""
+"""Builder of networks in two forms: layers of the original model and their compiled device operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ACTIVATIONS: dict[str, Kernel] = {
     "": ops.identity,
 }
 
-# The compiler's names for its fusions, under which they can be switched off.
+# Names of the compiler's fusion passes, by which they can be switched off.
 _FOLD_NORM = "ConvBatchnormFusionPass"
 _FUSE_CONV = "TbeCommonRules2FusionPass"
 _FUSE_DEPTHWISE = "TbeDepthwiseConvElemwiseFusionPass"
@@ -37,7 +37,7 @@ _FUSE_MATMUL = "ATbeMatmulElemwiseFusionPass"
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A tensor between layers, in both forms; `width` is its number of channels or columns."""
+    """A tensor between layers, in both forms; `width` is the number of channels or columns."""
 
     golden: Port
     device: Port
@@ -51,10 +51,10 @@ class Layer:
     """An operator that is the same in both forms.
 
     Attributes:
-        widths: of its outputs; empty for one output as wide as the first input.
-        types: element types of its outputs; empty for that of the first input.
-        layout: of its outputs on the device; empty for that of the first input.
-        alias: its name on the device, when the compiler gave it another one.
+        widths: widths of the outputs; empty for one output as wide as the first input.
+        types: element types of the outputs; empty for that of the first input.
+        layout: layout of the outputs on the device; empty for that of the first input.
+        alias: name on the device, if the compiler renamed it.
     """
 
     name: str
@@ -68,15 +68,15 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A convolution of the original model and what follows it at once.
+    """A convolution of the original model with its normalization and activation.
 
     Attributes:
-        channels: of its output.
-        size: of its square kernel.
-        norm: a batch normalization follows.
-        activation: "relu", "clip" or "sigmoid", if one follows.
-        gain: how much larger its weights are than those that keep numbers at the order of 1.
-        dtype: in which the device stores its output; `None` for that of the network.
+        channels: output channels.
+        size: side of the square kernel.
+        norm: whether a batch normalization follows.
+        activation: "relu", "clip" or "sigmoid", or empty.
+        gain: factor on weights that would keep values at the order of 1.
+        dtype: element type of the output on the device; `None` for that of the network.
     """
 
     channels: int
@@ -89,8 +89,8 @@ class Conv:
     dtype: DType | None = None
 
 
-class Twins:
-    """Both forms of a network while it is being written down."""
+class NetworkBuilder:
+    """Both forms of a network under construction."""
 
     def __init__(self, seed: int, dtype: DType = dtypes.FLOAT16) -> None:
         self.dtype = dtype
@@ -101,7 +101,7 @@ class Twins:
         self._consts = 0
 
     def conv(self, x: Wire, name: str, spec: Conv) -> Wire:
-        """A convolution, with its normalization and activation fused into it on the device."""
+        """Add a convolution; the device fuses its normalization and activation."""
         weight, factor, offset = self._conv_weights(x.width, spec)
         how = partial(ops.conv, stride=spec.stride, groups=spec.groups)
         if spec.norm:
@@ -128,7 +128,7 @@ class Twins:
         return self._emit(op, x.golden, (spec.channels,))[0]
 
     def dense(self, x: Wire, name: str, columns: int, activation: str = "") -> Wire:
-        """A fully connected layer, with its activation fused into it on the device."""
+        """Add a fully connected layer; the device fuses its activation."""
         weight = self._random.normal(0, sqrt(2 / x.width), (x.width, columns))
         bias = self._random.normal(0, 0.1, columns)
         steps = {name: partial(ops.dense, weight=weight, bias=bias)}
@@ -146,7 +146,7 @@ class Twins:
         return self._emit(op, x.golden, (columns,))[0]
 
     def add(self, x: Wire, y: Wire, name: str, activation: str = "") -> Wire:
-        """A sum, with its activation fused into it on the device."""
+        """Add a sum; the device fuses its activation."""
         originals = self._chain((x.golden, y.golden), {name: ops.add} | _activation(name, activation))
         op = DeviceOp(
             name="".join(originals),
@@ -160,7 +160,7 @@ class Twins:
         return self._emit(op, x.golden, (x.width,))[0]
 
     def apply(self, layer: Layer, *inputs: Wire) -> tuple[Wire, ...]:
-        """The outputs of an operator that is the same in both forms."""
+        """Add an operator that is the same in both forms; return its outputs."""
         first = inputs[0]
         self._chain(tuple(wire.golden for wire in inputs), {layer.name: layer.kernel})
         widths = layer.widths or (first.width,)
@@ -172,14 +172,14 @@ class Twins:
         return self._emit(op, first.golden, widths)
 
     def fuse(self, x: Wire, steps: dict[str, Kernel], op_type: str, kernel: Kernel) -> Wire:
-        """A chain of operators of the original model, by name, that is a single operator on the device."""
+        """Add a chain of original operators, by name, that is a single operator on the device."""
         originals = self._chain((x.golden,), steps)
         outputs = (Output(x.dtype, x.layout, Port(originals[-1])),)
         op = DeviceOp(originals[-1], op_type, (x.device,), kernel, outputs, originals=originals)
         return self._emit(op, x.golden, (x.width,))[0]
 
     def hard_swish(self, x: Wire, name: str) -> Wire:
-        """One operator of the original model that two operators do on the device."""
+        """Add one original operator that is two operators on the device."""
         originals = self._chain((x.golden,), {name: ops.hard_swish})
         inner, whole = (Output(x.dtype, x.layout), Output(x.dtype, x.layout, Port(name)))
         gate, product = f"{name}_sigmoid", f"{name}_mul"
@@ -190,11 +190,11 @@ class Twins:
         return self._emit(second, x.golden, (x.width,))[0]
 
     def store_as(self, x: Wire, layout: str) -> Wire:
-        """The tensor in another layout, by an operator that the compiler inserts."""
+        """Convert the layout by an operator that the compiler inserts."""
         return self._insert(x, "TransData", Output(x.dtype, layout))
 
     def cast(self, x: Wire, dtype: DType) -> Wire:
-        """The tensor in another element type, by an operator that the compiler inserts."""
+        """Convert the element type by an operator that the compiler inserts."""
         return self._insert(x, "Cast", Output(dtype, x.layout))
 
     def _insert(self, x: Wire, op_type: str, output: Output) -> Wire:
@@ -209,7 +209,7 @@ class Twins:
         return tuple(steps)
 
     def _emit(self, op: DeviceOp, golden: Port, widths: tuple[int, ...]) -> tuple[Wire, ...]:
-        """The outputs of `op`; one without an origin of its own holds what `golden` is."""
+        """Add a device operator; return its outputs, which equal `golden` unless they have an origin of their own."""
         self.device.append(op)
         return tuple(
             Wire(output.origin or golden, port, width, output.dtype, output.layout)
@@ -221,7 +221,7 @@ class Twins:
         return Const(f"dynamic_const_{self._consts}", rounded(array, self.dtype), self.dtype, layout, groups)
 
     def _conv_weights(self, width: int, spec: Conv) -> tuple[AnyArray, AnyArray, AnyArray]:
-        """Weights, and the factor and offset per channel of what follows."""
+        """Return the weights, and factor and offset per channel of the normalization."""
         shape = (spec.channels, width // spec.groups, spec.size, spec.size)
         spread = spec.gain * sqrt((2 if spec.activation else 1) / (shape[1] * spec.size**2))
         weight = self._random.normal(0, spread, shape)

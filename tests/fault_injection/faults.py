@@ -1,0 +1,203 @@
+"""Faults of every kind that can be injected at any operator of a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fault_injection import kernels
+from opdiff.core import dtypes
+from opdiff.sample import ops
+from opdiff.sample.device import device_values, rounded
+from opdiff.sample.faults import corrupt_output
+from opdiff.sample.graph import Port
+
+if TYPE_CHECKING:
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.sample.faults import Corruption
+    from opdiff.sample.graph import DeviceOp, Kernel, Network
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyNetwork:
+    """A network with a fault, and the expected findings.
+
+    Attributes:
+        network: the network with the fault.
+        operators: naming any of these is right.
+        kinds: naming any of these kinds is right.
+    """
+
+    network: Network
+    operators: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+def _scale(x: AnyArray) -> AnyArray:
+    return x * 1.08
+
+
+def _shift(x: AnyArray) -> AnyArray:
+    shifted: AnyArray = x + 0.3 * x.std()
+    return shifted
+
+
+def _permute(x: AnyArray) -> AnyArray:
+    if x.ndim == 4 and x.shape[2] == x.shape[3] > 1:
+        return x.swapaxes(2, 3)
+    return np.roll(x, 1, axis=-1)
+
+
+def _corrupt_channel(x: AnyArray) -> AnyArray:
+    result = x.copy()
+    channel = result[:, 3] if x.ndim == 4 and x.shape[1] >= 8 else result[..., 3]
+    channel[...] = channel * -0.5 + x.std()
+    return result
+
+
+def _overflow(x: AnyArray) -> AnyArray:
+    result = x.copy()
+    result.reshape(-1)[:: max(x.size // 5, 1)] = np.inf
+    return result
+
+
+def _add_outliers(x: AnyArray) -> AnyArray:
+    result = x.copy()
+    result.reshape(-1)[[1, x.size // 2, x.size - 2]] = 6 * np.abs(x).max()
+    return result
+
+
+# Corruptions of an operator's output, and the kinds of which each is right.
+CORRUPTIONS: dict[str, tuple[Corruption, tuple[str, ...]]] = {
+    "scale": (_scale, ("scale",)),
+    "offset": (_shift, ("offset",)),
+    "permuted": (_permute, ("permuted",)),
+    # A channel of a single row is a single element.
+    "channel": (_corrupt_channel, ("channel", "outliers")),
+    "overflow": (_overflow, ("overflow",)),
+    "zero": (np.zeros_like, ("memory",)),
+    "outliers": (_add_outliers, ("outliers",)),
+}
+FAULTS = (
+    *CORRUPTIONS, "foreign", "accumulation", "fusion", "input-swap", "input-scale", "clipping", "zero-point",
+)  # fmt: skip
+
+# Shorter sums hardly lose digits.
+_MIN_SUM_LENGTH = 32
+
+
+def inject(network: Network, fault: str, depth: float) -> FaultyNetwork | None:
+    """Inject a fault at relative depth 0..1 of the network; return `None` if it has no suitable operator."""
+    if fault in CORRUPTIONS:
+        corruption, kinds = CORRUPTIONS[fault]
+        op = _at_depth([op for op in network.device if _is_comparable(op)], depth)
+        return _with_faulty(network, op, corrupt_output(op, corruption), kinds)
+    if fault.startswith("input"):
+        return _corrupt_input(network, fault)
+    if fault in ("clipping", "zero-point"):
+        return _corrupt_quantization(network, fault, depth)
+    return {"foreign": _foreign, "accumulation": _accumulation, "fusion": _fusion}[fault](network, depth)
+
+
+def _is_comparable(op: DeviceOp) -> bool:
+    """Whether the operator has a floating-point output with a counterpart in the original model."""
+    return op.outputs[0].origin is not None and op.outputs[0].dtype.kind is dtypes.Kind.FLOAT
+
+
+def _at_depth(candidates: list[DeviceOp], depth: float) -> DeviceOp:
+    return candidates[min(int(depth * len(candidates)), len(candidates) - 1)]
+
+
+def _with_faulty(network: Network, op: DeviceOp, faulty: DeviceOp, kinds: tuple[str, ...]) -> FaultyNetwork:
+    device = tuple(faulty if each is op else each for each in network.device)
+    names = [op.name]
+    if op.type in ("AscendQuant", "Conv2D", "AscendDequant"):
+        stem = op.name.removesuffix("_quant").removesuffix("_dequant")
+        names += [f"{stem}_quant", f"{stem}_dequant", stem]
+    return FaultyNetwork(replace(network, device=device), tuple(dict.fromkeys(names)), _right_kinds(op, kinds))
+
+
+def _right_kinds(op: DeviceOp, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Accept `quantization` for any fault behind quantized values."""
+    return (*kinds, "quantization") if "quant" in op.type.lower() else kinds
+
+
+def _foreign(network: Network, depth: float) -> FaultyNetwork | None:
+    """Replace the output by another tensor of the same shape."""
+    values = device_values(network)
+    comparable = [op for op in network.device if _is_comparable(op)]
+    for op in [_at_depth(comparable, depth), *comparable]:
+        own = values[op.ports[0]]
+        # Memory holds what was written to it earlier.
+        for port, other in list(values.items())[: list(values).index(op.ports[0])]:
+            is_alike = other.shape == own.shape and other.dtype == own.dtype and port.op != op.name
+            if is_alike and port.op not in {p.op for p in op.inputs} and not np.allclose(other, own, atol=0.05):
+                faulty = replace(op, kernel=partial(_constant, other.astype(np.float64)))
+                return _with_faulty(network, op, faulty, ("memory",))
+    return None
+
+
+def _constant(result: AnyArray, *_: AnyArray) -> AnyArray:
+    return result
+
+
+def _accumulation(network: Network, depth: float) -> FaultyNetwork | None:
+    """Accumulate in bfloat16, or in 8 bits in a bfloat16 network."""
+    found = [op for op in network.device if _is_comparable(op) and op.consts and op.consts[0].array.ndim in (2, 4)]
+    found = [op for op in found if op.consts[0].array.size // op.consts[1].array.size >= _MIN_SUM_LENGTH]
+    if not found:
+        return None
+    op = _at_depth(found, depth)
+    coarse = dtypes.BFLOAT16 if op.outputs[0].dtype is dtypes.FLOAT16 else dtypes.FLOAT8_E4M3FN
+    kernel = partial(_accumulate_coarsely, op.kernel, coarse)
+    return _with_faulty(network, op, replace(op, kernel=kernel), ("precision",))
+
+
+def _accumulate_coarsely(kernel: Kernel, dtype: DType, x: AnyArray, weight: AnyArray, *others: AnyArray) -> AnyArray:
+    """Sum over input channels or columns, rounding each partial sum."""
+    keywords = dict(kernel.keywords) if isinstance(kernel, partial) else {}
+    activation = keywords.pop("activation", ops.identity)
+    plain = partial(kernel.func, **keywords) if isinstance(kernel, partial) else kernel
+    bias = others[0] if others else np.zeros(1)
+    total: AnyArray = np.zeros(1)
+    is_image = weight.ndim == 4
+    for k in range(weight.shape[1] if is_image else weight.shape[0]):
+        part = plain(x[:, k : k + 1], weight[:, k : k + 1]) if is_image else x[..., k : k + 1] @ weight[k : k + 1]
+        total = rounded(total + part, dtype).astype(np.float64)
+    result: AnyArray = activation(total + (bias.reshape(1, -1, 1, 1) if is_image else bias))
+    return result
+
+
+def _fusion(network: Network, depth: float) -> FaultyNetwork | None:
+    """Drop the activation of a fused operator."""
+    found = [op for op in network.device if len(op.originals) > 1 and op.buffer_pass]
+    if not found:
+        return None
+    op = _at_depth(found, depth)
+    return _with_faulty(network, op, replace(op, kernel=partial(op.kernel, activation=ops.identity)), ("fusion",))
+
+
+def _corrupt_input(network: Network, fault: str) -> FaultyNetwork | None:
+    image = network.image
+    if image.ndim != 4:
+        return None
+    corrupted = image[:, ::-1].copy() if fault == "input-swap" else (image * 0.9).astype(np.float32)
+    first = next(op for op in network.device if Port(network.image_name) in op.inputs)
+    return FaultyNetwork(replace(network, device_image=corrupted), (first.name,), ("input",))
+
+
+def _corrupt_quantization(network: Network, fault: str, depth: float) -> FaultyNetwork | None:
+    found = [op for op in network.device if op.type == "AscendQuant"]
+    if not found:
+        return None
+    op = _at_depth(found, depth)
+    assert isinstance(op.kernel, partial)
+    if fault == "zero-point":
+        kernel = partial(op.kernel, zero=12)
+    else:
+        kernel = partial(kernels.quantize, scale=op.kernel.keywords["scale"], limit=32)
+    return _with_faulty(network, op, replace(op, kernel=kernel), ("quantization",))
