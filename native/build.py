@@ -27,8 +27,6 @@ FLAGS = (
     "-fno-math-errno",
     "-fno-trapping-math",
 )
-# The metrics are rounded as Python rounds them, on every machine: a product is, before something is added to it.
-ALONE: dict[str, tuple[str, ...]] = {"metrics.cpp": ("-ffp-contract=off",)}
 LINK = ("-shared", "-static-libstdc++", "-static-libgcc", "-pthread")
 # The end of the name of a module that fits every Python from a version on.
 MODULE = ".abi3.so"
@@ -73,7 +71,7 @@ def build(output: Path, tools: Toolchain) -> None:
     if output.name.endswith(MODULE):
         _build(_module_sources(), output, tools)
         return
-    sources: Sources = [(path, ALONE.get(path.name, ())) for path in sorted(HERE.glob("*.cpp"))]
+    sources: Sources = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
     _build(sources + [(HERE / "kernel.cpp", flags) for flags in tools.newer], output, tools)
 
 

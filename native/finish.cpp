@@ -129,6 +129,7 @@ void finish(const Pair &pair, const Sums &sums, const Second &second, od_result 
         return;
     }
     result.status = OD_DONE;
+    result.count = pair.count;
     result.unequal = sums.unequal;
     const ExactSum x = joined(sums.x, sums.target.alone), y = joined(sums.y, sums.golden.alone);
     const ExactSum xx = joined(sums.xx, sums.target.squares_alone), yy = joined(sums.yy, sums.golden.squares_alone);
@@ -180,7 +181,6 @@ void finish(const Pair &pair, const Sums &sums, const Second &second, od_result 
         const double p = second.all_p + second.p.value(), q = second.all_q + second.q.value(), excess = (q - p) / p;
         result.kl = second.terms.value() / p + (std::log1p(excess) - excess);
     }
-    set_metrics(pair, result);
 }
 
 }  // namespace opdiff

@@ -47,7 +47,4 @@ private:
 // What is to be done after the first pass; and the end.
 Second plan_second(const Pair &pair, const Sums &sums);
 void finish(const Pair &pair, const Sums &sums, const Second &second, od_result &result);
-// The metrics, out of the sums that the result has.
-void set_metrics(const Pair &pair, od_result &result);
-
 }  // namespace opdiff

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define OD_VERSION 3
+#define OD_VERSION 4
 #define OD_API __attribute__((visibility("default")))
 
 /* How one element is stored. OD_TABLE: one byte, whose number stands in a table of 256 floats. */
@@ -88,37 +88,9 @@ typedef struct {
     int64_t zeros;  /* pairs with y = 0 and another x */
 } od_graph;
 
-/* What is to be known about the metrics of a pair. */
-enum od_note { OD_NO_NOTE, OD_EMPTY, OD_SCALAR, OD_ZERO_TARGET, OD_ZERO_GOLDEN };
-
-/* Numbers with a meaning, made of the sums: each as `opdiff.core.comparison.Metrics` has it, in the same order. What an
-   element holds is a double, or an integer where its side has integers; so are the two largest errors, which are
-   integers where both sides have them. */
-typedef struct {
-    int64_t count;
-    double cosine;
-    int64_t max_absolute_error;  /* a double, or an integer */
-    double accumulated_relative_error, relative_euclidean_distance, kl_divergence;
-    double target_mean, target_std, golden_mean, golden_std;
-    double mean_absolute_error, root_mean_square_error, max_relative_error, mean_relative_error;
-    int64_t is_equal;
-    int64_t target_nans, target_infs, golden_nans, golden_infs, special_mismatches, first_special_mismatch;
-    int64_t finite_count;
-    double finite_cosine, centred_cosine, norm_ratio, snr_db, error_bias, over_1_permille, over_5_permille;
-    int64_t max_ulp;  /* a double, or an integer */
-    int64_t worst_index, worst_target, worst_golden;
-    int64_t note;
-    int64_t target_min, target_max, golden_min, golden_max;
-    double fit_scale, fit_offset, fit_distance, zero_golden;
-    int64_t worst_relative_index;
-} od_metrics;
-
 typedef struct {
     int64_t status, detail, culprit;  /* culprit: 0 the target, 1 the golden side */
-    /* Bit k: the metric k, counted from 0, has no value. -1: there are none but `count`, because integers are too large
-       for doubles; the sums are there. */
-    int64_t missing;
-    od_metrics metrics;
+    int64_t count;                    /* elements on either side */
     int64_t relative_bins[OD_RELATIVE_BINS];
     int64_t ulp_bins[OD_ULP_BINS];
     int64_t unequal;

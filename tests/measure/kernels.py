@@ -13,7 +13,7 @@ from opdiff.core.codes import contiguous, encode
 from opdiff.core.dtypes import DType, Kind
 from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel import library as native
-from opdiff.measure.kernel.results import Failure, unpack_metrics, unpack_sums
+from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
 
@@ -60,25 +60,8 @@ def job(target: Stored, golden: Stored, shape: tuple[int, ...] = ()) -> native.N
 
 
 def run(jobs: Sequence[native.NativeJob], threads: int = 1, *, with_kl: bool = True) -> list[Answer | Failure]:
-    """What the kernel sums up; the metrics that it makes of that itself are those of the definition."""
-    call = native.Call(jobs, threads, with_kl=with_kl)
-    call.wait(lambda _: None)
-    answers = unpack_sums(call)
-    for found, answer in zip(unpack_metrics(call), answers, strict=True):
-        assert_identical(found, answer)
-    return answers
-
-
-def assert_identical(found: Metrics | Failure, answer: Answer | Failure) -> None:
-    """Bit for bit, and of the same types; not by ==, which is not true of NaN."""
-    if isinstance(answer, Failure):
-        assert found == answer
-        return
-    sums, kl = answer
-    wanted = metrics_of(sums, kl, is_scalar=sums.count == sums.parts)
-    assert [(name, repr(value)) for name, value in zip(wanted._fields, found, strict=True)] == [
-        (name, repr(value)) for name, value in zip(wanted._fields, wanted, strict=True)
-    ]
+    """Measure all pairs with the kernel."""
+    return measure_all(jobs, threads, lambda _: None, with_kl=with_kl)
 
 
 def by_kernel(target: Stored, golden: Stored, shape: tuple[int, ...] = (), threads: int = 1) -> Answer | Failure:

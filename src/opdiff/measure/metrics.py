@@ -1,7 +1,4 @@
-"""From sums to metrics: formulas, and what they mean for zeros, NaNs, infinities and tensors without elements.
-
-The native kernel repeats them in `native/metrics.cpp`, for itself; this is their definition.
-"""
+"""From sums to metrics: formulas, and their values for zeros, NaNs, infinities and tensors without elements."""
 
 from __future__ import annotations
 

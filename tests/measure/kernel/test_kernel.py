@@ -44,6 +44,7 @@ pytestmark = needs_kernel
 CLASSES = [*DATA, "any_bits"]
 SIZES = [1, 31, 63, 64, 65, 1023, 1024, 1025, 3000]
 FLOAT32, FLOAT16, FLOAT64 = dtypes.FLOAT32, dtypes.FLOAT16, dtypes.FLOAT64
+INT64, UINT64 = dtypes.INT64, dtypes.UINT64
 
 
 # Every pair of types
@@ -247,6 +248,23 @@ def test_the_spread_of_pairs_does_not_suffer_from_numbers_beside_infinities() ->
     target, golden = np.zeros(9, "<f4"), np.zeros(9, "u1")
     target[3], golden[3] = np.inf, 13
     assert_alike(target, FLOAT32, golden, dtypes.FLOAT8_E8M0)
+
+
+# Integers stay exact
+
+
+@pytest.mark.parametrize("size", [1, 2**52, 2**53 + 1, 2**62 + 1, 2**63 - 1])
+@pytest.mark.parametrize("types", [(INT64, INT64), (INT64, UINT64), (UINT64, UINT64), (INT64, dtypes.INT32)], ids=str)
+def test_extremes_of_integers(types: tuple[DType, DType], size: int) -> None:
+    x, y = types
+    assert_alike(np.array([size, 3, 5], x.storage), x, np.array([7, 3, 5], y.storage), y)
+
+
+def test_integers_farther_apart_than_64_bits() -> None:
+    target, golden = np.array([-(2**63), 0], "<i8"), np.array([2**64 - 1, 1], "<u8")
+    sums, _ = measured(by_kernel(Stored(target, INT64), Stored(golden, UINT64)))
+    assert sums.worst == (2**64 + 2**63 - 1, 0, -(2**63), 2**64 - 1)
+    assert_alike(target, INT64, golden, UINT64)
 
 
 # What is asked for

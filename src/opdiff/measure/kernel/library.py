@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from opdiff.measure.reference.ulp import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
-_VERSION = 3
+_VERSION = 4
 # Bytes of od_axis, od_side, od_job, od_result and od_batch.
-_SIZES = (32, 64, 168, 1248, 88)
+_SIZES = (32, 64, 168, 904, 88)
 ROW = _SIZES[3]
 
 _KINDS = {

@@ -8,14 +8,15 @@ A layout is undone by telling the kernel where each element is. Pairings for whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.core.errors import OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import NotPlaces, Places
 from opdiff.measure.kernel import library as native
-from opdiff.measure.kernel.results import Failure, unpack_metrics, unpack_sums
+from opdiff.measure.kernel.results import Failure, unpack_sums
+from opdiff.measure.metrics import metrics_of
 from opdiff.workflows.compare.job import failed, measured, reason_of
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     Axes = tuple[tuple[int, int, int, int], ...]
     Progress = Callable[[int], None]
-
-Result = TypeVar("Result")
 
 # So many pairings are measured while as many are prepared.
 _AT_ONCE = 300
@@ -50,10 +49,11 @@ def measure_batch(jobs: Sequence[MeasureJob], threads: int, progress: Progress) 
     done: list[tuple[MeasureJob, Measured]] = []
     left: list[MeasureJob] = []
     what = Wanted(with_kl=any(job.extras.with_kl for job in jobs))
-    found = _each([job.pairing for job in jobs], what, threads, progress, unpack_metrics)
+    found = sums_of([job.pairing for job in jobs], what, threads, progress)
     for job, result in zip(jobs, found, strict=True):
         if not isinstance(result, str):
-            done.append((job, measured(job, *result)))
+            pair, sums, kl = result
+            done.append((job, measured(job, pair, metrics_of(sums, kl, is_scalar=sums.count == sums.parts))))
         elif result:
             done.append((job, failed(job, result)))
         else:
@@ -77,19 +77,7 @@ class Summed(NamedTuple):
 
 
 def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> Iterator[Summed | str]:
-    """The sums of every pairing, in order, or why there are none; empty: the kernel cannot, others may."""
-    for found in _each(pairings, what, threads, progress, unpack_sums):
-        yield found if isinstance(found, str) else Summed(found[0], *found[1])
-
-
-def _each(
-    pairings: Sequence[Pairing],
-    what: Wanted,
-    threads: int,
-    progress: Progress,
-    unpack: Callable[[native.Call], list[Result | Failure]],
-) -> Iterator[tuple[AlignedPair, Result] | str]:
-    """What is unpacked of every pairing, in order, or why there is nothing; empty: the kernel cannot, others may.
+    """Yield the sums of every pairing, in order, or why there are none; empty if the kernel does not support the pair.
 
     While the kernel measures some pairings, the next ones are prepared and the last ones are given out.
     """
@@ -107,10 +95,10 @@ def _each(
             call = native.Call(jobs, threads, **what._asdict(), must_run=threads > 1 and len(pairings) > _AT_ONCE)
             done, running = running, _Running(some, call, before)
             if done is not None:
-                yield from _results(done, unpack)
+                yield from _results(done)
         if running is not None:
             running.wait(progress)
-            yield from _results(running, unpack)
+            yield from _results(running)
     finally:
         if running is not None:
             running.call.end()
@@ -154,16 +142,14 @@ def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | Non
     return _Prepared(aligned.pair, _job(pairing, aligned))
 
 
-def _results(
-    running: _Running, unpack: Callable[[native.Call], list[Result | Failure]]
-) -> Iterator[tuple[AlignedPair, Result] | str]:
-    results = iter(unpack(running.call))
+def _results(running: _Running) -> Iterator[Summed | str]:
+    results = iter(unpack_sums(running.call))
     for prepared in running.pairings:
         if isinstance(prepared, str):
             yield prepared
             continue
         result = next(results)
-        yield result.reason if isinstance(result, Failure) else (prepared.pair, result)
+        yield result.reason if isinstance(result, Failure) else Summed(prepared.pair, *result)
 
 
 def is_possible(jobs: Sequence[MeasureJob]) -> bool:
