@@ -6,12 +6,13 @@ import random
 from typing import Any
 
 from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
-from opdiff.core.comparison import Birth, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
+from opdiff.core.comparison import Birth, ErrorKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
 from opdiff.core.dump import DumpKind
 from opdiff.core.graphmode import Colour, DataMode, GraphRow
 from opdiff.core.graphmode import Verdict as GraphVerdict
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.judge.advice import KINDS
+from opdiff.judge.advice import remedies_of
 from opdiff.judge.limits import Limits
 from opdiff.report.graph_json import SavedGraph
 from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
@@ -49,9 +50,9 @@ FAULT = Finding(
     op_type="Conv2D",
     tensor="b:output:0",
     level=Level.WRONG,
-    kind="scale",
-    evidence=("the target is 2 times the golden tensor",),
-    remedies=(KINDS["scale"].remedy,),
+    kind=ErrorKind.SCALE,
+    evidence=(because("judge.scaled", scale=2.0),),
+    remedies=remedies_of(ErrorKind.SCALE, (), ()),
     share=0.93,
     path=("b", "c"),
     passes=("ConvBatchnormFusionPass",),
@@ -67,12 +68,12 @@ def with_judgement() -> SavedComparison:
         GraphNode("d", "Conv2D", ("c:0", "a:0"), is_guess=True),
     )
     verdicts = (
-        Verdict(Level.EXACT, "equal"),
-        Verdict(Level.WRONG, "far too much", Birth.BORN, 7.5),
-        Verdict(Level.WRONG, "too much", Birth.INHERITED),
-        Verdict(Level.NOISE, "little"),
+        Verdict(Level.EXACT, because("judge.all_equal")),
+        Verdict(Level.WRONG, quoted("far too much"), Birth.BORN, 7.5),
+        Verdict(Level.WRONG, quoted("too much"), Birth.INHERITED),
+        Verdict(Level.NOISE, quoted("little")),
     )
-    judgement = Judgement("", verdicts, (FAULT,), "b", "b", ("b is at fault.",), ("b 有问题。",))
+    judgement = Judgement("", verdicts, (FAULT,), "b", "b", (because("judge.advice", remedy=FAULT.remedies[0]),))
     plain = kept(row("a"), row("b", **BAD), row("c", **BAD), row("d"))
     return plain._replace(graph=nodes, judgement=judgement)
 

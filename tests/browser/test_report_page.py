@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from made_reports import many_rows, strange_names, with_judgement, with_network
+from made_reports import FAULT, many_rows, strange_names, with_judgement, with_network
 from opdiff.core.comparison import Profile
-from opdiff.judge.advice import KINDS
+from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
 from opdiff.workflows.compare.outputs import write_page
 
@@ -224,7 +224,7 @@ def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> Non
     report = opened(tmp_path / "report.html")
     assert report.page.inner_text("h1") == "b is at fault: wrong scale"
     report.page.click("text=中文")
-    assert KINDS["scale"].remedy_zh in report.page.inner_text(".remedy")
+    assert render(FAULT.remedies[0], Language.CHINESE) in report.page.inner_text(".remedy")
     report.page.click("text=English")
     assert "the target is 2 times" in report.page.inner_text(".finding")
     report.page.click(".remedy >> text=Copy")

@@ -27,7 +27,7 @@ def saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     made = write_sample(str(tmp_path / "sample"), faults=["wrong-scale"])
     out, fixes = str(tmp_path / "out"), str(tmp_path / "fixes")
     done = run(capsys, "compare", made.target, made.golden, "-fr", made.rules, "-o", out, "--remedies", fixes)
-    assert done.out.startswith("local/conv1local/conv1_relu (Conv2D) is at fault, a wrong scale")
+    assert done.out.startswith("local/conv1local/conv1_relu (Conv2D) is at fault: wrong scale")
     switch = json.loads((tmp_path / "fixes" / "fusion_switch.cfg").read_text())["Switch"]
     assert switch["GraphFusion"] == {"ConvBatchnormFusionPass": "off"}
     (path,) = (tmp_path / "out").glob("*.json")
@@ -68,9 +68,9 @@ def test_a_third_run_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixtur
     good = write_sample(str(tmp_path / "good"), faults=[])
     rules = ("-fr", bad.rules, "-cfr", good.rules, "-o", str(tmp_path / "out"))
     done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", good.target)
-    assert "fusion broke it, at local/conv1local/conv1_relu (scale)" in done.out
+    assert "fusion broke it, at local/conv1local/conv1_relu (wrong scale)" in done.out
     done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", bad.target)
-    assert "conversion broke it, at local/conv1local/conv1_relu (scale)" in done.out
+    assert "conversion broke it, at local/conv1local/conv1_relu (wrong scale)" in done.out
     done = run(capsys, "compare", bad.target, good.golden, *rules[:2], "--third", good.target, "-o", str(tmp_path))
     assert done.code == 2
     assert "--third needs the rules of both runs" in done.err

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from judged import judged, numbers, row
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, OpLabel
+from opdiff.core.comparison import ErrorKind, GraphNode, OpLabel
+from opdiff.core.reasons import Language, because, catalogue, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
+from opdiff.judge.advice import kind_name, remedies_of
 from opdiff.judge.remedies import files_of
 from opdiff.judge.steps import step_of
 from opdiff.report.rows import ReportRow
@@ -47,8 +51,7 @@ def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[ReportRow]:
 def test_a_sound_network_has_no_fault() -> None:
     found = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
     assert found.findings == ()
-    assert found.advice[0] == "No operator is at fault: all 4 tensors are within the noise of the element types."
-    assert found.advice_zh[0].startswith("没有算子有问题")
+    assert found.advice == (because("judge.within_noise", count=4), because("judge.look_elsewhere"))
 
 
 def test_born_in_a_branch_and_inherited_behind_it() -> None:
@@ -60,7 +63,7 @@ def test_born_in_a_branch_and_inherited_behind_it() -> None:
     assert (finding.operator, finding.kind, finding.path) == ("c", "scale", ("c", "d"))
     assert finding.share == 1.0
     assert (found.first_bad, found.worst) == ("c", "c")
-    assert "target = 1.09999" in finding.evidence[1]
+    assert "target = 1.09999" in str(finding.evidence[1])
 
 
 def test_several_culprits() -> None:
@@ -132,8 +135,8 @@ def test_files_that_help() -> None:
         '            "ConvBatchnormFusionPass": "off"\n        },\n        "UBFusion": {\n'
         '            "TbeFusionPass": "off"\n        }\n    }\n}\n'
     }
-    precise = found.findings[0]._replace(kind="overflow", passes=(), buffer_passes=())
-    quantized = precise._replace(kind="quantization", before=("q_quant", "q"), operator="q_dequant")
+    precise = found.findings[0]._replace(kind=ErrorKind.OVERFLOW, passes=(), buffer_passes=())
+    quantized = precise._replace(kind=ErrorKind.QUANTIZATION, before=("q_quant", "q"), operator="q_dequant")
     assert files_of([precise, quantized]) == {"keep_fp32.txt": "c\n", "quant_skip_layers.txt": "q\n"}
 
 
@@ -151,7 +154,7 @@ def test_rows_without_numbers() -> None:
     given = [ReportRow(label, reason="no file"), ReportRow(label, TensorKey("a", Slot.OUTPUT, 0), reason="torn")]
     found = judge(given, ())
     assert [verdict.level for verdict in found.verdicts] == ["not comparable"] * 2
-    assert found.advice[0].startswith("Nothing could be compared")
+    assert found.advice == (because("judge.nothing_compared"),)
 
 
 def calls_for(rows: int) -> int:
@@ -175,3 +178,16 @@ def calls_for(rows: int) -> int:
 
 def test_the_work_grows_no_faster_than_the_rows() -> None:
     assert 0 < calls_for(800) < 2.2 * calls_for(400)
+
+
+@pytest.mark.parametrize("kind", ErrorKind)
+def test_every_kind_of_error_has_a_name_and_a_remedy(kind: ErrorKind) -> None:
+    reasons = kind_name(kind), *remedies_of(kind, ("APass",), ("BPass",))
+    assert [reason.code for reason in reasons if reason.code not in catalogue()] == []
+    assert "APass, BPass" in render(reasons[-1], Language.CHINESE)
+
+
+def test_advice_in_chinese_has_the_evidence() -> None:
+    golden = numbers(1, 4, 8, 8)
+    fault = judged([row("a", 2 * golden, golden)], GraphNode("a", "Conv2D")).advice[0]
+    assert re.search(r"缩放系数错误.*标杆张量的 [12.9]+ 倍", render(fault, Language.CHINESE))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 
 from made_comparisons import comparisons
-from made_reports import BAD, kept, many_rows, not_compared, row, with_judgement
+from made_reports import BAD, FAULT, kept, many_rows, not_compared, row, with_judgement
+from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
 from opdiff.report.payload import Edges, pack
 from opdiff.report.rows import saved
@@ -54,7 +55,7 @@ def test_a_judgement_decides_where_there_is_one() -> None:
     assert column(found, "rows", "excess") == [None, 7.5, None, None]
     (finding,) = found[0]["story"]["findings"]
     assert (finding["kind"], finding["share"], finding["path"]) == ("scale", 0.93, ["b", "c"])
-    assert found[0]["story"]["advice"]["zh"] == ["b 有问题。"]
+    assert found[0]["story"]["advice"]["zh"] == [render(FAULT.remedies[0], Language.CHINESE) + "。"]
     assert column(found, "graph", "fanIn") == [0, 2, 1, 2]
     assert column(found, "graph", "inputs") == [0, -1, 1, 2, 0]
 

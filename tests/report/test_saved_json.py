@@ -53,7 +53,7 @@ def test_every_row_has_its_line(tmp_path: Path) -> None:
 
 def document() -> Any:
     return {
-        "schema": "opdiff.core.comparison",
+        "schema": "opdiff.comparison",
         "version": 1,
         "made_by": "",
         "target": {"path": "a", "kind": "npu", "quantized": False},
@@ -70,7 +70,7 @@ def test_fields_with_a_default_may_be_missing(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
-    "schema": (("schema",), "other", "it does not say that its schema is 'opdiff.core.comparison'"),
+    "schema": (("schema",), "other", "it does not say that its schema is 'opdiff.comparison'"),
     "version": (("version",), 2, "it is of version 2, and only version 1 is known"),
     "unknown_field": (("target", "more"), 1, "Side has not exactly its fields: more"),
     "kind": (("target", "kind"), "gpu", "'gpu' is not a valid DumpKind"),

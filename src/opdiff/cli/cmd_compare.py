@@ -236,9 +236,11 @@ def _told(
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
     from opdiff.cli.terminal import printable
+    from opdiff.core.reasons import Language, render
     from opdiff.workflows.compare.pipeline import find_step
 
-    print(printable(find_step(options, args.third, args.close_fusion_rule_file)))
+    step = find_step(options, args.third, args.close_fusion_rule_file)
+    print(printable(render(step, Language(args.lang))))
     return code
 
 

@@ -60,16 +60,15 @@ def run(args: argparse.Namespace) -> int:
 
 def finding_lines(kept: SavedComparison, lang: str = "en") -> Iterator[str]:
     """Every finding with its evidence."""
-    from opdiff.core.sentences import in_chinese
-    from opdiff.judge.advice import remedy_in_chinese
+    from opdiff.core.reasons import Language, render
     from opdiff.judge.remedies import next_command
 
-    told, remedy = (in_chinese, remedy_in_chinese) if lang == "zh" else (str, str)
+    language = Language(lang)
     findings = kept.judgement.findings if kept.judgement else ()
     for number, finding in enumerate(findings, 1):
         yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}{_reach(finding)}"
-        yield from (f"   {told(sentence)}" for sentence in finding.evidence)
-        yield from (f"   try: {remedy(sentence)}" for sentence in finding.remedies)
+        yield from (f"   {render(reason, language)}" for reason in finding.evidence)
+        yield from (f"   try: {render(reason, language)}" for reason in finding.remedies)
         if len(finding.path) > 1:
             yield f"   way: {' > '.join(finding.path)}"
     if findings:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from opdiff.core.dump import Dump, SideTensor
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorKey
 
 
@@ -262,15 +263,35 @@ class Verdict(NamedTuple):
 
     Attributes:
         level: how good it is.
-        rule: what decided, in words and numbers.
+        rule: the rule that decided.
         origin: where its error comes from; nothing when it is good.
         excess: its error beside the largest that its operator may have with these inputs; above 1 is too much.
     """
 
     level: Level
-    rule: str
+    rule: Reason
     origin: Birth = Birth.NONE
     excess: float | None = None
+
+
+class ErrorKind(StrEnum):
+    """Kinds of error that metrics prove; see docs/locating.md."""
+
+    OVERFLOW = "overflow"
+    SCALE = "scale"
+    OFFSET = "offset"
+    PERMUTED = "permuted"
+    CHANNEL = "channel"
+    OUTLIERS = "outliers"
+    CLIPPING = "clipping"
+    QUANTIZATION = "quantization"
+    PRECISION = "precision"
+    MEMORY = "memory"
+    FUSION = "fusion"
+    INPUT = "input"
+    PAIRING = "pairing"
+    INDICES = "indices"
+    UNKNOWN = "unknown"
 
 
 class Finding(NamedTuple):
@@ -281,9 +302,9 @@ class Finding(NamedTuple):
         op_type: its type.
         tensor: its worst tensor, as `conv1:output:0`.
         level: how bad that is.
-        kind: what kind of error it is: a code that stays the same, see docs/locating.md.
-        evidence: sentences with the numbers that prove it.
-        remedies: what to do, in sentences.
+        kind: kind of error.
+        evidence: facts that prove it.
+        remedies: what to do.
         share: how much of the error of the network's outputs comes from here; `None` when they have none.
         path: operators from here to the output that it spoils most.
         excess: as in `Verdict`.
@@ -296,9 +317,9 @@ class Finding(NamedTuple):
     op_type: str
     tensor: str
     level: Level
-    kind: str
-    evidence: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()
+    kind: ErrorKind
+    evidence: tuple[Reason, ...] = ()
+    remedies: tuple[Reason, ...] = ()
     share: float | None = None
     path: tuple[str, ...] = ()
     excess: float | None = None
@@ -317,7 +338,6 @@ class Judgement(NamedTuple):
         first_bad: the first operator, in the order of execution, in which an error was born; empty for none.
         worst: the operator of the first finding; empty for none.
         advice: the result in at most three sentences.
-        advice_zh: the same in Chinese.
         noise: how much noisier the operators of this run are than expected of their types; 1 for not at all.
     """
 
@@ -326,8 +346,7 @@ class Judgement(NamedTuple):
     findings: tuple[Finding, ...] = ()
     first_bad: str = ""
     worst: str = ""
-    advice: tuple[str, ...] = ()
-    advice_zh: tuple[str, ...] = ()
+    advice: tuple[Reason, ...] = ()
     noise: float = 1.0
 
 

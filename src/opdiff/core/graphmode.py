@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Metrics
     from opdiff.core.dump import SideTensor
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 
@@ -238,4 +239,4 @@ class Verdict(NamedTuple):
     result: str
     reached: str
     colour: Colour
-    why: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = ()

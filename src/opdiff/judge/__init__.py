@@ -43,15 +43,13 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judg
     ranked = rank(network, located)
     findings = _findings(rows, network, located, ranked) if ranked else ()
     first_bad = first_in_order(ranked, network) if ranked else ""
-    advice, advice_zh = advice_of(findings, located.verdicts, first_bad)
     return Judgement(
         limits.path,
         located.verdicts,
         findings,
         first_bad,
         findings[0].operator if findings else "",
-        advice,
-        advice_zh,
+        advice_of(findings, located.verdicts, first_bad),
         located.noise,
     )
 

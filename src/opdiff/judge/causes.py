@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.comparison import ErrorKind
+from opdiff.core.reasons import because
 from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.limits import DEFAULTS, coarser
 from opdiff.judge.noise import is_quantized, reduction_length
@@ -14,7 +16,8 @@ from opdiff.judge.tensor_facts import equal_share, ratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.core.comparison import Metrics, Verdict
+    from opdiff.core.comparison import GraphNode, Metrics, Verdict
+    from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.locate import Born
     from opdiff.judge.network import Network
     from opdiff.judge.tensor_facts import Row
@@ -37,8 +40,8 @@ _UNRELATED = 0.7
 class Cause(NamedTuple):
     """A kind of error and what speaks for it."""
 
-    kind: str
-    evidence: tuple[str, ...]
+    kind: ErrorKind
+    evidence: tuple[Reason, ...]
 
 
 class Scene(NamedTuple):
@@ -75,14 +78,12 @@ def cause_of(born: Born, scene: Scene) -> Cause:
     row = scene.rows[born.row]
     metrics = row.metrics
     if metrics is None:
-        return Cause("unknown", ())
+        return Cause(ErrorKind.UNKNOWN, (because("judge.not_measured"),))
     floor = max(born.budget.floor, born.budget.expected)
     case = _Case(born, metrics, row, spread_of(metrics, born.size, row.shape or (), floor), scene)
     found = next(cause for test in _TESTS if (cause := test(case)) is not None)
-    if born.is_input and found.kind not in ("overflow", "memory") and _is_model_input(born, scene):
-        return Cause(
-            "input", ("this is an input of the model: both runs were not given the same data", *found.evidence)
-        )
+    if born.is_input and found.kind not in (ErrorKind.OVERFLOW, ErrorKind.MEMORY) and _is_model_input(born, scene):
+        return Cause(ErrorKind.INPUT, (because("judge.model_input"), *found.evidence))
     return found
 
 
@@ -103,16 +104,14 @@ def _overflow(case: _Case) -> Cause | None:
     metrics, row = case.metrics, case.row
     end = _ENDS.get(row.target_dtype, inf)
     largest = max(abs(metrics.golden_min or 0), abs(metrics.golden_max or 0))
+    reach: dict[str, Fact] = {"largest": largest, "dtype": row.target_dtype, "end": end}
     if case.born.size.special:
         infs, nans = metrics.target_infs - metrics.golden_infs, metrics.target_nans - metrics.golden_nans
-        where = f"the first at element {metrics.first_special_mismatch}"
-        beyond = f"golden numbers go up to {largest:.6g}, {row.target_dtype} ends at {end:.6g}"
-        said = [f"{max(infs, 0)} infinities and {max(nans, 0)} NaNs that the golden tensor does not have, {where}"]
-        return Cause("overflow", (*said, *([beyond] if largest > end else [])))
+        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": metrics.first_special_mismatch}
+        beyond = (because("judge.beyond_range", **reach),) if largest > end else ()
+        return Cause(ErrorKind.OVERFLOW, (because("judge.new_special_values", **counts), *beyond))
     if row.overflow and isfinite(end) and largest > 0.999 * end:
-        return Cause(
-            "overflow", (f"numbers end at {end:.6g}, where {row.target_dtype} does; the golden go to {largest:.6g}",)
-        )
+        return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),))
     return None
 
 
@@ -121,22 +120,21 @@ def _memory(case: _Case) -> Cause | None:
     if metrics.target_min is None or metrics.count < 2 or case.born.size.std == 0:
         return None
     if metrics.target_min == metrics.target_max:
-        value = metrics.target_min
-        return Cause(
-            "memory", (f"all {metrics.count} elements of the target are {value:.6g}, as in memory nobody wrote to",)
-        )
+        constant = because("judge.constant_target", count=metrics.count, value=metrics.target_min)
+        return Cause(ErrorKind.MEMORY, (constant,))
     content = _content(case.row)
     others = [number for number in case.scene.twins.get(content or (), ()) if _is_other(case, number)]
     if not others:
         return None
     other = case.scene.rows[others[0]]
-    return Cause("memory", (f"the target's tensor has the content of {other.key}", _same_memory(case.row, other)))
+    same = because("judge.same_content", tensor=str(other.key))
+    return Cause(ErrorKind.MEMORY, (same, _same_memory(case.row, other)))
 
 
-def _same_memory(row: Row, other: Row) -> str:
+def _same_memory(row: Row, other: Row) -> Reason:
     if row.target_address and row.target_address == other.target_address:
-        return f"both were at the address {row.target_address:#x}"
-    return "mean, deviation and both ends of the range are equal to the last digit"
+        return because("judge.same_address", address=row.target_address)
+    return because("judge.same_statistics")
 
 
 def _is_other(case: _Case, number: int) -> bool:
@@ -176,8 +174,7 @@ def _pairing(case: _Case) -> Cause | None:
     ]
     if not levels or any(level.is_bad for level in levels):
         return None
-    said = f"it has little to do with its golden tensor (centred cosine {cosine:.3f}), yet all that reads it is right"
-    return Cause("pairing", (said, "the two were probably paired wrongly"))
+    return Cause(ErrorKind.PAIRING, (because("judge.unrelated", cosine=cosine), because("judge.probably_mispaired")))
 
 
 def _line(case: _Case) -> Cause | None:
@@ -190,11 +187,10 @@ def _line(case: _Case) -> Cause | None:
     if left > room or left > 0.7 * size.error:
         return None
     if abs(scale - 1) * size.rms >= abs(offset):
-        kind, said = "scale", f"the target is {scale:.6g} times the golden tensor"
+        kind, summary = ErrorKind.SCALE, because("judge.scaled", scale=scale)
     else:
-        kind, said = "offset", f"the target is the golden tensor plus {offset:.6g}"
-    whole = f"target = {scale:.6g} · golden + {offset:.6g} leaves {left:.3g} of a relative error of {size.error:.3g}"
-    return Cause(kind, (said, whole))
+        kind, summary = ErrorKind.OFFSET, because("judge.shifted", offset=offset)
+    return Cause(kind, (summary, because("judge.linear_fit", scale=scale, offset=offset, error=size.error, rest=left)))
 
 
 def _clipped(case: _Case) -> Cause | None:
@@ -210,10 +206,9 @@ def _clipped(case: _Case) -> Cause | None:
         return None
     if not quantized and case.spread.share > 0.3:
         return None
-    said = f"the target ends at {low:.6g} and {high:.6g}, the golden tensor at {golden_low:.6g} and {golden_high:.6g}"
-    return Cause(
-        "quantization" if quantized else "clipping", (said, f"{case.spread.share:.2%} of the elements are off")
-    )
+    ranges = because("judge.clipped_range", low=low, high=high, golden_low=golden_low, golden_high=golden_high)
+    share = because("judge.deviating_share", share=case.spread.share)
+    return Cause(ErrorKind.QUANTIZATION if quantized else ErrorKind.CLIPPING, (ranges, share))
 
 
 def _permuted(case: _Case) -> Cause | None:
@@ -236,27 +231,22 @@ def _permuted(case: _Case) -> Cause | None:
     rooms = (room, room, wide, wide)
     if any(not abs(target - golden) <= allowed for (target, golden), allowed in zip(pairs, rooms, strict=True)):
         return None
-    said = (
-        f"mean, deviation, smallest and largest number agree, but the elements do not (relative error {size.error:.3g})"
-    )
-    return Cause(
-        "permuted", (said, "the same numbers stand in other places: an axis order, a layout or an index is wrong")
-    )
+    return Cause(ErrorKind.PERMUTED, (because("judge.same_distribution", error=size.error), because("judge.reordered")))
 
 
 def _few(case: _Case) -> Cause | None:
     """A few elements are off, or those of one channel."""
     spread, count = case.spread, case.metrics.count
     heavy = spread.weight * count
-    worst = f"the worst is {case.metrics.worst_target:.6g} in place of {case.metrics.worst_golden:.6g}"
+    worst: dict[str, Fact] = {"target": case.metrics.worst_target, "golden": case.metrics.worst_golden}
     if count >= _MANY and (spread.weight <= _FEW or (heavy <= _SINGLE and _is_far(case))):
-        said = f"about {max(round(heavy), 1)} of {count} elements have nearly all of the error, {worst}"
-        return Cause("outliers", (said, "all others are within rounding, or near to it"))
+        few = because("judge.few_elements", count=max(round(heavy), 1), total=count, **worst)
+        return Cause(ErrorKind.OUTLIERS, (few, because("judge.others_rounding")))
     # Where numbers are quantized channel by channel, a bad channel is a matter of quantization.
     if spread.axis is None or spread.weight > _EVERYWHERE or _works_on_integers(case):
         return None
-    said = f"{spread.off} of {count} elements ({spread.share:.2%}) are off, {worst}"
-    return Cause("channel", (said, f"that is as many as one of {spread.extent} along axis {spread.axis} has"))
+    off = because("judge.deviating_elements", count=spread.off, total=count, share=spread.share, **worst)
+    return Cause(ErrorKind.CHANNEL, (off, because("judge.one_channel", extent=spread.extent, axis=spread.axis)))
 
 
 def _is_far(case: _Case) -> bool:
@@ -267,11 +257,10 @@ def _quantization(case: _Case) -> Cause | None:
     if not _works_on_integers(case):
         return None
     metrics, size = case.metrics, case.born.size
-    sqnr = metrics.snr_db if metrics.snr_db is not None else 0.0
-    said = f"the operator works on quantized numbers; signal to noise is {sqnr:.1f} dB"
-    bias = f"errors are one-sided ({metrics.error_bias:+.2f})" if abs(metrics.error_bias or 0) > 0.5 else ""
-    allowed = f"its rounding explains a relative error of {case.born.budget.floor:.3g}, and it is {size.error:.3g}"
-    return Cause("quantization", tuple(filter(None, (said, allowed, bias))))
+    noise = because("judge.quantized_noise", snr=metrics.snr_db if metrics.snr_db is not None else 0.0)
+    excess = because("judge.quantization_error", explained=case.born.budget.floor, error=size.error)
+    bias = (because("judge.one_sided", bias=metrics.error_bias),) if abs(metrics.error_bias or 0) > 0.5 else ()
+    return Cause(ErrorKind.QUANTIZATION, (noise, excess, *bias))
 
 
 def _precision(case: _Case) -> Cause | None:
@@ -281,10 +270,9 @@ def _precision(case: _Case) -> Cause | None:
     explained = case.born.budget.allowed + 2 * digits * max(sqrt(length), 8.0)
     if size.error > min(_PRECISION, explained) or abs((metrics.fit_scale or 1.0) - 1) > _PRECISION / 2:
         return None
-    floor = case.born.budget.floor
-    said = f"errors of both signs on most elements, relative {size.error:.3g}; rounding explains {floor:.3g}"
-    sums = f"results are sums of about {length} numbers, in {row.target_dtype}: they may be added up in too few digits"
-    return Cause("precision", (said, *([sums] if length > 16 else [])))
+    errors = because("judge.rounding_errors", error=size.error, explained=case.born.budget.floor)
+    sums = (because("judge.long_sums", length=length, dtype=row.target_dtype),) if length > 16 else ()
+    return Cause(ErrorKind.PRECISION, (errors, *sums))
 
 
 def _changed(case: _Case) -> Cause | None:
@@ -292,8 +280,9 @@ def _changed(case: _Case) -> Cause | None:
     if not case.born.is_input or not case.born.states or case.born.states[0].through:
         return None
     before = case.born.states[0]
-    errors = f"a relative error of {before.error:.3g}, it was read with one of {case.born.size.error:.3g}"
-    return Cause("memory", (f"{before.source} wrote it with {errors}", "it changed in between"))
+    errors = {"written": before.error, "read": case.born.size.error}
+    changed = because("judge.changed_after_write", producer=before.source, **errors)
+    return Cause(ErrorKind.MEMORY, (changed, because("judge.changed_in_memory")))
 
 
 def _indices(case: _Case) -> Cause | None:
@@ -301,26 +290,34 @@ def _indices(case: _Case) -> Cause | None:
     if flow is not Flow.PICK or coarser(case.row.target_dtype, case.row.golden_dtype) != "integer":
         return None
     unequal = 1 - equal_share(case.metrics)
-    return Cause("indices", (f"{unequal:.2%} of the indices are unequal although the inputs agree",))
+    return Cause(ErrorKind.INDICES, (because("judge.indices_differ", share=unequal),))
 
 
 def _fusion(case: _Case) -> Cause | None:
     node = case.born.operator.node
-    named = (*node.passes, *node.buffer_passes)
-    if len(node.originals) < 2 and not named:
+    if len(node.originals) < 2 and not node.passes and not node.buffer_passes:
         return None
-    originals, passes = ", ".join(node.originals), ", ".join(named)
-    made = f"it was fused from {originals}" if len(node.originals) > 1 else "a fusion pass made it"
-    by = f"; {passes} did that" if named else ""
-    inputs = "its inputs are good" if not any(state.is_bad for state in case.born.states) else "its inputs are better"
-    error = f"relative error {case.born.size.error:.3g}"
-    return Cause("fusion", (f"{made}{by}; {inputs}, its output is not ({error}), and nothing simpler explains that",))
+    is_bad = any(state.is_bad for state in case.born.states)
+    inputs = because("judge.inputs_better" if is_bad else "judge.inputs_good")
+    output = because("judge.fused_output", origin=_fusion_origin(node), inputs=inputs, error=case.born.size.error)
+    return Cause(ErrorKind.FUSION, (output,))
+
+
+def _fusion_origin(node: GraphNode) -> Reason:
+    passes = (*node.passes, *node.buffer_passes)
+    if len(node.originals) < 2:
+        return because("judge.made_by_fusion", passes=passes)
+    if not passes:
+        return because("judge.fused_from", originals=node.originals)
+    return because("judge.fused_from_by", originals=node.originals, passes=passes)
 
 
 def _unknown(case: _Case) -> Cause:
     cosine = case.metrics.centred_cosine
-    text = "not defined" if cosine is None else f"{cosine:.3f}"
-    return Cause("unknown", (f"relative error {case.born.size.error:.3g}, centred cosine {text}",))
+    error = case.born.size.error
+    if cosine is None:
+        return Cause(ErrorKind.UNKNOWN, (because("judge.unexplained_constant", error=error),))
+    return Cause(ErrorKind.UNKNOWN, (because("judge.unexplained", error=error, cosine=cosine),))
 
 
 _TESTS: tuple[Callable[[_Case], Cause | None], ...] = (

@@ -1,4 +1,4 @@
-"""From the numbers of one tensor and what it may be off to a level, and the rule that decided in words."""
+"""Level of one tensor by its metrics and its error budget, and the reason for it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Level
+from opdiff.core.reasons import because
 from opdiff.judge.limits import coarser
 from opdiff.judge.tensor_facts import equal_share
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Metrics
+    from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limit
     from opdiff.judge.tensor_facts import Row, Size
 
-    # A level and the rule that decided.
-    Opinion = tuple[Level, str]
+    Opinion = tuple[Level, Reason]
 
 
 def is_counted(row: Row) -> bool:
@@ -26,30 +27,27 @@ def is_counted(row: Row) -> bool:
 def opinion_of(metrics: Metrics, size: Size, limit: Limit, allowed: float, peak: float) -> Opinion:
     """The level of a tensor of floats that may be off by `allowed` (relative) and nowhere by more than `peak`."""
     if metrics.is_equal:
-        return Level.EXACT, "all elements are equal"
+        return Level.EXACT, because("judge.all_equal")
     if size.special:
-        return Level.WRONG, f"NaN or infinities in other places ({metrics.special_mismatches} elements)"
+        return Level.WRONG, because("judge.special_mismatch", count=metrics.special_mismatches)
     if metrics.max_ulp is not None and metrics.max_ulp <= 1:
-        return Level.ROUNDING, f"off by at most {metrics.max_ulp:.3g} units of the last place"
+        return Level.ROUNDING, because("judge.ulp_distance", ulp=metrics.max_ulp)
     if size.peak <= limit.small_error and _end(metrics) <= limit.small:
-        rule = f"numbers below {limit.small:.3g}, off by at most {limit.small_error:.3g} ({size.peak:.3g})"
-        return Level.NOISE, rule
+        return Level.NOISE, because("judge.small_values", limit=limit.small, error=size.peak, allowed=limit.small_error)
     return _by_error(metrics, size, limit, allowed, peak)
 
 
 def _by_error(metrics: Metrics, size: Size, limit: Limit, allowed: float, peak: float) -> Opinion:
     error = size.error
-    rule = f"relative error {error:.3g}, {allowed:.3g} allowed"
     if error > allowed:
-        return _too_much(metrics, error, limit, rule)
+        return _too_much(metrics, error, limit, allowed)
     room = peak + limit.peak * abs(metrics.worst_golden or 0)
     if size.peak > room:
         level = Level.WRONG if size.peak > _end(metrics) / 2 else Level.SUSPICIOUS
-        return level, f"one element is off by {size.peak:.3g}, {room:.3g} allowed"
+        return level, because("judge.element_error", error=size.peak, allowed=room)
     if error > limit.distance:
-        rule = f"relative error {error:.3g}, more than {limit.distance:.3g}, though no operator adds much"
-        return Level.SUSPICIOUS, rule
-    return Level.NOISE, rule
+        return Level.SUSPICIOUS, because("judge.accumulated_error", error=error, limit=limit.distance)
+    return Level.NOISE, because("judge.relative_error", error=error, allowed=allowed)
 
 
 def _end(metrics: Metrics) -> float:
@@ -57,26 +55,27 @@ def _end(metrics: Metrics) -> float:
     return max(abs(metrics.golden_min or 0), abs(metrics.golden_max or 0))
 
 
-def _too_much(metrics: Metrics, error: float, limit: Limit, rule: str) -> Opinion:
+def _too_much(metrics: Metrics, error: float, limit: Limit, allowed: float) -> Opinion:
     if error > limit.distance:
-        return Level.WRONG, f"{rule}; more than {limit.distance:.3g} is wrong"
+        return Level.WRONG, because("judge.distance_above", error=error, allowed=allowed, limit=limit.distance)
     cosine = metrics.finite_cosine
     if cosine is not None and not isnan(cosine) and cosine < limit.cosine:
-        return Level.WRONG, f"{rule}; cosine {cosine:.4f} below {limit.cosine:.3g}"
-    return Level.SUSPICIOUS, rule
+        facts = {"error": error, "allowed": allowed, "cosine": cosine, "limit": limit.cosine}
+        return Level.WRONG, because("judge.cosine_below", **facts)
+    return Level.SUSPICIOUS, because("judge.relative_error", error=error, allowed=allowed)
 
 
 def counted(metrics: Metrics, limit: Limit) -> Opinion:
     """The level of a tensor of integers or booleans."""
     if metrics.is_equal:
-        return Level.EXACT, "all elements are equal"
+        return Level.EXACT, because("judge.all_equal")
     unequal = 1 - equal_share(metrics)
     if metrics.max_ulp is not None and metrics.max_ulp <= 1 and (metrics.golden_max or 0) > 1:
-        return Level.ROUNDING, f"integers off by at most 1 ({unequal:.2%} of them)"
+        return Level.ROUNDING, because("judge.off_by_one", share=unequal)
+    reason = because("judge.unequal_elements", share=unequal, allowed=limit.unequal)
     if unequal <= limit.unequal:
-        return Level.NOISE, f"{unequal:.2%} of the elements are unequal, {limit.unequal:.2%} allowed"
-    level = Level.WRONG if unequal > 10 * limit.unequal else Level.SUSPICIOUS
-    return level, f"{unequal:.2%} of the elements are unequal, {limit.unequal:.2%} allowed"
+        return Level.NOISE, reason
+    return Level.WRONG if unequal > 10 * limit.unequal else Level.SUSPICIOUS, reason
 
 
 def of_places(metrics: Metrics, limit: Limit, *, values_agree: bool | None, inputs_agree: bool) -> Opinion:
@@ -85,15 +84,15 @@ def of_places(metrics: Metrics, limit: Limit, *, values_agree: bool | None, inpu
     `values_agree` tells about the values of the same operator, where it has them.
     """
     if metrics.is_equal:
-        return Level.EXACT, "all indices are equal"
+        return Level.EXACT, because("judge.indices_equal")
     unequal = 1 - equal_share(metrics)
-    share = f"{unequal:.2%} of the indices are unequal"
+    reason = because("judge.unequal_indices", share=unequal, allowed=limit.unequal)
     if values_agree:
-        return Level.NOISE, f"{share}, and the values that they stand for agree: near ties"
+        return Level.NOISE, because("judge.indices_near_ties", share=unequal)
     if unequal <= limit.unequal:
-        return Level.NOISE, f"{share}, {limit.unequal:.2%} allowed"
+        return Level.NOISE, reason
     if values_agree is None and inputs_agree and unequal <= 0.5:
-        return Level.SUSPICIOUS, f"{share}; near ties, or a fault"
+        return Level.SUSPICIOUS, because("judge.indices_doubtful", share=unequal)
     if values_agree is None and inputs_agree and metrics.count <= 8:
-        return Level.SUSPICIOUS, f"{share}; there are few of them, so that near ties may do that"
-    return Level.WRONG, f"{share}, {limit.unequal:.2%} allowed"
+        return Level.SUSPICIOUS, because("judge.indices_too_few", share=unequal)
+    return Level.WRONG, reason

@@ -10,6 +10,7 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Level, Verdict
+from opdiff.core.reasons import because, quoted
 from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.levels import counted, is_counted, of_places, opinion_of
 from opdiff.judge.limits import Limits, coarser
@@ -122,10 +123,10 @@ class _Court:
         """A row of which nothing is known but its numbers."""
         metrics = row.metrics
         if metrics is None:
-            return Verdict(Level.NOT_COMPARABLE, row.reason or "there are no numbers")
+            return Verdict(Level.NOT_COMPARABLE, quoted(row.reason) if row.reason else because("judge.not_measured"))
         size = size_of(metrics)
         if size is None:
-            return Verdict(Level.NOT_COMPARABLE, "the tensor has no elements")
+            return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))
         noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
         return Verdict(*self._opinion(row, metrics, size, noise, 16 * noise * size.rms))
 

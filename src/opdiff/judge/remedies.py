@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from opdiff.core.comparison import ErrorKind
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
 
-_KEEP = frozenset({"overflow", "precision"})
+_KEEP = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
 
 
 def next_command(target: str, golden: str, finding: Finding, rules: str = "") -> str:
@@ -37,7 +39,7 @@ def files_of(findings: Sequence[Finding]) -> dict[str, str]:
     keep = [finding.operator for finding in findings if finding.kind in _KEEP]
     if keep:
         files[KEEP_FP32] = "".join(f"{name}\n" for name in dict.fromkeys(keep))
-    skip = [name for finding in findings if finding.kind == "quantization" for name in _layers(finding)]
+    skip = [name for finding in findings if finding.kind is ErrorKind.QUANTIZATION for name in _layers(finding)]
     if skip:
         files[SKIP_QUANT] = "".join(f"{name}\n" for name in dict.fromkeys(skip))
     return files
@@ -51,7 +53,7 @@ def _layers(finding: Finding) -> tuple[str, ...]:
 
 def fusion_switch(findings: Sequence[Finding]) -> str:
     """The file for `atc --fusion_switch_file` that turns off just the passes involved; empty when there are none."""
-    at_fault = [finding for finding in findings if finding.kind not in ("input", "pairing")]
+    at_fault = [finding for finding in findings if finding.kind not in (ErrorKind.INPUT, ErrorKind.PAIRING)]
     graph = dict.fromkeys((name for finding in at_fault for name in finding.passes), "off")
     buffer = dict.fromkeys((name for finding in at_fault for name in finding.buffer_passes), "off")
     if not graph and not buffer:

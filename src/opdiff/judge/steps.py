@@ -1,31 +1,31 @@
-"""Which step broke a model: its conversion, the fusion of its operators or its quantization."""
+"""The step that broke a model: its conversion, the fusion of its operators or its quantization."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.comparison import ErrorKind
+from opdiff.core.reasons import because
+from opdiff.judge.advice import kind_name
+
 if TYPE_CHECKING:
     from opdiff.core.comparison import Judgement
+    from opdiff.core.reasons import Reason
 
 
-def step_of(conversion: Judgement, fusion: Judgement, *, is_quantized: bool) -> tuple[str, str]:
-    """The step and the sentence that says so, from two comparisons.
+def step_of(conversion: Judgement, fusion: Judgement, *, is_quantized: bool) -> tuple[str, Reason]:
+    """Return the step (empty for none) and the sentence about it, from two comparisons.
 
-    `conversion` is of the run with fusion off and the golden one, `fusion` of the runs with fusion on and off.
+    `conversion` compares the run with fusion off with the golden one, `fusion` the runs with fusion on and off.
     """
-    first, second = _fault(conversion), _fault(fusion)
-    if first:
-        step = "quantization" if is_quantized or _is_quantization(conversion) else "conversion"
-        return step, f"With fusion off the model is wrong already: {step} broke it, at {first}."
-    if second:
-        return "fusion", f"With fusion off the model is right, with fusion on it is not: fusion broke it, at {second}."
-    return "", "Neither conversion nor fusion broke it: both steps stay within noise."
-
-
-def _fault(judgement: Judgement) -> str:
-    findings = judgement.findings
-    return f"{findings[0].operator} ({findings[0].kind})" if findings else ""
-
-
-def _is_quantization(judgement: Judgement) -> bool:
-    return judgement.findings[0].kind == "quantization"
+    if conversion.findings:
+        fault = conversion.findings[0]
+        quantized = is_quantized or fault.kind is ErrorKind.QUANTIZATION
+        step = because("judge.step_quantization" if quantized else "judge.step_conversion")
+        kind = kind_name(fault.kind)
+        reason = because("judge.broken_without_fusion", step=step, operator=fault.operator, kind=kind)
+        return "quantization" if quantized else "conversion", reason
+    if fusion.findings:
+        fault = fusion.findings[0]
+        return "fusion", because("judge.broken_by_fusion", operator=fault.operator, kind=kind_name(fault.kind))
+    return "", because("judge.steps_within_noise")

@@ -62,7 +62,7 @@ def extra_cells(row: ReportRow, verdict: Verdict | None) -> list[Cell]:
     """The cells of `EXTRA_COLUMNS`."""
     golden = "" if row.golden_key is None else str(row.golden_key)
     measured = [None] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics)
-    judged = (verdict.level, verdict.rule, verdict.origin, verdict.excess) if verdict else (None,) * len(_JUDGED)
+    judged = (verdict.level, str(verdict.rule), verdict.origin, verdict.excess) if verdict else (None,) * len(_JUDGED)
     return [golden, row.rule, row.confidence, "; ".join(row.steps), *measured, *judged]
 
 

@@ -83,7 +83,7 @@ def flat_table(kept: SavedComparison) -> FlatTable:
     columns: dict[str, list[Value]] = {
         "level": [*thoughts.levels],
         "origin": [*thoughts.origins],
-        "decided_by": [*thoughts.rules],
+        "decided_by": [*map(str, thoughts.rules)],
     }
     spots = kept.graph_mode.spots if kept.graph_mode else ()
     columns |= _places(kept.graph_mode)

@@ -87,7 +87,7 @@ def _message(row: GraphRow, verdict: Verdict) -> str:
     """What is to be known about a row, each thing once."""
     if not row.notes and not verdict.why:
         return row.reason
-    return "; ".join(dict.fromkeys(part for part in (row.reason, *row.notes, *verdict.why) if part))
+    return "; ".join(dict.fromkeys(part for part in (row.reason, *row.notes, *map(str, verdict.why)) if part))
 
 
 def api_name(row: GraphRow) -> str:

@@ -14,6 +14,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.graphmode import Colour, DataMode, Figures, FurtherFigures, GraphRow, RealFigures, SideFacts, Verdict
 from opdiff.core.tensor import Slot
 from opdiff.report.json_text import json_document
+from opdiff.report.reason_json import reason_to_json
 from opdiff.report.rows import Environment
 from opdiff.report.saved_json import DECODERS, build, builder, document_of, optional
 
@@ -54,7 +55,7 @@ class SavedGraph(NamedTuple):
     environment: Environment = Environment()
 
 
-SCHEMA, SUMMARY_SCHEMA = "opdiff.workflows.compare.graph_pipeline", "opdiff.workflows.compare.graph_pipeline.summary"
+SCHEMA, SUMMARY_SCHEMA = "opdiff.torchair", "opdiff.torchair.summary"
 VERSION = 1
 _HEAD_BYTES = 1000
 
@@ -63,7 +64,11 @@ def graph_json(part: SavedGraph, made_by: str) -> Iterator[bytes]:
     """Every row with all that was measured, a line each; `made_by` tells which program in which version did it."""
     about = {name: value for name, value in part._asdict().items() if name != "rows"}
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **about}
-    return json_document(head, ({"row": row, "verdict": verdict} for row, verdict in part.rows))
+    return json_document(head, ({"row": row, "verdict": _verdict_to_json(verdict)} for row, verdict in part.rows))
+
+
+def _verdict_to_json(verdict: Verdict) -> dict[str, object]:
+    return verdict._asdict() | {"why": [*map(reason_to_json, verdict.why)]}
 
 
 def write_summary_json(tally: Tally, about: Mapping[str, object], path: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.graphmode import DataMode, RealFigures, differences
+from opdiff.core.reasons import render_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def graph_mode_columns(about: GraphMode, packer: Packer, network: Callable[[Sequ
         "unit": packer.integers([spot.unit for spot in spots]),
         "mode": packer.integers([MODES.index(spot.row.mode) for spot in spots]),
         "result": packer.integers([_result(spot) for spot in spots]),
-        "marks": packer.texts(["; ".join(spot.verdict.why) for spot in spots]),
+        "marks": packer.texts([render_all(spot.verdict.why) for spot in spots]),
         "stack": packer.texts([spot.row.stack for spot in spots]),
         "real": _real(spots, packer),
         "statistics": _statistics(spots, packer),

@@ -13,8 +13,6 @@ from opdiff.core.atomic_file import whole_file
 from opdiff.report.payload import Edges, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opdiff.report.changes import Changes
     from opdiff.report.rows import SavedComparison
 
@@ -22,13 +20,7 @@ PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _PLACE = b"@@data@@"
 
 
-def write_html(
-    kept: SavedComparison,
-    path: str,
-    edges: Edges,
-    changes: Changes | None = None,
-    chinese: Mapping[str, str] | None = None,
-) -> None:
+def write_html(kept: SavedComparison, path: str, edges: Edges, changes: Changes | None = None) -> None:
     """Write the whole report.
 
     Args:
@@ -36,9 +28,8 @@ def write_html(
         path: the file.
         edges: where the bins of histograms begin.
         changes: what is different from an earlier comparison, if that is to be shown.
-        chinese: sentences of findings, translated.
     """
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_PLACE)
     with whole_file(path) as file:
-        file.writelines((before, b2a_base64(pack(kept, edges, changes, chinese), newline=False), after))
+        file.writelines((before, b2a_base64(pack(kept, edges, changes), newline=False), after))

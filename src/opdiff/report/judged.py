@@ -9,12 +9,14 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Level
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.core.comparison import Finding, Metrics
+    from opdiff.core.reasons import Reason
     from opdiff.report.rows import ReportRow, SavedComparison
 
 LEVELS: tuple[str, ...] = tuple(map(str, Level))
@@ -35,24 +37,22 @@ class Judged(NamedTuple):
 
     Attributes:
         levels: how good each row is, one of `LEVELS`.
-        rules: what decided, in words.
+        rules: what decided.
         origins: `born`, `inherited`, `accumulated`, or nothing when that is not known or the row is good.
         excess: the error beside the largest that is allowed; `None` when not known.
         findings: what is at fault, the worst first.
         first_bad: the first operator in which an error was born; the first bad one when that is not known.
-        advice: the result in sentences, in English.
-        advice_zh: the same in Chinese.
+        advice: the result in sentences.
         is_plain: whether plain limits decided, for want of a judgement.
     """
 
     levels: tuple[str, ...]
-    rules: tuple[str, ...]
+    rules: tuple[Reason, ...]
     origins: tuple[str, ...]
     excess: tuple[float | None, ...]
     findings: tuple[Finding, ...] = ()
     first_bad: str = ""
-    advice: tuple[str, ...] = ()
-    advice_zh: tuple[str, ...] = ()
+    advice: tuple[Reason, ...] = ()
     is_plain: bool = False
 
 
@@ -71,7 +71,6 @@ def judged(kept: SavedComparison) -> Judged:
         judgement.findings,
         judgement.first_bad or _first_bad(kept.rows, levels),
         judgement.advice,
-        judgement.advice_zh,
     )
 
 
@@ -101,31 +100,31 @@ def _by_plain_limits(rows: Sequence[ReportRow]) -> Judged:
     )
 
 
-def _thought(metrics: Metrics | None) -> tuple[str, str]:
+def _thought(metrics: Metrics | None) -> tuple[str, Reason]:
     """A level, and the limit that decided."""
     if metrics is None:
-        return NOT_COMPARABLE, "not measured"
+        return NOT_COMPARABLE, quoted("not measured")
     if metrics.is_equal:
-        return EXACT, "bit for bit equal"
+        return EXACT, quoted("bit for bit equal")
     if metrics.special_mismatches:
-        return WRONG, f"{metrics.special_mismatches} NaN or infinite elements on one side only"
+        return WRONG, quoted(f"{metrics.special_mismatches} NaN or infinite elements on one side only")
     if metrics.max_ulp is not None and metrics.max_ulp <= 1:
-        return ROUNDING, "at most 1 unit of the last place apart"
+        return ROUNDING, quoted("at most 1 unit of the last place apart")
     return _by_figures(metrics)
 
 
-def _by_figures(metrics: Metrics) -> tuple[str, str]:
+def _by_figures(metrics: Metrics) -> tuple[str, Reason]:
     cosine = metrics.cosine
     if cosine is None or math.isnan(cosine):
         cosine = metrics.finite_cosine
     if cosine is not None and cosine < GOOD_COSINE:
-        return WRONG, f"cosine below {GOOD_COSINE}"
+        return WRONG, quoted(f"cosine below {GOOD_COSINE}")
     distance, ratio = metrics.relative_euclidean_distance, metrics.norm_ratio
     if distance is not None and distance > GOOD_DISTANCE:
-        return SUSPICIOUS, f"relative Euclidean distance above {GOOD_DISTANCE}"
+        return SUSPICIOUS, quoted(f"relative Euclidean distance above {GOOD_DISTANCE}")
     if ratio is not None and abs(ratio - 1) > GOOD_RATIO:
-        return SUSPICIOUS, f"norms more than {GOOD_RATIO:.0%} apart"
-    return NOISE, f"cosine {GOOD_COSINE} or more, relative Euclidean distance {GOOD_DISTANCE} or less"
+        return SUSPICIOUS, quoted(f"norms more than {GOOD_RATIO:.0%} apart")
+    return NOISE, quoted(f"cosine {GOOD_COSINE} or more, relative Euclidean distance {GOOD_DISTANCE} or less")
 
 
 def _origins(rows: Sequence[ReportRow], levels: Sequence[str]) -> tuple[str, ...]:

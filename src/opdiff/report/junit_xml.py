@@ -14,6 +14,7 @@ from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import NOT_COMPARABLE, SUSPICIOUS, WRONG, judged
 
 if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
     from opdiff.report.rows import ReportRow, SavedComparison
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
@@ -24,7 +25,7 @@ _FORBIDDEN = re.compile("[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t
 class _Tensor(NamedTuple):
     row: ReportRow
     level: str
-    rule: str
+    rule: Reason
 
     def __str__(self) -> str:
         return f"{self.row.key or self.row.label.target}: {self.level}: {self.rule}"

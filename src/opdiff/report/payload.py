@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Metrics, OpLabel
+from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.tensor import Slot
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import LEVELS, judged
@@ -13,13 +14,14 @@ from opdiff.report.packing import Packer, printable
 from opdiff.report.rows import ReportRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Finding, GraphNode, Profile
+    from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
     from opdiff.report.judged import Judged
-    from opdiff.report.rows import SavedComparison, Side
+    from opdiff.report.rows import GraphMode, SavedComparison, Side
 
 VERSION = 2
 
@@ -49,10 +51,8 @@ class Edges(NamedTuple):
     ulp: tuple[float, ...] = ()
 
 
-def pack(
-    kept: SavedComparison, edges: Edges, changes: Changes | None = None, chinese: Mapping[str, str] | None = None
-) -> bytes:
-    """A comparison in the form in which the page takes it; `chinese` translates sentences of its findings."""
+def pack(kept: SavedComparison, edges: Edges, changes: Changes | None = None) -> bytes:
+    """A comparison in the form in which the page takes it."""
     packer = Packer()
     thoughts = judged(kept)
     document: dict[str, Any] = {
@@ -65,7 +65,7 @@ def pack(
         "rows": _rows(kept.rows, packer) | _thoughts(thoughts, packer),
         "metrics": _metrics(kept.rows, packer),
         "custom": _custom(kept.rows, packer),
-        "story": _story(thoughts) | {"chinese": dict(chinese or {})},
+        "story": _story(thoughts) | {"chinese": _chinese(thoughts, kept.graph_mode)},
         "graph": _graph(kept.graph, packer),
         "profiles": [_profile(profile, packer) for profile in kept.profiles],
     }
@@ -141,7 +141,7 @@ def _permille(share: float | None) -> int:
 def _thoughts(thoughts: Judged, packer: Packer) -> dict[str, Any]:
     return {
         "level": packer.integers([LEVELS.index(level) for level in thoughts.levels]),
-        "why": packer.texts(thoughts.rules),
+        "why": packer.texts([*map(render, thoughts.rules)]),
         "origin": packer.integers([_ORIGINS.index(origin) for origin in thoughts.origins]),
         "excess": packer.floats(thoughts.excess),
     }
@@ -184,9 +184,20 @@ def _story(thoughts: Judged) -> dict[str, Any]:
     return {
         "plain": thoughts.is_plain,
         "first": printable(thoughts.first_bad),
-        "advice": {"en": [*map(printable, thoughts.advice)], "zh": [*map(printable, thoughts.advice_zh)]},
+        "advice": {
+            language: [printable(render(reason, language)) for reason in thoughts.advice] for language in Language
+        },
         "findings": [_finding(finding) for finding in thoughts.findings],
     }
+
+
+def _chinese(thoughts: Judged, about: GraphMode | None) -> dict[str, str]:
+    """The Chinese sentence of each English one."""
+    told: list[tuple[Reason, ...]] = [(rule,) for rule in thoughts.rules]
+    told += [(reason,) for finding in thoughts.findings for reason in (*finding.evidence, *finding.remedies)]
+    told += [spot.verdict.why for spot in (about.spots if about else ())]
+    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in set(told)]
+    return {printable(english): printable(chinese) for english, chinese in both if english != chinese}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -196,8 +207,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "tensor": printable(finding.tensor),
         "level": LEVELS.index(str(finding.level)),
         "kind": printable(finding.kind),
-        "evidence": [*map(printable, finding.evidence)],
-        "remedies": [*map(printable, finding.remedies)],
+        "evidence": [printable(render(reason)) for reason in finding.evidence],
+        "remedies": [printable(render(reason)) for reason in finding.remedies],
         "share": _finite(finding.share),
         "path": [*map(printable, finding.path)],
         "before": [*map(printable, finding.before)],

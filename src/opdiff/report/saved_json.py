@@ -12,11 +12,23 @@ import math
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import whole_file
-from opdiff.core.comparison import Birth, Finding, GraphNode, Judgement, Level, Metrics, OpLabel, Profile, Verdict
+from opdiff.core.comparison import (
+    Birth,
+    ErrorKind,
+    Finding,
+    GraphNode,
+    Judgement,
+    Level,
+    Metrics,
+    OpLabel,
+    Profile,
+    Verdict,
+)
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.json_text import json_document
+from opdiff.report.reason_json import reason_from_json, reason_to_json
 from opdiff.report.rows import Environment, ReportRow, SavedComparison, Side, saved
 
 if TYPE_CHECKING:
@@ -27,7 +39,7 @@ if TYPE_CHECKING:
 
     Decoder = Callable[[object], object]
 
-SCHEMA = "opdiff.core.comparison"
+SCHEMA = "opdiff.comparison"
 VERSION = 1
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -42,8 +54,23 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
             del head[name]
     for name in ("rows", "graph_mode"):
         del head[name]
+    if kept.judgement is not None:
+        head["judgement"] = _judgement_to_json(kept.judgement)
     with whole_file(path) as file:
         file.writelines(json_document(head, kept.rows))
+
+
+def _judgement_to_json(judgement: Judgement) -> dict[str, object]:
+    return judgement._asdict() | {
+        "verdicts": [verdict._asdict() | {"rule": reason_to_json(verdict.rule)} for verdict in judgement.verdicts],
+        "findings": [
+            finding._asdict()
+            | {"evidence": [*map(reason_to_json, finding.evidence)]}
+            | {"remedies": [*map(reason_to_json, finding.remedies)]}
+            for finding in judgement.findings
+        ],
+        "advice": [*map(reason_to_json, judgement.advice)],
+    }
 
 
 def load(path: str) -> SavedComparison:
@@ -76,6 +103,10 @@ def document_of(data: bytes, schema: str, version: int) -> dict[str, Any]:
 
 
 def _decode(document: dict[str, Any]) -> SavedComparison:
+    judgement = document.get("judgement")
+    if isinstance(judgement, dict):
+        # Older files have the advice in two languages.
+        judgement.pop("advice_zh", None)
     kept: SavedComparison = build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
     return kept
 
@@ -191,6 +222,8 @@ DECODERS |= {
     "float | None": optional(_number),
     "float | int | None": optional(_number),
     "tuple[str, ...]": _items(_of(str)),
+    "Reason": reason_from_json,
+    "tuple[Reason, ...]": _items(reason_from_json),
     "tuple[int, ...]": _items(_of(int)),
     "tuple[float, ...]": _items(_number),
     "tuple[tuple[str, str, str], ...]": _items(_triple),
@@ -204,6 +237,7 @@ DECODERS |= {
     "Metrics | None": optional(builder(Metrics, DECODERS)),
     "tuple[ReportRow, ...]": _items(builder(ReportRow, DECODERS)),
     "Level": lambda value: Level(str(value)),
+    "ErrorKind": lambda value: ErrorKind(str(value)),
     "Birth": lambda value: Birth(str(value)),
     "tuple[GraphNode, ...]": _items(builder(GraphNode, DECODERS)),
     "tuple[Verdict, ...]": _items(builder(Verdict, DECODERS)),

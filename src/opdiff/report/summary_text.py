@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from opdiff.core.formatting import format_number
+from opdiff.core.reasons import Language, render
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
 from opdiff.report.rows import saved
@@ -41,8 +42,7 @@ def summary_lines(comparison: Comparison | SavedComparison, csv_path: str = "", 
 def advice_lines(kept: SavedComparison, lang: str) -> Iterator[str]:
     """The advice in lines of a terminal; other letters than ASCII take up to two columns."""
     judgement = kept.judgement
-    advice = () if judgement is None else judgement.advice_zh if lang == "zh" else judgement.advice
-    for sentence in advice:
+    for sentence in [render(reason, Language(lang)) for reason in (judgement.advice if judgement else ())]:
         line, used = "", 0
         for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
             columns = sum(1 if letter.isascii() else 2 for letter in word.rstrip())

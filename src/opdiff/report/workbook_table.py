@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import render_all
 from opdiff.report.flat import flat_table
 from opdiff.report.judged import LEVELS, SUSPICIOUS, WRONG, judged
 from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, cell_text, new_workbook, write_cells
@@ -45,10 +46,10 @@ def _summary(kept: SavedComparison) -> Iterator[tuple[str, object]]:
     counts = Counter(thoughts.levels)
     yield from ((level, counts[level]) for level in LEVELS)
     yield "first bad operator", thoughts.first_bad
-    yield from (("", sentence) for sentence in thoughts.advice)
+    yield from (("", str(sentence)) for sentence in thoughts.advice)
     for finding in thoughts.findings:
-        yield str(finding.kind), f"{finding.operator} ({finding.op_type}): {'; '.join(finding.evidence)}"
-        yield from (("", remedy) for remedy in finding.remedies)
+        yield str(finding.kind), f"{finding.operator} ({finding.op_type}): {render_all(finding.evidence)}"
+        yield from (("", str(remedy)) for remedy in finding.remedies)
 
 
 def _write_rows(book: Any, kept: SavedComparison, bold: object, fills: dict[str, Any]) -> None:  # noqa: ANN401  as above

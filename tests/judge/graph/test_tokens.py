@@ -7,11 +7,12 @@ import pytest
 from made_reports import BAD, row
 from opdiff.core.comparison import Birth, GraphNode, Level
 from opdiff.core.graphmode import Colour, DataMode, GraphRow, Verdict
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.judge.graph.tokens import GraphToken, judge_tokens
 from opdiff.judge.limits import Limits
 
-GREEN, YELLOW, RED = (Verdict("PASS", "Yes", Colour.GREEN), Verdict("FAIL", "No", Colour.YELLOW, ("far off",)),
+GREEN, YELLOW, RED = (Verdict("PASS", "Yes", Colour.GREEN), Verdict("FAIL", "No", Colour.YELLOW, (quoted("far off"),)),
                       Verdict("FAIL", "No", Colour.RED))  # fmt: skip
 
 
@@ -81,8 +82,7 @@ def test_the_first_token_counts_not_the_first_rank() -> None:
     tokens = [token(0, good), token(1, bad), token(0, ("c", Slot.OUTPUT, RED), rank=1)]
     judgement = judge_tokens(tokens, Limits()).judgement
     assert judgement.first_bad == "c"
-    assert judgement.advice == ("Look first at c in rank 1, token 0.",)
-    assert judgement.advice_zh == ("请先检查 rank 1, token 0 的 c。",)
+    assert judgement.advice == (because("judge.look_first", operator="c", unit="rank 1, token 0"),)
 
 
 def test_what_is_wrong_comes_before_what_is_suspicious() -> None:
@@ -95,7 +95,7 @@ def test_the_same_finding_of_many_tokens_is_one() -> None:
     judgement, found = judge_tokens(tokens, Limits())
     assert [finding.operator for finding in judgement.findings] == ["a"]
     assert found == ((2, 1),)
-    assert judgement.advice[0] == "Look first at a in rank 0, token 1."
+    assert judgement.advice[0] == because("judge.look_first", operator="a", unit="rank 0, token 1")
 
 
 def test_a_finding_is_told_of_the_first_token_in_which_it_is_wrong() -> None:
@@ -110,19 +110,20 @@ def test_a_finding_is_told_of_the_first_token_in_which_it_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "sentence"),
+    ("mode", "code"),
     [
-        (DataMode.STATISTICS, "The statistics of the one tensor agree."),
-        (DataMode.MD5, "The checksums of the one tensor are equal."),
+        (DataMode.STATISTICS, "judge.all_statistics_agree"),
+        (DataMode.MD5, "judge.all_checksums_equal"),
     ],
 )
-def test_good_runs_claim_no_more_than_was_compared(mode: DataMode, sentence: str) -> None:
+def test_good_runs_claim_no_more_than_was_compared(mode: DataMode, code: str) -> None:
     advice = judge_tokens([token(0, ("a", Slot.OUTPUT, GREEN), mode=mode)], Limits()).judgement.advice
-    assert advice[0] == sentence
+    assert advice[0] == because(code, count=1)
 
 
 def test_rows_with_a_reason_cannot_be_compared() -> None:
     made = token(0, ("a", Slot.OUTPUT, RED), reason="no partner")
     judgement = judge_tokens([made._replace(rows=[made.rows[0]._replace(reason="no partner")])], Limits()).judgement  # type: ignore[attr-defined]  # they are rows of reports
-    assert [(verdict.level, verdict.rule) for verdict in judgement.verdicts] == [(Level.NOT_COMPARABLE, "no partner")]
-    assert judgement.advice[0].startswith("Nothing could be compared")
+    assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
+    assert judgement.verdicts[0].level is Level.NOT_COMPARABLE
+    assert judgement.advice == (because("judge.nothing_compared"),)

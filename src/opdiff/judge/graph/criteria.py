@@ -6,12 +6,14 @@ from math import isfinite, isnan, log10
 from typing import TYPE_CHECKING
 
 from opdiff.core.graphmode import Colour, DataMode, Verdict, differences
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.graphmode import Difference, Figures, GraphRow
+    from opdiff.core.reasons import Reason
 
 GOOD_COSINE, GOOD_RELATIVE = 0.99, 0.01
 """The documented limits: PASS from this cosine on, and below this relative error."""
@@ -20,6 +22,15 @@ GOOD_STATISTIC, GOOD_SHARE = 0.01, 0.001
 """A statistic may be off by 1 %, or by a thousandth of the golden's largest magnitude."""
 
 _HUGE = 1e10
+# Shares of elements within 1 ‰: of an input, and of the output that loses them.
+_GOOD_INPUT_SHARE, _LOW_OUTPUT_SHARE = 0.9, 0.6
+# From an input to the output, for cosine and for the share of elements within 1 ‰.
+_LARGE_DROP = 0.1
+_FAR_STATISTICS = {
+    "max": because("judge.max_far"),
+    "min": because("judge.min_far"),
+    "norm": because("judge.norm_far"),
+}
 
 
 def judge_rows(rows: Sequence[GraphRow]) -> list[Verdict]:
@@ -112,7 +123,7 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 # Colours
 
 
-def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
     """What makes a row red, and what makes it yellow."""
     red, yellow = list(_own_red(row)), []
     for other in inputs:
@@ -121,20 +132,20 @@ def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[str, ...], 
     return tuple(dict.fromkeys(red)), tuple(dict.fromkeys(yellow))
 
 
-def _own_red(row: GraphRow) -> list[str]:
+def _own_red(row: GraphRow) -> list[Reason]:
     found = []
     target = row.target.figures if row.target else None
     golden = row.golden.figures if row.golden else None
     if target and golden and _not_finite(target) and not _not_finite(golden):
-        found.append("the target has NaN or infinities")
+        found.append(because("judge.target_not_finite"))
     if _error(row) is not None and abs(_error(row) or 0) > _HUGE:
-        found.append("the error is above 1e10")
+        found.append(because("judge.error_huge", limit=_HUGE))
     if row.real is not None:
         cosine = row.real.cosine
         if cosine is not None and (isnan(cosine) or cosine < GOOD_COSINE):
-            found.append(f"the cosine is below {GOOD_COSINE}")
+            found.append(because("judge.cosine_low", limit=GOOD_COSINE))
     elif row.mode is DataMode.STATISTICS:
-        found += [f"the {name} is off by more than half" for name in ("max", "min", "norm") if _far(row, name)]
+        found += [reason for name, reason in _FAR_STATISTICS.items() if _far(row, name)]
     return found
 
 
@@ -156,28 +167,28 @@ def _error(row: GraphRow) -> float | int | None:
     return row.real.max_abs if row.real is not None else differences(row)["max"].absolute
 
 
-def _against_input(row: GraphRow, other: GraphRow) -> list[str]:
+def _against_input(row: GraphRow, other: GraphRow) -> list[Reason]:
     before = other.real.one_permille if other.real else None
     after = row.real.one_permille if row.real else None
-    if before is not None and after is not None and before > 0.9 and after < 0.6:
-        return ["more than 90 % of an input is within 1 ‰, less than 60 % of the output"]
+    if before is not None and after is not None and before > _GOOD_INPUT_SHARE and after < _LOW_OUTPUT_SHARE:
+        return [because("judge.accuracy_lost", before=_GOOD_INPUT_SHARE, after=_LOW_OUTPUT_SHARE)]
     return []
 
 
-def _suspicious(row: GraphRow, other: GraphRow) -> list[str]:
+def _suspicious(row: GraphRow, other: GraphRow) -> list[Reason]:
     found = []
     before, after = _order(_error(other)), _order(_error(row))
     if before is not None and after is not None and after - before >= 1:
-        found.append("the error is ten times that of an input, or more")
+        found.append(because("judge.error_grown"))
     if row.real and other.real:
-        if _drop(other.real.one_permille, row.real.one_permille) > 0.1:
-            found.append("the share within 1 ‰ is more than 10 % less than that of an input")
-        if _drop(other.real.cosine, row.real.cosine) > 0.1:
-            found.append("the cosine is more than 0.1 less than that of an input")
+        if _drop(other.real.one_permille, row.real.one_permille) > _LARGE_DROP:
+            found.append(because("judge.share_dropped", drop=_LARGE_DROP))
+        if _drop(other.real.cosine, row.real.cosine) > _LARGE_DROP:
+            found.append(because("judge.cosine_dropped", drop=_LARGE_DROP))
     elif row.mode is DataMode.STATISTICS:
         norms = differences(other)["norm"].relative, differences(row)["norm"].relative
         if None not in norms and (norms[1] or 0) > max(10 * (norms[0] or 0), 0.1):
-            found.append("the norm is off more than ten times as far as that of an input")
+            found.append(because("judge.norm_grown"))
     return found
 
 

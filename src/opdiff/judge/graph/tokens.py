@@ -6,13 +6,16 @@ and the colour decide.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Judgement, Level, Verdict
 from opdiff.core.graphmode import Colour, DataMode
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.judge import judge_network
 from opdiff.judge.advice import advice_of
+from opdiff.judge.graph.criteria import GOOD_SHARE, GOOD_STATISTIC
 from opdiff.judge.network import build
 
 if TYPE_CHECKING:
@@ -21,14 +24,15 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Finding, GraphNode
     from opdiff.core.graphmode import GraphRow
     from opdiff.core.graphmode import Verdict as GraphVerdict
+    from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
     from opdiff.judge.tensor_facts import Row
 
     Networks = dict[tuple[object, ...], Network]
 
-_GOOD_STATISTICS = "every statistic is within 1 %, or within a thousandth of the golden's largest magnitude"
-_BAD_STATISTICS = "a statistic is off by more than 1 %, and by more than a thousandth of the golden's largest magnitude"
+_GOOD_STATISTICS = because("judge.statistics_agree", relative=GOOD_STATISTIC, share=GOOD_SHARE)
+_BAD_STATISTICS = because("judge.statistics_differ", relative=GOOD_STATISTIC, share=GOOD_SHARE)
 
 
 class GraphToken(NamedTuple):
@@ -68,9 +72,9 @@ def judge_tokens(tokens: Sequence[GraphToken], limits: Limits) -> JudgedTokens:
     verdicts = tuple(verdict for judgement in judgements for verdict in judgement.verdicts)
     first = _first_bad(judgements, order)
     first_bad = "" if first is None else judgements[first].first_bad or _first_row(tokens[first], judgements[first])
-    advice, advice_zh = _advice(tokens, verdicts, findings, ("" if first is None else tokens[first].place, first_bad))
+    advice = _advice(tokens, verdicts, findings, ("" if first is None else tokens[first].place, first_bad))
     worst = findings[0].operator if findings else ""
-    judgement = Judgement(limits.path, verdicts, findings, first_bad, worst, advice, advice_zh)
+    judgement = Judgement(limits.path, verdicts, findings, first_bad, worst, advice)
     return JudgedTokens(judgement, tuple(numbers for _, numbers in found))
 
 
@@ -94,7 +98,9 @@ def _judged(token: GraphToken, limits: Limits, networks: Networks) -> Judgement:
     found = judge_network(rows, _network(rows, token.nodes, networks), limits)
     by_network = iter(found.verdicts)
     verdicts = [
-        _verdict(row, verdict, Verdict(Level.NOT_COMPARABLE, row.reason) if row.golden_only else next(by_network))
+        _verdict(
+            row, verdict, Verdict(Level.NOT_COMPARABLE, quoted(row.reason)) if row.golden_only else next(by_network)
+        )
         for row, verdict in zip(token.graph_rows, token.verdicts, strict=True)
     ]
     return found._replace(verdicts=tuple(_with_origins(token, verdicts)))
@@ -116,13 +122,21 @@ def _by_colour(row: GraphRow, verdict: GraphVerdict) -> Verdict:
     """The level of a row of which there are statistics or checksums only, or no elements at all."""
     passed = verdict.result == "PASS"
     if row.mode is DataMode.REAL:
-        return Verdict(Level.EXACT, "both tensors are empty")
+        return Verdict(Level.EXACT, because("judge.both_empty"))
     if row.mode is DataMode.MD5:
-        return Verdict(*((Level.EXACT, "the checksums are equal") if passed else (Level.WRONG, "the checksums differ")))
-    why = "; ".join(verdict.why) or (_GOOD_STATISTICS if passed else _BAD_STATISTICS)
+        equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
+        return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
+    why = _joined(verdict.why) or (_GOOD_STATISTICS if passed else _BAD_STATISTICS)
     if passed:
         return Verdict(Level.NOISE if verdict.colour is Colour.GREEN else Level.SUSPICIOUS, why)
     return Verdict(Level.WRONG if verdict.colour is Colour.RED else Level.SUSPICIOUS, why)
+
+
+def _joined(reasons: Sequence[Reason]) -> Reason | None:
+    """Several reasons as one."""
+    if not reasons:
+        return None
+    return reduce(lambda first, second: because("core.and", first=first, second=second), reasons)
 
 
 def _with_origins(token: GraphToken, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
@@ -165,24 +179,19 @@ def _first_row(token: GraphToken, judgement: Judgement) -> str:
 
 def _advice(
     tokens: Sequence[GraphToken], verdicts: Sequence[Verdict], findings: Sequence[Finding], first: tuple[str, str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+) -> tuple[Reason, ...]:
     """The result in sentences: where to look first, and what the judge says about it."""
     place, operator = first
-    there = (f"Look first at {operator} in {place}.",), (f"请先检查 {place} 的 {operator}。",)
+    there = because("judge.look_first", operator=operator, unit=place)
     if findings:
-        advice, advice_zh = advice_of(findings, verdicts, operator)
-        return there[0] + advice, there[1] + advice_zh
+        return there, *advice_of(findings, verdicts, operator)
     modes = {row.mode for token in tokens for row in token.graph_rows}
     gathered = modes == {DataMode.REAL} and any(verdict.origin is Birth.ACCUMULATED for verdict in verdicts)
     if place and not gathered:
-        return there
+        return (there,)
     compared = sum(verdict.level is not Level.NOT_COMPARABLE for verdict in verdicts)
     if place or not compared or DataMode.REAL in modes:
         return advice_of((), verdicts)
-    tensors = f"all {compared} tensors" if compared > 1 else "the one tensor"
     if DataMode.MD5 in modes:
-        return (f"The checksums of {tensors} are equal.",), (f"全部 {compared} 个 tensor 的校验和一致。",)
-    return (
-        (f"The statistics of {tensors} agree.", "The data itself was not compared."),
-        (f"全部 {compared} 个 tensor 的统计量一致。", "未比对数据本身。"),
-    )
+        return (because("judge.all_checksums_equal", count=compared),)
+    return because("judge.all_statistics_agree", count=compared), because("judge.data_not_compared")

@@ -99,15 +99,7 @@ def write_page(kept: SavedComparison, path: str, changes: Changes | None = None)
     """Write the HTML report."""
     from opdiff.report.html_page import write_html
 
-    write_html(kept, path, EDGES, changes, _chinese(kept))
-
-
-def _chinese(kept: SavedComparison) -> dict[str, str]:
-    """The remedies of a comparison, in Chinese; other sentences are translated by the page."""
-    from opdiff.judge.advice import remedy_in_chinese
-
-    findings = kept.judgement.findings if kept.judgement else ()
-    return {remedy: remedy_in_chinese(remedy) for finding in findings for remedy in finding.remedies}
+    write_html(kept, path, EDGES, changes)
 
 
 def name_reports(folder: str, stem: str, drafts: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Custom
     from opdiff.core.comparison import Row, Unpaired
     from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.reasons import Reason
     from opdiff.measure.custom import Metric
     from opdiff.pair.selection import Selection
     from opdiff.report.rows import SavedComparison
@@ -88,7 +89,7 @@ def judged(comparison: Comparison | SavedComparison, limits: Limits) -> SavedCom
     return kept._replace(judgement=judge(kept.rows, kept.graph, limits))
 
 
-def find_step(options: CompareOptions, third: str, third_rules: str) -> str:
+def find_step(options: CompareOptions, third: str, third_rules: str) -> Reason:
     """Which step broke the model: compare a run with fusion off with the golden one, and that with fusion on with it.
 
     Raises:

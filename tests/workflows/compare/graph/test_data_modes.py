@@ -249,7 +249,7 @@ def test_the_json_has_everything(case: GraphCase) -> None:
     table = case.table()
     document = json.loads(table.path.with_suffix(".json").read_text())
     assert (document["schema"], document["version"], document["rank"]) == (
-        "opdiff.workflows.compare.graph_pipeline",
+        "opdiff.torchair",
         1,
         0,
     )

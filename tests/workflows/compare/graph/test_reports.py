@@ -66,7 +66,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     out = compare(capsys, sample, tmp_path)
     (report,) = tmp_path.glob("report_*.html")
     assert f"report: {report}" in out
-    assert "MatMul_1 (MatMulV2) is at fault, a wrong scale" in out.replace("\n  ", " ")
+    assert "MatMul_1 (MatMulV2) is at fault: wrong scale" in out.replace("\n  ", " ")
     page = shown(tmp_path)
     units = page.graph_mode["units"]
     assert [unit[:3] for unit in units] == [[0, 0, None], [0, 1, None], [1, 0, None], [1, 1, None]]
@@ -110,7 +110,7 @@ def test_statistics_show_what_was_measured_and_nothing_else(case: GraphCase) -> 
     assert page.numbers(columns["max_relative"]) == [0.5]
     assert page.graph_mode["real"]["columns"] == {}
     assert page.numbers(page.graph_mode["checksums"]["rows"]) == []
-    assert page.texts(page.document["rows"]["why"])[0].startswith("a statistic is off by more than 1 %")
+    assert page.texts(page.document["rows"]["why"])[0].startswith("a statistic deviates by more than 1%")
 
 
 def test_checksums_are_equal_or_not_and_have_no_figures(case: GraphCase) -> None:

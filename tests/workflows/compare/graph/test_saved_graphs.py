@@ -45,9 +45,9 @@ def test_what_is_saved_is_what_is_compared(case: GraphCase, mode: str) -> None:
     ("old", "new", "problem"),
     [
         (
-            "opdiff.workflows.compare.graph_pipeline",
-            "opdiff.core.comparison",
-            "does not say that its schema is 'opdiff.workflows.compare.graph_pipeline'",
+            "opdiff.torchair",
+            "opdiff.comparison",
+            "does not say that its schema is 'opdiff.torchair'",
         ),
         ('"version": 1', '"version": 2', "it is of version 2"),
         ('"token": 0', '"token": "0"', "cannot be GraphRow.token"),
