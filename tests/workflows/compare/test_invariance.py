@@ -221,10 +221,9 @@ def test_one_worker_is_one_process_and_one_thread(case: Case, monkeypatch: pytes
     plain = text(case.compared("-fr", rules))
     monkeypatch.setattr(os, "fork", spy_fork)
     monkeypatch.setattr(threading.Thread, "start", spy_start)
-    monkeypatch.setattr("opdiff.workflows.compare.inputs._MANY_FILES", 1)
     monkeypatch.setattr("opdiff.workflows.compare.batch._AT_ONCE", 7)
     assert text(case.compared("-fr", rules, "-j", workers)) == plain
-    assert set(helpers) == (set() if workers == 1 else {"process", "thread"})
+    assert set(helpers) == (set() if workers == 1 else {"thread"})
 
 
 @pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")

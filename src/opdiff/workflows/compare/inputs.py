@@ -12,7 +12,6 @@ from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules.atc_json import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
-from opdiff.run.beside import Beside
 from opdiff.workflows.compare.outputs import Reports
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Dump
     from opdiff.pair.training import BatchJob, ModelFolder
     from opdiff.read.directory import Folder
-
-# From here on other cores read the rules and the golden side while this one reads the target.
-_MANY_FILES = 500
 
 
 class CompareOptions(NamedTuple):
@@ -83,23 +79,10 @@ def iter_sides(options: CompareOptions) -> Iterator[Sides | NotCompared]:
         yield from _iter_steps(options)
         return
     with_rules = any(_rule_paths(options))
-
-    def golden_of() -> Dump:
-        return read_dump(options.golden, with_rules=with_rules)
-
-    may_copy = options.workers != 1 and not options.in_process
-    with Beside(golden_of, worth_it=may_copy and _has_many_files(options.golden)) as reading_golden:
-        rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
-        target = read_dump(options.target, with_rules=with_rules)
-        golden = reading_golden.result()
+    rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
+    target = read_dump(options.target, with_rules=with_rules)
+    golden = read_dump(options.golden, with_rules=with_rules)
     yield Sides(result_file_name(time.localtime()), target, golden, rules)
-
-
-def _has_many_files(path: str) -> bool:
-    try:
-        return len(os.listdir(path)) >= _MANY_FILES
-    except OSError:
-        return False
 
 
 def _check(options: CompareOptions) -> None:
