@@ -147,14 +147,14 @@ def _check_single(args: argparse.Namespace) -> None:
 
 
 def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
-    from opdiff.cli.cmd_op import examine_and_report, with_wishes
+    from opdiff.cli.cmd_op import element_diff_options, examine_and_report
     from opdiff.core.tensor import Slot
-    from opdiff.workflows.element_diff.element_diff import SingleOptions
 
     slot = Slot.OUTPUT if args.input_tensor is None else Slot.INPUT
-    number = args.output_tensor if args.input_tensor is None else args.input_tensor
-    wanted = SingleOptions(args.op_name, slot, number or 0, tables=not args.ignore_single_op_result)
-    return examine_and_report(options, with_wishes(wanted, args), quiet=args.quiet > 0)
+    index = args.output_tensor if args.input_tensor is None else args.input_tensor
+    wanted = element_diff_options(args, args.op_name)
+    wanted = wanted._replace(slot=slot, index=index or 0, tables=not args.ignore_single_op_result)
+    return examine_and_report(options, wanted, quiet=args.quiet > 0)
 
 
 def _run_mapping(options: CompareOptions) -> int:

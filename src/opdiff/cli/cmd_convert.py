@@ -108,7 +108,7 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
 
     from opdiff.core.tensor import Slot
     from opdiff.workflows.convert import ConvertOptions
-    from opdiff.workflows.convert.write.names import Form
+    from opdiff.workflows.convert.result_names import Form
 
     if args.shape and not args.layout:
         raise UsageError("--shape is a shape in the layout of the results; give --format too")
@@ -163,7 +163,7 @@ def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
 
     Returns the path of that list, or nothing when there is none.
     """
-    from opdiff.workflows.convert.write.records import write_failed_list, write_mapping
+    from opdiff.workflows.convert.result_lists import write_failed_list, write_mapping
 
     names: dict[str, list[tuple[str, str]]] = {}
     for job, result in results.items():

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_rules, add_sides, compare_options, integer
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.terminal import Progress, table, write_json
 
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.workflows.selftest import Outcome
+    from opdiff.workflows.selftest.trials import Outcome
 
 DESCRIPTION = """\
-Plant known faults in copies of your own dumps, one at a time, compare, and show which of them were found and named
-rightly. Your files are only read; the copies live in a temporary folder."""
+Inject known faults into copies of your own dumps, one at a time, compare, and show which of them are found and named
+correctly. Your files are only read; the copies live in a temporary directory."""
 EPILOG = """\
 examples:
   opdiff selftest NPU_DIR GOLDEN_DIR --rules network.json
-  opdiff selftest NPU_DIR OTHER_NPU_DIR --faults scale,permuted --places 10 --seed 7
+  opdiff selftest NPU_DIR OTHER_NPU_DIR --faults scale,permuted --tensors 10 --seed 7
 """
 
 
@@ -26,40 +27,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     add_sides(parser)
     add_rules(parser)
-    parser.add_argument("--faults", metavar="LIST", default="", help="faults to plant, with commas; default: all")
+    parser.add_argument("--faults", metavar="LIST", default="", help="comma-separated list of faults; default: all")
     parser.add_argument(
-        "--places", type=integer(1, 10_000), metavar="N", default=3, help="tensors to spoil; default: 3"
-    )
+        "--tensors", "--places", type=integer(1, 10_000), metavar="N", default=3,
+        help="number of tensors that get a fault; default: 3",
+    )  # fmt: skip
     parser.add_argument(
-        "--seed", type=integer(0, 10**18), metavar="N", default=0, help="which tensors are chosen; default: 0"
+        "--seed", type=integer(0, 10**18), metavar="N", default=0, help="seed of the random choices; default: 0"
     )
     parser.add_argument("--json", metavar="FILE", default="", help="write the outcomes as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plant, compare, show, and return the exit code."""
-    from opdiff.cli.terminal import Progress, json_text, printable, table
-    from opdiff.core.atomic_file import whole_file
-    from opdiff.workflows.selftest import SelftestOptions, choose_faults, run_selftest, summary
+    """Run the self-test, print the outcomes, and return the exit code."""
+    from opdiff.workflows.selftest.trials import SelftestOptions, choose_faults, run_selftest, summary
 
     options = compare_options(args)._replace(in_process=True)
-    wanted = SelftestOptions(choose_faults(args.faults), args.places, args.seed)
-    with Progress("planting faults", quiet=args.quiet > 0) as progress:
+    wanted = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
+    with Progress("injecting faults", quiet=args.quiet > 0) as progress:
         outcomes = run_selftest(options, wanted, progress.reach)
     table("", ("fault", "tensor", "distance", "found", "named"), [_row(outcome) for outcome in outcomes], ("distance",))
     for line in summary(outcomes):
         print(line)
     if args.json:
-        with whole_file(args.json) as file:
-            file.write((json_text(outcomes) + "\n").encode())
-        print(printable(f"result: {args.json}"))
+        write_json(args.json, outcomes)
     return ExitCode.GATE if any(outcome.is_found is False for outcome in outcomes) else ExitCode.OK
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
     if outcome.is_found is None:
-        return outcome.fault, str(outcome.key), "", "not planted", outcome.note
+        return outcome.fault, str(outcome.key), "", "not injected", outcome.note
     distance = "" if outcome.distance is None else f"{outcome.distance:.3g}"
-    names = ", ".join(outcome.names) or "nothing"
-    verdict = "yes" if outcome.is_named else f"no, as {names}"
+    names = ", ".join(outcome.names) or "unknown"
+    verdict = "yes" if outcome.is_named else f"no: {names}"
     return outcome.fault, str(outcome.key), distance, "yes" if outcome.is_found else "NO", verdict

@@ -1,11 +1,15 @@
-"""What people see: safe text, sizes, tables and progress."""
+"""Terminal output: safe strings, sizes, tables, JSON and progress."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
 from typing import TYPE_CHECKING
+
+from opdiff.core.atomic_file import whole_file
+from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,13 +19,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
 
-# Without a terminal nothing limits the width; lines stay whole for grep.
+# Lines of piped output are not wrapped.
 _PIPED_WIDTH = 500
-_REPORT_EVERY_S = 10.0
+_SECONDS_PER_REPORT = 10.0
 
 
 def console() -> Console:
-    """Standard output for tables."""
+    """Return the console for tables on standard output."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
@@ -29,21 +33,28 @@ def console() -> Console:
 
 
 def printable(text: str) -> str:
-    """Text from files, made harmless for a terminal: control characters and lone surrogates become escapes."""
+    """Escape control characters and lone surrogates, so that strings from files are safe to print."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def json_text(values: object) -> str:
-    """Values as JSON that every reader takes: NaN and infinities, which JSON does not have, as words."""
-    import json
+def write_json(path: str, values: object) -> None:
+    """Write values as a JSON file, and print its path."""
+    with whole_file(path) as file:
+        file.write((json_text(values) + "\n").encode())
+    print(printable(f"result: {path}"))
 
+
+def json_text(values: object) -> str:
+    """Return values as standard JSON: NaN and infinities are strings, reasons are English sentences."""
     return json.dumps(_plain(values), indent=2)
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Reason):
+        return str(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # one of our values, which are named tuples
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return _plain(value._asdict())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
@@ -51,19 +62,19 @@ def _plain(value: object) -> object:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return `1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def size(nbytes: int) -> str:
-    """Bytes for people."""
+    """Return a number of bytes in binary units."""
     steps = max((nbytes.bit_length() - 1) // 10, 0)
     unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[min(steps, 5)]
     return f"{nbytes} B" if not steps else f"{nbytes / 1024 ** min(steps, 5):.1f} {unit}"
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:
-    """Print a table; cells are made printable, the columns in `right` are aligned to the right."""
+    """Print a table; `right` has the titles of right-aligned columns."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -75,7 +86,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
         grid.add_column(Text(printable(column)), justify="right" if column in set(right) else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(printable(str(cell))) for cell in row))
-    # Printed by us: rich itself would end the program when the reader of a pipe is gone.
+    # Not printed by rich, which would end the program when a pipe is closed.
     out = console()
     with out.capture() as capture:
         out.print(grid)
@@ -83,13 +94,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
 
 class Progress:
-    """A progress bar on a terminal, a line now and then when piped, nothing when quiet or quickly done."""
+    """Progress bar on a terminal, occasional lines when piped, nothing when quiet."""
 
-    def __init__(self, what: str, *, quiet: bool, in_bytes: bool = False) -> None:
-        self._what = what
+    def __init__(self, activity: str, *, quiet: bool, in_bytes: bool = False) -> None:
+        self._activity = activity
         self._quiet = quiet
         self._in_bytes = in_bytes
-        self._said = time.monotonic()
+        self._reported_at = time.monotonic()
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
 
@@ -99,7 +110,7 @@ class Progress:
             from rich.progress import Progress
 
             self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._what, total=None)
+            self._task = self._bar.add_task(self._activity, total=None)
             self._bar.start()
         return self
 
@@ -108,7 +119,7 @@ class Progress:
             self._bar.stop()
 
     def say(self, line: str) -> None:
-        """Print a line on standard output, above the bar if there is one."""
+        """Print a line to standard output, above the bar if there is one."""
         if self._bar is not None:
             self._bar.stop()
         print(line)
@@ -126,10 +137,10 @@ class Progress:
         ]  # fmt: skip
 
     def reach(self, done: int, total: int) -> None:
-        """Tell how much of all is done."""
+        """Report how much of the total is done."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
-        elif not self._quiet and time.monotonic() - self._said > _REPORT_EVERY_S:
-            self._said = time.monotonic()
+        elif not self._quiet and time.monotonic() - self._reported_at > _SECONDS_PER_REPORT:
+            self._reported_at = time.monotonic()
             shown = f"{size(done)} of {size(total)}" if self._in_bytes else f"{done} of {total}"
-            print(f"opdiff: {self._what}: {shown}", file=sys.stderr)
+            print(f"opdiff: {self._activity}: {shown}", file=sys.stderr)

@@ -233,9 +233,9 @@ def write_overflows(report: OverflowReport, folder: str) -> tuple[str, ...]:
     """
     from opdiff.core.atomic_file import whole_file
     from opdiff.report.file_names import write_new
-    from opdiff.workflows.convert.write.names import Form
-    from opdiff.workflows.convert.write.tensors import write_tensor
-    from opdiff.workflows.convert.write.verbatim import write_json
+    from opdiff.workflows.convert.array_files import write_tensor
+    from opdiff.workflows.convert.byte_copy import write_json
+    from opdiff.workflows.convert.result_names import Form
 
     if not report.records:
         return ()

@@ -15,7 +15,7 @@ from opdiff.core import dtypes
 from opdiff.read import read_operator
 from opdiff.sample import wire
 from opdiff.sample.container import EncodedTensor
-from opdiff.workflows.convert.write import tensors, verbatim
+from opdiff.workflows.convert import array_files, byte_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -267,8 +267,8 @@ def test_what_the_machine_lacks_is_no_defect(
 
     path = add(tmp_path / "in", FILE)
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(tensors, "_put", fail)
-    monkeypatch.setattr(verbatim, "_copy", fail)
+    monkeypatch.setattr(array_files, "_put", fail)
+    monkeypatch.setattr(byte_copy, "_copy", fail)
     outcome = convert(capsys, tmp_path, path, "-t", form)
     assert outcome.code == 3
     text = {OSError: "the result cannot be written: No space left on device", MemoryError: "there is not enough memory"}

@@ -14,7 +14,7 @@ from command_line import run
 from dump_files import TIME, add, dump, tensor
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
-from opdiff.workflows.convert.write.names import fitting, raw_name
+from opdiff.workflows.convert.result_names import raw_name, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,8 +174,8 @@ def test_a_long_name_becomes_a_hash(
 @pytest.mark.parametrize(("length", "hashed"), [(254, False), (255, True), (256, True)], ids=["254", "255", "256"])
 def test_where_a_name_is_too_long(length: int, *, hashed: bool) -> None:
     name = "n" * (length - 4) + ".npy"
-    assert (fitting(name) != name) is hashed
-    assert fitting(name).endswith(".npy")
+    assert (shorten(name) != name) is hashed
+    assert shorten(name).endswith(".npy")
 
 
 def test_letters_of_several_bytes_count_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

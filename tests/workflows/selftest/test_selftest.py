@@ -1,4 +1,4 @@
-"""`opdiff selftest`: faults are planted in copies only, found, and named."""
+"""`opdiff selftest`: faults are injected into copies only, found, and named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample
 from opdiff.workflows.selftest.faults import FAULTS
-from opdiff.workflows.selftest.planting import logical_numbers, plant
+from opdiff.workflows.selftest.injection import inject, logical_values
 
 if TYPE_CHECKING:
     from made_dumps import Case
@@ -52,13 +52,15 @@ def network(case: Case, count: int = 3, dtype: dtypes.DType = dtypes.FLOAT16) ->
 def test_every_fault_in_the_sample_is_found_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_sample(str(tmp_path / "a sample"), faults=())
     before = digests(tmp_path)
-    outcome = run(capsys, "selftest", sample.target, sample.golden, "--rules", sample.rules, "--places", 4, "--seed", 3)
+    outcome = run(
+        capsys, "selftest", sample.target, sample.golden, "--rules", sample.rules, "--tensors", 4, "--seed", 3
+    )
     assert outcome.code == 0, outcome
-    assert "32 of 32 planted faults were found, 32 were named rightly" in outcome.out
+    assert "32 of 32 injected faults were found, 32 were named correctly" in outcome.out
     assert digests(tmp_path) == before
 
 
-def test_the_chosen_faults_and_places(case: Case) -> None:
+def test_chosen_faults_and_tensors(case: Case) -> None:
     network(case)
     found = outcomes(case, "--faults", "scale, zero", "--places", 2)
     assert [item["fault"] for item in found] == ["scale", "zero"] * 2
@@ -71,11 +73,11 @@ def test_integers(case: Case) -> None:
     found = {item["fault"]: item for item in outcomes(case, "--places", 1)}
     assert set(found) == set(FAULTS)
     assert found["overflow"]["is_found"] is None
-    assert found["overflow"]["note"] == "this tensor cannot have it"
+    assert found["overflow"]["note"] == "not applicable to this tensor"
     assert all(item["is_found"] for name, item in found.items() if name != "overflow")
 
 
-def test_a_fault_that_is_missed_is_told(case: Case) -> None:
+def test_missed_fault(case: Case) -> None:
     values = numbers(2, 6, 8) + 10_000
     case.npu("a", values)
     case.npu_golden("a", values)
@@ -94,11 +96,11 @@ def test_only_the_bytes_of_the_tensor_change(case: Case, layout: str) -> None:
     pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, "NCHW", golden.shape)
     before = path.read_bytes()
     (case.root / "copy").mkdir()
-    planted = plant(pairing, golden[:, ::-1], str(case.root / "copy"))
-    assert planted is not None
-    np.testing.assert_array_equal(logical_numbers(planted), golden[:, ::-1])
+    injected = inject(pairing, golden[:, ::-1], str(case.root / "copy"))
+    assert injected is not None
+    np.testing.assert_array_equal(logical_values(injected), golden[:, ::-1])
     assert path.read_bytes() == before
-    after = Path(planted.target.data.source.path).read_bytes()
+    after = Path(injected.target.data.source.path).read_bytes()
     start = getattr(pairing.target.data.source, "offset", 0)
     stop = start + pairing.target.data.source.nbytes
     assert (after[:start], after[stop:]) == (before[:start], before[stop:])
@@ -109,21 +111,21 @@ def test_bad_input(case: Case) -> None:
     network(case)
     outcome = run(case.capsys, "selftest", case.target, case.golden, "--faults", "nothing")
     assert outcome.code == 2
-    assert "there is no fault 'nothing'; there are scale, offset" in outcome.err
+    assert "there is no fault 'nothing'; available: scale, offset" in outcome.err
     assert run(case.capsys, "selftest", case.root / "no", case.golden).code == 3
     assert run(case.capsys, "selftest", case.target, case.golden, "--places", "0").code == 2
     assert run(case.capsys, "selftest", case.target, case.golden, "--seed", "-1").code == 2
 
 
-def test_no_tensor_is_good_enough(case: Case) -> None:
+def test_no_suitable_tensor(case: Case) -> None:
     case.npu("a", np.zeros((4, 5), np.float32))
     case.npu_golden("a", np.zeros((4, 5), np.float32))
     outcome = run(case.capsys, "selftest", case.target, case.golden)
     assert outcome.code == 3
-    assert "nothing was tested" in outcome.err
+    assert "suitable for fault injection" in outcome.err
 
 
 def test_every_fault_is_on_the_page() -> None:
     text = (ROOT / "docs" / "commands" / "selftest.md").read_text()
     for fault in FAULTS.values():
-        assert f"| `{fault.name}` | {fault.text}" in text
+        assert f"| `{fault.name}` | {fault.description}" in text

@@ -11,7 +11,7 @@ from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
 from opdiff.read.filename import is_hashed
-from opdiff.workflows.convert.write.names import Form
+from opdiff.workflows.convert.result_names import Form
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

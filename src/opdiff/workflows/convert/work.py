@@ -13,8 +13,8 @@ from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
-from opdiff.workflows.convert.write.names import MAX_NAME, Form, TensorName, fitting, tensor_name
-from opdiff.workflows.convert.write.verbatim import copy_npy, copy_raw, write_json
+from opdiff.workflows.convert.byte_copy import copy_npy, copy_raw, write_json
+from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, Form, TensorName, shorten, tensor_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ def _convert_records(job: ConvertJob, operator: OpDump) -> ConvertResult:
 
 
 def _convert_to_archive(job: ConvertJob, operator: OpDump) -> ConvertResult:
-    from opdiff.workflows.convert.write.tensors import write_npz
+    from opdiff.workflows.convert.array_files import write_npz
 
     results: list[ConvertResult] = []
 
@@ -137,7 +137,7 @@ def _write_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -> 
     stored = _find_stored_result(tensor, job.options)
     if stored is not None:
         return _copy_tensor(job, name, tensor, stored)
-    from opdiff.workflows.convert.write.tensors import write_tensor
+    from opdiff.workflows.convert.array_files import write_tensor
 
     aligned = _load(tensor, job.options)
     path, renamed = _place(job, _full_name(job, name, tensor, aligned.layout, aligned.codes.shape))
@@ -211,8 +211,8 @@ def _chosen(job: ConvertJob, operator: OpDump) -> list[tuple[Slot, int]]:
 
 
 def _place(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    short = fitting(name)
-    renamed = ((short, name),) if len(os.fsencode(name)) >= MAX_NAME else ()
+    short = shorten(name)
+    renamed = ((short, name),) if len(os.fsencode(name)) >= MAX_NAME_BYTES else ()
     return os.path.join(job.folder, short), renamed
 
 

@@ -1,1 +1,5 @@
-"""Compare one tensor element by element and search for an explanation."""
+"""One tensor of one operator, element by element: `opdiff op` and `opdiff compare -op`.
+
+dumps, rules ──pair──► Pairing ──walk──► blocks ──measure──► Detail ──write──► tables, .npy
+└──explain──► Explanation, …
+"""

@@ -1,4 +1,4 @@
-"""Faults that can be planted in a tensor: from its numbers to wrong ones, without touching a file."""
+"""Faults that can be injected into a tensor: functions from its values to wrong ones."""
 
 from __future__ import annotations
 
@@ -14,112 +14,117 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
 
-_STEPS = 255
-_WRONG_STEPS = 8
+_SCALE = 1.25
+_QUANTIZATION_STEPS = 255
+_ZERO_POINT_STEPS = 8
+_ELEMENTS_PER_OVERFLOW = 100
 
 
-class Victim(NamedTuple):
-    """A tensor that is to be spoiled.
+class FaultTarget(NamedTuple):
+    """A tensor that gets a fault.
 
     Attributes:
-        numbers: what it holds, in the logical shape, as float64.
+        values: its values in the logical shape, as float64.
         dtype: its element type.
-        channel: the axis of its channels.
-        other: the numbers of another tensor of as many elements; `None` when there is none.
-        random: where choices come from.
+        channel_axis: the axis of its channels.
+        other: values of another tensor of as many elements, if there is one.
+        random: source of random choices.
     """
 
-    numbers: AnyArray
+    values: AnyArray
     dtype: DType
-    channel: int
+    channel_axis: int
     other: AnyArray | None
     random: np.random.Generator
 
     @property
-    def size(self) -> float:
-        """The root of the mean square."""
-        return float(np.sqrt(np.mean(np.square(self.numbers))))
+    def root_mean_square(self) -> float:
+        """Root mean square of the values."""
+        return float(np.sqrt(np.mean(np.square(self.values))))
 
 
 class Fault(NamedTuple):
-    """A fault: how it is switched on, what it is, what it should be called, and how it is made.
+    """A fault.
 
-    `plant` returns the wrong numbers, or `None` where the tensor cannot have this fault.
+    Attributes:
+        name: identifier on the command line.
+        description: effect of the fault, for people.
+        right_name: the correct diagnosis.
+        corrupt: returns the wrong values, or `None` if the tensor cannot have this fault.
     """
 
     name: str
-    text: str
+    description: str
     right_name: str
-    plant: Callable[[Victim], AnyArray | None]
+    corrupt: Callable[[FaultTarget], AnyArray | None]
 
 
-def _scale(victim: Victim) -> AnyArray | None:
-    return victim.numbers * 1.25
+def _scale(target: FaultTarget) -> AnyArray | None:
+    return target.values * _SCALE
 
 
-def _offset(victim: Victim) -> AnyArray | None:
-    step = victim.size / 2
-    return victim.numbers + (step if victim.dtype.kind is Kind.FLOAT else max(round(step), 1))
+def _shift(target: FaultTarget) -> AnyArray | None:
+    step = target.root_mean_square / 2
+    return target.values + (step if target.dtype.kind is Kind.FLOAT else max(round(step), 1))
 
 
-def _zero_point(victim: Victim) -> AnyArray | None:
-    if victim.dtype.kind is not Kind.FLOAT:
-        return victim.numbers + _WRONG_STEPS
-    return victim.numbers + _WRONG_STEPS * float(np.ptp(victim.numbers)) / _STEPS
+def _shift_zero_point(target: FaultTarget) -> AnyArray | None:
+    if target.dtype.kind is not Kind.FLOAT:
+        return target.values + _ZERO_POINT_STEPS
+    return target.values + _ZERO_POINT_STEPS * float(np.ptp(target.values)) / _QUANTIZATION_STEPS
 
 
-def _permuted(victim: Victim) -> AnyArray | None:
-    """The results are written with the two longest axes in the opposite order."""
-    numbers = victim.numbers
-    solid = [axis for axis, extent in enumerate(numbers.shape) if extent > 1]
-    if len(solid) < 2:
+def _swap_longest_axes(target: FaultTarget) -> AnyArray | None:
+    values = target.values
+    axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
+    if len(axes) < 2:
         return None
-    longest = sorted(solid, key=lambda axis: -numbers.shape[axis])[:2]
-    return numbers.swapaxes(*longest).reshape(numbers.shape)
+    longest = sorted(axes, key=lambda axis: -values.shape[axis])[:2]
+    return values.swapaxes(*longest).reshape(values.shape)
 
 
-def _channel(victim: Victim) -> AnyArray | None:
-    numbers, axis = victim.numbers, victim.channel
-    extent = numbers.shape[axis] if numbers.ndim else 1
+def _corrupt_channel(target: FaultTarget) -> AnyArray | None:
+    values, axis = target.values, target.channel_axis
+    extent = values.shape[axis] if values.ndim else 1
     if extent < 2:
         return None
-    result = numbers.copy()
-    place = [slice(None)] * numbers.ndim
-    bad = int(victim.random.integers(extent))
-    place[axis] = slice(bad, bad + 1)
-    # Noise, so that no offset explains it, and enough of it that it shows among many channels.
-    wrong = victim.random.normal(0, victim.size * max(2.0, 0.3 * float(np.sqrt(extent))), result[tuple(place)].shape)
-    result[tuple(place)] += wrong
+    result = values.copy()
+    selection = [slice(None)] * values.ndim
+    channel = int(target.random.integers(extent))
+    selection[axis] = slice(channel, channel + 1)
+    # Noise, so that no offset explains it, and enough of it to be significant among many channels.
+    deviation = target.root_mean_square * max(2.0, 0.3 * float(np.sqrt(extent)))
+    result[tuple(selection)] += target.random.normal(0, deviation, result[tuple(selection)].shape)
     return result
 
 
-def _overflow(victim: Victim) -> AnyArray | None:
-    if victim.dtype.kind is not Kind.FLOAT or victim.dtype.bits < 16:
+def _overflow(target: FaultTarget) -> AnyArray | None:
+    if target.dtype.kind is not Kind.FLOAT or target.dtype.bits < 16:
         return None
-    result = victim.numbers.copy()
-    bad = victim.random.permutation(result.size)[: max(result.size // 100, 1)]
-    result.reshape(-1)[bad] = np.inf
+    result = target.values.copy()
+    overflowed = target.random.permutation(result.size)[: max(result.size // _ELEMENTS_PER_OVERFLOW, 1)]
+    result.reshape(-1)[overflowed] = np.inf
     return result
 
 
-def _zero(victim: Victim) -> AnyArray | None:
-    return np.zeros_like(victim.numbers)
+def _zero(target: FaultTarget) -> AnyArray | None:
+    return np.zeros_like(target.values)
 
 
-def _other(victim: Victim) -> AnyArray | None:
-    return None if victim.other is None else victim.other.reshape(victim.numbers.shape)
+def _other_tensor(target: FaultTarget) -> AnyArray | None:
+    return None if target.other is None else target.other.reshape(target.values.shape)
 
 
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault("scale", "all numbers are 1.25 times what they should be", "scale", _scale),
-        Fault("offset", "half of the root mean square is added to all numbers", "offset", _offset),
-        Fault("zero-point", "all numbers are off by 8 steps of a quantization to 8 bits", "offset", _zero_point),
-        Fault("permuted", "the two longest axes are written in the opposite order", "order", _permuted),
-        Fault("channel", "one channel is noise", "channel", _channel),
-        Fault("overflow", "every hundredth number is infinite", "overflow", _overflow),
-        Fault("zero", "all numbers are zero", "zero", _zero),
-        Fault("other-tensor", "the numbers are those of another tensor", "other tensor", _other),
+        Fault("scale", "all values are multiplied by 1.25", "scale", _scale),
+        Fault("offset", "half of the root mean square is added to all values", "offset", _shift),
+        Fault("zero-point", "all values are shifted by 8 steps of an 8-bit quantization", "offset", _shift_zero_point),
+        Fault("permuted", "the two longest axes are swapped", "order", _swap_longest_axes),
+        Fault("channel", "one channel is noise", "channel", _corrupt_channel),
+        Fault("overflow", "1 % of the values are infinite", "overflow", _overflow),
+        Fault("zero", "all values are zero", "zero", _zero),
+        Fault("other-tensor", "the values are those of another tensor", "other tensor", _other_tensor),
     )
 }

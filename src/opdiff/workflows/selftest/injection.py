@@ -1,4 +1,4 @@
-"""A fault in a copy of a dump file: only the bytes of one tensor change; header and neighbours stay as they were."""
+"""Injection of values into a copy of a dump file: only the bytes of one tensor change."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Tensor
 
 
-def can_be_planted(pairing: Pairing) -> bool:
-    """Whether the target's bytes are in a file, as they are."""
+def is_injectable(pairing: Pairing) -> bool:
+    """Whether the target is stored uncompressed in a file."""
     return isinstance(pairing.target.data.source, FileRange)
 
 
-def logical_numbers(pairing: Pairing) -> AnyArray:
-    """The target's numbers in the shape in which they are compared, as float64."""
+def logical_values(pairing: Pairing) -> AnyArray:
+    """Return the values of the target in the shape in which they are compared, as float64."""
     pair = walk_pair(pairing)
     codes = pair.target.block(0, pair.target.count)
     return elements.decode(codes, pair.target.dtype).astype(np.float64).reshape(pair.golden.shape)
 
 
-def plant(pairing: Pairing, numbers: AnyArray, folder: str) -> Pairing | None:
-    """The pairing with a copy of its target's file, in which the tensor holds these numbers.
+def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
+    """Return the pairing with a copy of the target's file in which the tensor has these values.
 
-    `None` when the numbers cannot be put where the elements are, as in tensors that are moved to be compared.
+    Returns `None` if the values cannot be stored in place, as in tensors that are rearranged to be compared.
 
     Raises:
-        DumpError, ElementError, LayoutError: the tensor cannot be read, or cannot hold the numbers.
+        DumpError, ElementError, LayoutError: the tensor cannot be read, or cannot hold the values.
     """
     target = pairing.target.data
     source = cast("FileRange", target.source)
     walk = walk_pair(pairing).target
-    codes = elements.encode(_within(numbers, walk.dtype), walk.dtype).reshape(-1)
+    codes = elements.encode(_clip_to_range(values, walk.dtype), walk.dtype).reshape(-1)
     stored = open_stored(target)
-    whole = stored.codes.copy()
-    every = np.arange(walk.count)
-    whole[walk.offsets(every)] = codes.byteswap() if stored.swapped else codes
+    stored_codes = stored.codes.copy()
+    all_elements = np.arange(walk.count)
+    stored_codes[walk.offsets(all_elements)] = codes.byteswap() if stored.swapped else codes
     copy = os.path.join(folder, os.path.basename(source.path))
     shutil.copyfile(source.path, copy)
     with open(copy, "r+b") as file:
         file.seek(source.offset)
-        file.write(elements.pack(whole, walk.dtype))
-    planted = pairing._replace(target=with_data(pairing.key, _read_again(copy, target)))
-    return planted if np.array_equal(_bits(walk_pair(planted).target.take(every)), _bits(codes)) else None
+        file.write(elements.pack(stored_codes, walk.dtype))
+    injected = pairing._replace(target=with_data(pairing.key, _read_copy(copy, target)))
+    return injected if np.array_equal(_bits(walk_pair(injected).target.take(all_elements)), _bits(codes)) else None
 
 
-def _read_again(copy: str, tensor: Tensor) -> Tensor:
-    """The tensor as the copy describes it."""
+def _read_copy(copy: str, tensor: Tensor) -> Tensor:
+    """Return the tensor as described in the copy."""
     source = cast("FileRange", tensor.source)
     operator = read_operator(copy, real_name(source.path), sliced=False)
     moved = source._replace(path=copy)
@@ -72,14 +72,14 @@ def _read_again(copy: str, tensor: Tensor) -> Tensor:
 
 
 def _bits(codes: AnyArray) -> AnyArray:
-    """Codes to be compared as they are: a NaN equals itself."""
+    """Return the bytes of codes, so that NaN equals itself."""
     return np.ascontiguousarray(codes).view(np.uint8)
 
 
-def _within(numbers: AnyArray, dtype: DType) -> AnyArray:
-    """The numbers, cut to the range of an integer type, as a device does."""
+def _clip_to_range(values: AnyArray, dtype: DType) -> AnyArray:
+    """Round and clip values to the range of an integer type, as on the device."""
     if dtype.kind is not Kind.INTEGER:
-        return numbers
+        return values
     info = np.iinfo(dtype.decoded)
     low = -(1 << (dtype.bits - 1)) if info.min else 0
-    return np.clip(np.rint(numbers), low, low + (1 << dtype.bits) - 1)
+    return np.clip(np.rint(values), low, low + (1 << dtype.bits) - 1)

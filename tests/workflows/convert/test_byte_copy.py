@@ -19,9 +19,8 @@ from opdiff.core.dtypes import Kind
 from opdiff.core.errors import DumpError
 from opdiff.core.source import FileRange
 from opdiff.sample.container import EncodedTensor
-from opdiff.workflows.convert import ConvertOptions, convert_file, plan_conversion, work
-from opdiff.workflows.convert.write import verbatim
-from opdiff.workflows.convert.write.verbatim import copy_raw, npy_header
+from opdiff.workflows.convert import ConvertOptions, byte_copy, convert_file, plan_conversion, work
+from opdiff.workflows.convert.byte_copy import copy_raw, npy_header
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,4 +127,4 @@ def test_nothing_is_copied_that_must_be_changed() -> None:
     }
     floats = {"hifloat8", "float8_e5m2", "float8_e4m3fn", "float8_e8m0", "bfloat16"}
     assert changed == {"bool", "complex32"} | floats
-    assert verbatim.npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")
+    assert byte_copy.npy_header("<f4", ()).startswith(b"\x93NUMPY\x01\x00")

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape, Slot
 
-_HARMFUL = re.compile(r"[^A-Za-z0-9_.-]")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
 # A name of this length or more is replaced by a hash; most file systems end at 255 bytes.
-MAX_NAME = 255
+MAX_NAME_BYTES = 255
 
 
 class Form(StrEnum):
@@ -57,10 +57,10 @@ def raw_name(dtype: DType) -> str:
     return dtype.decoded if dtype.bits < 8 or dtype.kind is Kind.INTEGER else dtype.name
 
 
-def fitting(name: str) -> str:
+def shorten(name: str) -> str:
     """The name itself, or a hash with the same ending when the name is too long for a file system."""
     raw = os.fsencode(name)
-    if len(raw) < MAX_NAME:
+    if len(raw) < MAX_NAME_BYTES:
         return name
     # `uuid3`, but for any bytes: names need not be text.
     digest = md5(uuid.NAMESPACE_DNS.bytes + raw, usedforsecurity=False).digest()
@@ -71,5 +71,5 @@ def _with_op_name(name: TensorName) -> str:
     fields = name.file.split(".")
     if len(fields) == 5 and name.op_name:
         # The header is not trusted: only harmless characters go into a name.
-        fields[1] = _HARMFUL.sub("_", name.op_name.rsplit("/", 1)[-1])
+        fields[1] = _UNSAFE_CHARACTERS.sub("_", name.op_name.rsplit("/", 1)[-1])
     return ".".join(fields)

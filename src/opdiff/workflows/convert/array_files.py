@@ -10,8 +10,8 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.atomic_file import whole_file
 from opdiff.core.errors import ElementError, UsageError
-from opdiff.workflows.convert.write.names import Form
-from opdiff.workflows.convert.write.verbatim import npy_header
+from opdiff.workflows.convert.byte_copy import npy_header
+from opdiff.workflows.convert.result_names import Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,174 @@
+"""Comparison of one tensor element by element, top to bottom."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.align.walk import walk_pair
+from opdiff.core.comparison import Measured, Pairing, Unpaired
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.tensor import Slot, TensorKey
+from opdiff.run import usable_cores
+from opdiff.workflows.compare.batch import is_possible, measure_batch
+from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.job import Extras, MeasureJob, measure_pairing
+from opdiff.workflows.compare.pipeline import conversions, map_pairs
+from opdiff.workflows.element_diff.blocks import examine_elements
+from opdiff.workflows.element_diff.explain import explain
+from opdiff.workflows.element_diff.explanation import Candidate
+from opdiff.workflows.element_diff.files import ElementFiles, file_names
+from opdiff.workflows.element_diff.hypotheses import axis_labels
+from opdiff.workflows.element_diff.lookup import find_pairing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opdiff.core.comparison import Metrics
+    from opdiff.core.tensor import Shape
+    from opdiff.measure.detail import Detail
+    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.pipeline import Pairs
+    from opdiff.workflows.element_diff.explanation import Explanation
+
+    Progress = Callable[[int, int], None]
+
+MAX_ELEMENTS_OF_TABLES = 1 << 24
+"""Tables of all elements of larger tensors are written on request only."""
+
+
+class ElementDiffOptions(NamedTuple):
+    """Tensor to examine, and output options.
+
+    Attributes:
+        name: an operator, or one of its tensors, as `conv1:output:0`.
+        slot: input or output, unless the name has it.
+        index: index of the tensor, unless the name has it.
+        top_n: number of worst elements to list.
+        max_rows: maximum number of rows per table file.
+        tables: whether to write tables of all elements; `None`: unless the tensor is very large.
+    """
+
+    name: str
+    slot: Slot = Slot.OUTPUT
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index
+    top_n: int = 20
+    max_rows: int = 1_000_000
+    tables: bool | None = None
+
+
+class TensorSummary(NamedTuple):
+    """Comparison of one tensor of the operator, in short."""
+
+    key: TensorKey
+    dtype: str
+    shape: Shape
+    metrics: Metrics | None
+    reason: str
+
+
+class ElementReport(NamedTuple):
+    """Comparison of one tensor, element by element."""
+
+    key: TensorKey
+    golden_key: TensorKey
+    op_type: str
+    rule: str
+    target_path: str
+    golden_path: str
+    target_dtype: str
+    golden_dtype: str
+    axis_labels: str
+    steps: tuple[str, ...]
+    doubt: str
+    tensors: tuple[TensorSummary, ...]
+    metrics: Metrics | None
+    overflow: bool | None
+    detail: Detail
+    explanations: tuple[Explanation, ...]
+    files: tuple[str, ...]
+    are_tables_omitted: bool
+
+
+def examine_operator(
+    options: CompareOptions, wanted: ElementDiffOptions, progress: Progress = lambda _done, _all: None
+) -> ElementReport:
+    """Compare one tensor element by element; write its files to the output folder.
+
+    Raises:
+        UsageError: there is no such operator or tensor, or the options contradict each other or the data.
+        InputError: a side or a rule file cannot be used, or the tensor cannot be compared.
+        DumpError, ElementError, LayoutError: the tensor cannot be read or aligned.
+    """
+    pairs = _map_pairs(options)
+    pairing = find_pairing(pairs, wanted.name, wanted.slot, wanted.index)
+    tensors, measured = _summarize_tensors(pairs, pairing, options)
+    custom = conversions(options)
+    pair = walk_pair(pairing, custom)
+    detail = examine_elements(pair, wanted.top_n, progress)
+    candidates = [_candidate(row, pairing) for row in pairs if isinstance(row, Pairing) and row is not pairing]
+    labels = axis_labels(pairing.layout, len(pair.golden.shape))
+    omits_tables = wanted.tables is None and detail.count > MAX_ELEMENTS_OF_TABLES
+    files = ElementFiles(pair, detail, file_names(options.output, pairing.key), labels)
+    return ElementReport(
+        key=pairing.key,
+        golden_key=pairing.golden_key,
+        op_type=pairing.label.op_type,
+        rule=pairing.rule,
+        target_path=pairing.target.data.source.path,
+        golden_path=pairing.golden.data.source.path,
+        target_dtype=pair.target.dtype.name,
+        golden_dtype=pair.golden.dtype.name,
+        axis_labels=labels,
+        steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
+        doubt=pair.doubt,
+        tensors=tensors,
+        metrics=measured.metrics,
+        overflow=measured.overflow,
+        detail=detail,
+        explanations=explain(pairing, candidates, custom),
+        files=files.write(pairing.label, 0 if omits_tables or wanted.tables is False else wanted.max_rows),
+        are_tables_omitted=omits_tables,
+    )
+
+
+def _map_pairs(options: CompareOptions) -> Pairs:
+    if os.path.isdir(options.fusion_rules):
+        raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
+    (pairs,) = map_pairs(options, every_operator=False)
+    if isinstance(pairs, NotCompared):
+        raise InputError(pairs.path, str(pairs.reason))
+    return pairs
+
+
+def _candidate(row: Pairing, pairing: Pairing) -> Candidate:
+    are_siblings = row.key.op == pairing.key.op and row.key.slot is Slot.INPUT and pairing.key.slot is Slot.INPUT
+    return Candidate(row.golden_key, row.golden.data, row.key if are_siblings else None)
+
+
+def _summarize_tensors(
+    pairs: Pairs, pairing: Pairing, options: CompareOptions
+) -> tuple[tuple[TensorSummary, ...], Measured]:
+    """Measure all tensors of the operator; return their summaries and the measured pairing."""
+    rows = [row for row in pairs if row.key is not None and row.key.op == pairing.key.op]
+    extras = Extras(conversions=conversions(options))
+    jobs = [MeasureJob(number, row, extras) for number, row in enumerate(rows) if isinstance(row, Pairing)]
+    done: dict[int, Measured] = {}
+    left: Sequence[MeasureJob] = jobs
+    if is_possible(jobs):
+        batch = measure_batch(jobs, options.workers or usable_cores(), lambda _done: None)
+        done |= {job.number: measured for job, measured in batch.done}
+        left = batch.left
+    done |= {job.number: measure_pairing(job)[0] for job in left}
+    summaries = tuple(_summary(row, done.get(number)) for number, row in enumerate(rows))
+    return summaries, next(measured for measured in done.values() if measured.pairing is pairing)
+
+
+def _summary(row: Pairing | Unpaired, measured: Measured | None) -> TensorSummary:
+    key, target = row.key, row.target.data if row.target else None
+    if key is None:
+        raise AssertionError("rows of whole operators have no tensor")
+    if measured is None:
+        shape, dtype = (target.spec.shape, target.spec.dtype.name) if target else ((), "")
+        return TensorSummary(key, dtype, shape, None, row.reason if isinstance(row, Unpaired) else "")
+    return TensorSummary(key, measured.target_dtype, measured.shape, measured.metrics, measured.reason)

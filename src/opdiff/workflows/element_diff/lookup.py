@@ -1,0 +1,70 @@
+"""Lookup of one tensor by the name that the user gives."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.tensor import Slot
+
+if TYPE_CHECKING:
+    from opdiff.workflows.compare.pipeline import Pairs
+
+_UNSAFE_CHARACTERS = str.maketrans(" ./\\", "____")
+
+
+def find_pairing(pairs: Pairs, name: str, slot: Slot = Slot.OUTPUT, index: int = 0) -> Pairing:
+    """Return the pairing of a tensor, given by a target or golden operator.
+
+    Args:
+        pairs: all pairings.
+        name: an operator, with slashes or as in file names, or one of its tensors, as `conv1:output:0`.
+        slot: input or output, unless the name has it.
+        index: index of the tensor, unless the name has it.
+
+    Raises:
+        UsageError: there is no such operator or tensor; the message has the closest names.
+        InputError: the tensor has no counterpart.
+    """
+    op, slot, index = _parse_key(name, slot, index)
+    rows = [row for row in pairs if op in _names(row)]
+    rows = rows or [row for row in pairs if _file_name(op) in map(_file_name, _names(row))]
+    if not rows:
+        raise UsageError(_unknown_operator(op, pairs))
+    for row in rows:
+        if row.key is None or (row.key.slot, row.key.index) == (slot, index):
+            if isinstance(row, Pairing):
+                return row
+            raise InputError(str(row.key or op), str(row.reason))
+    available = ", ".join(f"{row.key.slot}:{row.key.index}" for row in rows if row.key is not None)
+    raise UsageError(f"{op} has no {slot} {index}; available: {available}")
+
+
+def _parse_key(text: str, slot: Slot, index: int) -> tuple[str, Slot, int]:
+    name, _, number = text.rpartition(":")
+    op, _, kind = name.rpartition(":")
+    if op and kind in set(Slot) and number.isdecimal():
+        return op, Slot(kind), int(number)
+    return text, slot, index
+
+
+def _names(row: Pairing | Unpaired) -> list[str]:
+    """Return the names by which a row can be found: its own operator, then the golden one."""
+    if row.key is None:
+        return row.label.target.split(",")
+    return [row.key.op, row.golden_key.op] if isinstance(row, Pairing) and row.key.slot is Slot.OUTPUT else [row.key.op]
+
+
+def _file_name(name: str) -> str:
+    """Return a name as it is written in file names."""
+    return name.translate(_UNSAFE_CHARACTERS)
+
+
+def _unknown_operator(name: str, pairs: Pairs) -> str:
+    known = dict.fromkeys(known for row in pairs for known in _names(row) if known != "*")
+    close = get_close_matches(name, known, 3) or [other for other in known if name.lower() in other.lower()][:3]
+    if not close:
+        return f"there is no operator {name!r} among the {len(known)} that can be compared"
+    return f"there is no operator {name!r}; did you mean {' or '.join(close)}?"

@@ -1,0 +1,198 @@
+"""Trials of the self-test: every chosen fault in every chosen tensor, one at a time."""
+
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opdiff.core.comparison import Measured, Pairing
+from opdiff.core.dtypes import Kind
+from opdiff.core.errors import InputError, OpdiffError, UsageError
+from opdiff.core.tensor import Slot
+from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.job import MeasureJob, measure_pairing
+from opdiff.workflows.compare.pipeline import compare
+from opdiff.workflows.element_diff.explanation import Candidate
+from opdiff.workflows.selftest.diagnosis import diagnose, is_beyond_limits
+from opdiff.workflows.selftest.faults import FAULTS, FaultTarget
+from opdiff.workflows.selftest.injection import inject, is_injectable, logical_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import TensorKey
+    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.selftest.faults import Fault
+
+    Progress = Callable[[int, int], None]
+
+# Tensors large enough for every fault to be significant, and small enough for many trials.
+_MIN_ELEMENTS = 16
+_MAX_ELEMENTS = 1 << 22
+
+
+class SelftestOptions(NamedTuple):
+    """Faults to inject, number of tensors, and seed of the random choices."""
+
+    faults: tuple[str, ...] = ()
+    tensors: int = 3
+    seed: int = 0
+
+
+class Outcome(NamedTuple):
+    """Result of one fault in one tensor.
+
+    Attributes:
+        fault: its name.
+        key: the tensor with the fault.
+        is_found: whether the comparison shows the fault; `None` if it could not be injected.
+        right_name: the correct diagnosis.
+        names: the diagnosis.
+        distance: the resulting relative Euclidean distance.
+        note: why the fault could not be injected.
+    """
+
+    fault: str
+    key: TensorKey
+    is_found: bool | None
+    right_name: str
+    names: tuple[str, ...] = ()
+    distance: float | None = None
+    note: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the diagnosis is exactly the correct one."""
+        return self.names == (self.right_name,)
+
+
+def choose_faults(text: str) -> tuple[str, ...]:
+    """Return the faults of a comma-separated list; all faults for an empty one.
+
+    Raises:
+        UsageError: there is no such fault.
+    """
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FAULTS:
+            raise UsageError(f"there is no fault {name!r}; available: {', '.join(FAULTS)}")
+    return names or tuple(FAULTS)
+
+
+def run_selftest(
+    options: CompareOptions, wanted: SelftestOptions, progress: Progress = lambda _done, _all: None
+) -> tuple[Outcome, ...]:
+    """Inject every fault into every chosen tensor, one at a time, and diagnose the result.
+
+    Raises:
+        UsageError: the options contradict each other or the data, or there is no such fault.
+        InputError: a side cannot be used, or no tensor is suitable for fault injection.
+    """
+    rows = _compare(options)
+    random = np.random.default_rng(wanted.seed)
+    suitable = _suitable_rows(rows, options)
+    chosen = [suitable[int(number)] for number in sorted(random.permutation(len(suitable))[: wanted.tensors])]
+    candidates = [Candidate(row.pairing.golden_key, row.pairing.golden.data) for row in rows]
+    faults = [FAULTS[name] for name in wanted.faults or FAULTS]
+    outcomes: list[Outcome] = []
+    with TemporaryDirectory(prefix="opdiff-selftest-") as folder:
+        context = _TrialContext(suitable, candidates, folder, random)
+        for row in chosen:
+            for fault in faults:
+                outcomes.append(_try_fault(row, fault, context))
+                progress(len(outcomes), len(chosen) * len(faults))
+    return tuple(outcomes)
+
+
+class _TrialContext(NamedTuple):
+    """Inputs of every trial."""
+
+    suitable: Sequence[Measured]
+    candidates: Sequence[Candidate]
+    folder: str
+    random: np.random.Generator
+
+
+def _compare(options: CompareOptions) -> list[Measured]:
+    if os.path.isdir(options.fusion_rules):
+        raise UsageError("the self-test takes one rule file; give that of one model instead of a directory")
+    (result,) = compare(options, lambda _done, _all: None)
+    if isinstance(result, NotCompared):
+        raise InputError(result.path, str(result.reason))
+    return [row for row in result.comparison.rows if isinstance(row, Measured)]
+
+
+def _suitable_rows(rows: Sequence[Measured], options: CompareOptions) -> list[Measured]:
+    """Return the sound outputs that can get a fault, or inputs if there are no such outputs."""
+    suitable = [row for row in rows if not is_beyond_limits(row) and is_injectable(row.pairing) and _is_suitable(row)]
+    if not suitable:
+        raise InputError(options.target, "no tensor is within limits and suitable for fault injection")
+    return [row for row in suitable if row.pairing.key.slot is Slot.OUTPUT] or suitable
+
+
+def _is_suitable(row: Measured) -> bool:
+    metrics, kind = row.metrics, row.pairing.target.data.spec.dtype.kind
+    if metrics is None or kind not in (Kind.FLOAT, Kind.INTEGER):
+        return False
+    is_constant = metrics.target_min == metrics.target_max
+    is_finite = metrics.finite_count == metrics.count
+    return _MIN_ELEMENTS <= metrics.count <= _MAX_ELEMENTS and is_finite and not is_constant
+
+
+def _try_fault(row: Measured, fault: Fault, context: _TrialContext) -> Outcome:
+    not_injected = Outcome(fault.name, row.pairing.key, None, fault.right_name)
+    try:
+        injected = _inject(row, fault, context)
+        if injected is None:
+            return not_injected._replace(note="not applicable to this tensor")
+        measured, defect = measure_pairing(MeasureJob(0, injected))
+        if defect:
+            return not_injected._replace(note=str(measured.reason))
+        names = diagnose(measured, context.candidates)
+    except OpdiffError as error:
+        return not_injected._replace(note=str(error))
+    distance = measured.metrics.relative_euclidean_distance if measured.metrics else None
+    return not_injected._replace(is_found=is_beyond_limits(measured), names=names, distance=distance)
+
+
+def _inject(row: Measured, fault: Fault, context: _TrialContext) -> Pairing | None:
+    values = logical_values(row.pairing)
+    dtype, channel_axis = row.pairing.target.data.spec.dtype, _channel_axis(row, values.ndim)
+    target = FaultTarget(values, dtype, channel_axis, _find_other(row, values, context), context.random)
+    corrupted = fault.corrupt(target)
+    if corrupted is None or np.array_equal(corrupted, values):
+        return None
+    return inject(row.pairing, corrupted, context.folder)
+
+
+def _channel_axis(row: Measured, rank: int) -> int:
+    layout = row.pairing.layout
+    if len(layout) == rank and "C" in layout:
+        return layout.index("C")
+    return 1 if rank in (4, 5) else rank - 1
+
+
+def _find_other(row: Measured, values: AnyArray, context: _TrialContext) -> AnyArray | None:
+    """Return the values of the next tensor with as many, but other values."""
+    position = next(number for number, other in enumerate(context.suitable) if other is row)
+    for other in (*context.suitable[position + 1 :], *context.suitable[:position]):
+        if other.metrics is None or other.metrics.count != values.size or other.golden_dtype != row.golden_dtype:
+            continue
+        found = logical_values(other.pairing)
+        if not np.array_equal(found.reshape(-1), values.reshape(-1)):
+            return found
+    return None
+
+
+def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the numbers of faults that were found and named correctly."""
+    injected = [outcome for outcome in outcomes if outcome.is_found is not None]
+    found = [outcome for outcome in injected if outcome.is_found]
+    named = [outcome for outcome in found if outcome.is_named]
+    yield f"{len(found)} of {len(injected)} injected faults were found, {len(named)} were named correctly"
+    if len(injected) < len(outcomes):
+        yield f"{len(outcomes) - len(injected)} faults could not be injected"
