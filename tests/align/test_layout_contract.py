@@ -147,7 +147,7 @@ def test_usual_tiles(dtype: dtypes.DType, c0: int) -> None:
 
 BAD_STORED: list[tuple[str, Shape, str]] = [
     ("NC1HWC0", (1, 1, 2, 16), r"stored shape \[1, 1, 2, 16\] does not have 5 axes"),
-    ("NC1HWC0", (1, 1, 2, 2, 0), "C0, the last number of the stored shape .* must be at least 1"),
+    ("NC1HWC0", (1, 1, 2, 2, 0), "C0, the last extent of the stored shape .* must be at least 1"),
     ("NC1HWC0_C04", (1, 1, 2, 2, 16), "must be 4"),
     ("C1HWNCoC0", (1, 1, 2, 2, 16, 8), r"stored shape \[1, 1, 2, 2, 16, 8\] .* end in a square"),
     ("C1HWNCoC0", (1, 1, 2, 2, 0, 0), "end in a square"),
@@ -170,13 +170,13 @@ def test_impossible_stored_shapes(name: str, stored: Shape, message: str) -> Non
 
 
 BAD_ARRAYS: list[tuple[str, Shape, int, str]] = [
-    ("NCHW", (1, 2, 3), 1, r"shape \[1, 2, 3\] does not have these axes"),
+    ("NCHW", (1, 2, 3), 1, r"shape \[1, 2, 3\] does not have the axes NCHW"),
     ("NC1HWC0", (1, 2, 3), 1, "does not have the axes NCHW"),
     ("FRACTAL_Z", (1, 2, 3), 1, "does not have the axes NCHW"),
     ("FRACTAL_Z", (7, 2, 1, 1), 2, r"N = 7 of shape \[7, 2, 1, 1\] is not a multiple of 2 groups"),
     ("FRACTAL_Z", (0, 2, 1, 1), 2, "N = 0 .* is not a multiple of 2 groups"),
-    ("FRACTAL_Z_3D", (4, 2, 1, 1, 1), 2, "how 2 groups are stored is not known; a custom conversion can do it"),
-    ("FRACTAL_Z_C04", (4, 2, 1, 1), 2, "how 2 groups are stored is not known; a custom conversion can do it"),
+    ("FRACTAL_Z_3D", (4, 2, 1, 1, 1), 2, "the storage of 2 groups is not known; write a custom conversion for it"),
+    ("FRACTAL_Z_C04", (4, 2, 1, 1), 2, "the storage of 2 groups is not known; write a custom conversion for it"),
     ("FRACTAL_Z_C04", (4, 5, 1, 1), 1, r"shape \[4, 5, 1, 1\] is not NCHW with at most 4 channels"),
 ]
 

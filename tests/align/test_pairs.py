@@ -87,7 +87,7 @@ def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
             store(nchw(2, 18, 3, 4), "NC1HWC0"), "NC1HWC0", (2, 18, 3, 4), LOGICAL,
             "the target has shape [2, 18, 3, 4], the golden [2, 5, 3, 4]; not compared",
         ),
-        (np.zeros((3, 1, 16, 16), np.int32), "FRACTAL_Z_WINO", (), LOGICAL, "does not know where its elements are"),
+        (np.zeros((3, 1, 16, 16), np.int32), "FRACTAL_Z_WINO", (), LOGICAL, "does not know this layout"),
     ],
     ids=["larger", "more channels", "another tile", "unknown layout"],
 )  # fmt: skip

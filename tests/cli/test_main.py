@@ -312,7 +312,7 @@ BFLOAT16, UINT1, FLOAT32 = 27, 29, 1
 
 
 CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
-    "size": (header_of(1 << 50, 1 << 48, FLOAT32), 100, "npy", "bytes of data should start here"),
+    "size": (header_of(1 << 50, 1 << 48, FLOAT32), 100, "npy", "bytes of data start here"),
     "shape": (header_of(100, 1 << 60, FLOAT32), 200, "npy", f"needs {1 << 60} elements of float32, but 25 are stored"),
     "bits": (header_of(100, 1 << 62, UINT1), 200, "npy", "elements of uint1, but 800 are stored"),
     "header": (GIB.to_bytes(8, "little") + bytes(99), 2 * GIB, "npy", f"a header of {GIB} bytes is not credible"),

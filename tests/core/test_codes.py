@@ -138,7 +138,7 @@ def test_pack_stores_little_endian() -> None:
 def test_too_few_bytes_are_refused_with_both_counts(dtype: DType, nbytes: int, wanted: int, stored: int) -> None:
     with pytest.raises(ElementError) as caught:
         elements.unpack(bytes(nbytes), dtype, wanted)
-    assert str(caught.value) == f"element type {dtype}: {stored} elements are stored, {wanted} are wanted"
+    assert str(caught.value) == f"element type {dtype}: {stored} elements are stored, {wanted} are needed"
 
 
 # From codes to numbers.

@@ -98,7 +98,7 @@ def test_a_code_is_as_wide_as_an_element_and_never_narrower_than_a_byte(dtype: D
 
 @pytest.mark.parametrize("dtype", OPAQUE, ids=str)
 def test_types_without_numbers_say_why(dtype: DType) -> None:
-    assert (bool(dtype.why), dtype.storage, dtype.decoded) == (True, "", "")
+    assert (dtype.opaque is None, dtype.storage, dtype.decoded) == (False, "", "")
 
 
 @pytest.mark.parametrize(

@@ -203,24 +203,24 @@ def test_integers_round_to_even() -> None:
 
 
 REFUSED: list[tuple[DType, list[Any], str]] = [
-    (dtypes.FLOAT8_E8M0, [1.0, -1.0], "cannot hold negative numbers"),
-    (dtypes.FLOAT6_E3M2, [math.nan], "cannot hold NaN"),
-    (dtypes.FLOAT6_E2M3, [math.nan], "cannot hold NaN"),
-    (dtypes.FLOAT4_E2M1, [0.0, math.nan], "cannot hold NaN"),
-    (dtypes.FLOAT4_E1M2, [math.nan], "cannot hold NaN"),
-    (dtypes.INT4, [-9, 3], "holds -8..7, the values are -9..3"),
-    (dtypes.INT4, [8], "holds -8..7, the values are 8..8"),
-    (dtypes.UINT1, [2], "holds 0..1, the values are 2..2"),
-    (dtypes.UINT2, [-1], "holds 0..3, the values are -1..-1"),
-    (dtypes.INT2, [2], "holds -2..1, the values are 2..2"),
-    (dtypes.UINT8, [256], "holds 0..255, the values are 256..256"),
-    (dtypes.INT64, [2.0**63], f"holds {-(2**63)}..{2**63 - 1}, the values are {2.0**63}..{2.0**63}"),
-    (dtypes.QUINT16, [-1], "holds 0..65535, the values are -1..-1"),
-    (dtypes.INT32, [math.nan], "cannot hold NaN or infinity"),
-    (dtypes.INT4, [-math.inf], "cannot hold NaN or infinity"),
-    (dtypes.FLOAT32, [1j], "cannot hold complex numbers"),
-    (dtypes.BFLOAT16, [1j], "cannot hold complex numbers"),
-    (dtypes.INT8, [1j], "cannot hold complex numbers"),
+    (dtypes.FLOAT8_E8M0, [1.0, -1.0], "cannot represent negative numbers"),
+    (dtypes.FLOAT6_E3M2, [math.nan], "cannot represent NaN"),
+    (dtypes.FLOAT6_E2M3, [math.nan], "cannot represent NaN"),
+    (dtypes.FLOAT4_E2M1, [0.0, math.nan], "cannot represent NaN"),
+    (dtypes.FLOAT4_E1M2, [math.nan], "cannot represent NaN"),
+    (dtypes.INT4, [-9, 3], "represents -8..7, the values are -9..3"),
+    (dtypes.INT4, [8], "represents -8..7, the values are 8..8"),
+    (dtypes.UINT1, [2], "represents 0..1, the values are 2..2"),
+    (dtypes.UINT2, [-1], "represents 0..3, the values are -1..-1"),
+    (dtypes.INT2, [2], "represents -2..1, the values are 2..2"),
+    (dtypes.UINT8, [256], "represents 0..255, the values are 256..256"),
+    (dtypes.INT64, [2.0**63], f"represents {-(2**63)}..{2**63 - 1}, the values are {2.0**63}..{2.0**63}"),
+    (dtypes.QUINT16, [-1], "represents 0..65535, the values are -1..-1"),
+    (dtypes.INT32, [math.nan], "cannot represent NaN or infinity"),
+    (dtypes.INT4, [-math.inf], "cannot represent NaN or infinity"),
+    (dtypes.FLOAT32, [1j], "cannot represent complex numbers"),
+    (dtypes.BFLOAT16, [1j], "cannot represent complex numbers"),
+    (dtypes.INT8, [1j], "cannot represent complex numbers"),
 ]
 
 
@@ -241,7 +241,7 @@ def test_types_without_numbers_are_refused_everywhere(dtype: DType) -> None:
     ):
         with pytest.raises(ElementError) as caught:
             attempt()
-        assert str(caught.value) == f"element type {dtype}: {dtype.why}"
+        assert str(caught.value) == f"element type {dtype}: {dtype.opaque}"
 
 
 @given(

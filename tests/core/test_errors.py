@@ -17,8 +17,9 @@ from opdiff.core.errors import (
     PluginError,
     UsageError,
 )
+from opdiff.core.reasons import Language, because, quoted, render
 
-# An error, the sentence it makes, and its facts.
+# An error, its sentence, and its fields.
 ERRORS: list[tuple[OpdiffError, str, dict[str, object]]] = [
     (
         UsageError("--rank needs a number"),
@@ -28,37 +29,37 @@ ERRORS: list[tuple[OpdiffError, str, dict[str, object]]] = [
     (
         InputError("/dumps/target", "holds no dump"),
         "/dumps/target: holds no dump",
-        {"path": "/dumps/target", "problem": "holds no dump"},
+        {"path": "/dumps/target", "problem": quoted("holds no dump")},
     ),
     (
-        DumpError("/d/Add.add.1.2.3", "ends inside a field", 17),
-        "/d/Add.add.1.2.3 at byte 17: ends inside a field",
-        {"path": "/d/Add.add.1.2.3", "problem": "ends inside a field", "offset": 17},
+        DumpError("/d/Add.add.1.2.3", because("read.ends_inside", field="dim"), 17),
+        "/d/Add.add.1.2.3: the data ends inside field dim (byte 17)",
+        {"path": "/d/Add.add.1.2.3", "problem": because("read.ends_inside", field="dim"), "offset": 17},
     ),
     (
-        DumpError("/d/a", "is empty", 0),
-        "/d/a at byte 0: is empty",
-        {"path": "/d/a", "problem": "is empty", "offset": 0},
+        DumpError("/d/a", because("read.field_zero"), 0),
+        "/d/a: a field has number 0 (byte 0)",
+        {"path": "/d/a", "problem": because("read.field_zero"), "offset": 0},
     ),
     (
-        DumpError("/d/a", "cannot be opened"),
-        "/d/a: cannot be opened",
-        {"path": "/d/a", "problem": "cannot be opened", "offset": None},
+        DumpError("/d/a", "is damaged"),
+        "/d/a: is damaged",
+        {"path": "/d/a", "problem": quoted("is damaged"), "offset": None},
     ),
     (
-        ElementError("string", "text is not a number"),
-        "element type string: text is not a number",
-        {"dtype": "string", "problem": "text is not a number"},
+        ElementError("string", because("core.string_elements")),
+        "element type string: strings are not numbers",
+        {"dtype": "string", "problem": because("core.string_elements")},
     ),
     (
-        LayoutError("FRACTAL_NZ", "needs four axes"),
-        "layout FRACTAL_NZ: needs four axes",
-        {"layout": "FRACTAL_NZ", "problem": "needs four axes"},
+        LayoutError("MINE", "needs four axes"),
+        "layout MINE: needs four axes",
+        {"layout": "MINE", "problem": quoted("needs four axes")},
     ),
     (
-        PluginError("layout", "MINE", "the name is taken"),
-        "layout 'MINE': the name is taken",
-        {"kind": "layout", "name": "MINE", "problem": "the name is taken"},
+        PluginError("layout", "MINE", because("core.name_taken")),
+        "layout 'MINE': the name is used by another plug-in",
+        {"kind": "layout", "name": "MINE", "problem": because("core.name_taken")},
     ),
 ]
 each_error = pytest.mark.parametrize(
@@ -78,6 +79,16 @@ def test_the_sentence(error: OpdiffError, sentence: str, facts: dict[str, object
     assert str(error) == sentence
     assert vars(error) == facts
     assert error.args == tuple(facts.values())
+
+
+@each_error
+def test_the_reason_renders_as_the_error(error: OpdiffError, sentence: str, facts: dict[str, object]) -> None:  # noqa: ARG001  the table's columns
+    assert str(error.reason) == sentence
+
+
+def test_an_error_is_rendered_in_chinese_too() -> None:
+    error = DumpError("/d/a", because("read.field_zero"), 7)
+    assert render(error.reason, Language.CHINESE) == "/d/a\uff1a字段编号为 0\uff08字节 7\uff09"
 
 
 @each_error
@@ -114,4 +125,4 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     ids=["nowhere", "at_0", "at_17"],
 )
 def test_the_brief_form_leaves_out_the_path(offset: int | None, brief: str) -> None:
-    assert DumpError("/d/a", "ends early", offset).brief == brief
+    assert str(DumpError("/d/a", "ends early", offset).brief) == brief

@@ -79,6 +79,8 @@ def test_reasons_are_joined_each_once() -> None:
         (0.012345, ".3g", "0.0123"),
         (0.5, ".2%", "50.00%"),
         ((1, 16), "shape", "[1, 16]"),
+        ((), "shape", "[]"),
+        (((1, 16), (2,)), "shape", "[1, 16], [2]"),
         (("a", "b"), "", "a, b"),
         (1, "plural element", "1 element"),
         (3, "plural element", "3 elements"),

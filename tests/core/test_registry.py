@@ -104,12 +104,12 @@ def test_the_real_entry_points_are_asked_for() -> None:
 def test_a_built_in_name_is_taken_once() -> None:
     with pytest.raises(PluginError) as caught:
         Registry("layout", [Plug("one"), Plug("two"), Plug("one")])
-    assert str(caught.value) == "layout 'one': the name is taken by another plug-in"
+    assert str(caught.value) == "layout 'one': the name is used by another plug-in"
 
 
 BROKEN = [
-    ("same", [here("SAME_AS_BUILTIN")], "layout 'one': the name is taken by another plug-in"),
-    ("twice", [here("EXTRA"), here("EXTRA")], "layout 'extra': the name is taken by another plug-in"),
+    ("same", [here("SAME_AS_BUILTIN")], "layout 'one': the name is used by another plug-in"),
+    ("twice", [here("EXTRA"), here("EXTRA")], "layout 'extra': the name is used by another plug-in"),
     (
         "no_module",
         ["no_such_module:PLUG"],

@@ -187,29 +187,29 @@ BIG = 2**62
     ("raw", "problem", "offset"),
     [
         (b"", "the file is empty; the dump was interrupted or the disk was full", None),
-        (b"12345678", "8 bytes are too few for a dump; it was cut off or never written", None),
+        (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written", None),
         (
             struct.pack("<Q", BIG) + b"payload",
-            f"the header should have {BIG} bytes, but the file has 15: cut off, or not a dump",
+            f"the header should have {BIG} bytes, but the file has 15: truncated, or not a dump",
             0,
         ),
         (
             standard_dump(one_output())[:-1],
-            "32 bytes of data should start here, but the file ends at 65: it was cut off",
+            "32 bytes of data start here, but the file ends at 65: it is truncated",
             34,
         ),
-        (struct.pack("<QI", 4, 0x5A5A5A5A) + b"x", "the version should have 4 bytes, but 0 are left", 12),
+        (struct.pack("<QI", 4, 0x5A5A5A5A) + b"x", "field version should have 4 bytes, but 0 are left", 12),
         (
             struct.pack("<QII", BIG, 0x5A5A5A5A, 1),
-            f"the head should have {BIG} bytes, but the file has 16",
+            f"the header should have {BIG} bytes, but the file has 16: truncated, or not a dump",
             0,
         ),
         (
             struct.pack("<QIIIII", 20, 0x5A5A5A5A, 1, 4, 4, 2**31),
-            f"{2**31} records of inputs do not fit in 0 bytes",
+            f"{2**31} records of section input do not fit in 0 bytes",
             28,
         ),
-        (nano_dump(one_output()) + b"x", "head and tensors take 156 bytes, but the file has 157", 156),
+        (nano_dump(one_output()) + b"x", "header and tensors take 156 bytes, but the file has 157", 156),
     ],
     ids=["empty", "eight bytes", "long header", "cut payload", "cut nano", "long head", "many records", "left over"],
 )
@@ -217,7 +217,7 @@ def test_damage_is_named(raw: bytes, problem: str, offset: int | None, tmp_path:
     path = write(tmp_path, raw)
     with pytest.raises(DumpError) as caught:
         read_operator(path)
-    assert (caught.value.path, caught.value.problem, caught.value.offset) == (path, problem, offset)
+    assert (caught.value.path, str(caught.value.problem), caught.value.offset) == (path, problem, offset)
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from opdiff.core import dtypes
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.directory import Location, Problem, locate, natural, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
@@ -76,12 +77,12 @@ def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
     tree = scan(str(tmp_path))
     ((entry,),) = [folder.entries for folder in tree.folders]
     assert (entry.name, entry.path) == (long, str(tmp_path / hashed))
-    text = "the name is a hash, but no mapping.csv beside it gives the real name"
+    unmapped = because("read.hash_not_mapped")
     mapping = str(tmp_path / "mapping.csv")
     assert set(tree.problems) == {
-        Problem(mapping, "2 lines are not `digits,name` and were ignored, the first is line 2"),
-        Problem(str(tmp_path / lost), text),
-        Problem(str(tmp_path / "5.npy"), text),
+        Problem(mapping, because("read.mapping_lines", count=2, line=2)),
+        Problem(str(tmp_path / lost), unmapped),
+        Problem(str(tmp_path / "5.npy"), unmapped),
     }
 
 
@@ -96,8 +97,8 @@ def test_a_mapping_is_a_file_of_this_directory(kind: str, tmp_path: Path) -> Non
         os.mkfifo(inside / "mapping.csv")
     tree = scan(str(inside))
     assert tree.folders == ()
-    why = "a link that leaves the directory; not followed" if kind == "link" else "not a regular file"
-    assert Problem(str(inside / "mapping.csv"), why) in tree.problems
+    reason = because("read.link_outside") if kind == "link" else because("core.not_regular_file")
+    assert Problem(str(inside / "mapping.csv"), reason) in tree.problems
 
 
 def test_an_empty_mapping_is_an_empty_mapping(tmp_path: Path) -> None:
@@ -117,11 +118,11 @@ def test_links_that_leave_the_directory_are_not_followed(tmp_path: Path) -> None
     (inside / "loop").symlink_to(inside)
     tree = scan(str(inside))
     assert [entry.parsed.op_name for entry in tree.entries()] == ["a", "c"]
-    assert {os.path.basename(problem.path): problem.what for problem in tree.problems} == {
-        f"Add.b.1.2.{T}": "a link that leaves the directory; not followed",
-        f"Add.d.1.2.{T}": "a link to nothing",
-        "folder": "a link that leaves the directory; not followed",
-        "loop": "a link that leaves the directory; not followed",
+    assert {os.path.basename(problem.path): problem.reason.code for problem in tree.problems} == {
+        f"Add.b.1.2.{T}": "read.link_outside",
+        f"Add.d.1.2.{T}": "read.broken_link",
+        "folder": "read.link_outside",
+        "loop": "read.link_outside",
     }
 
 
@@ -130,7 +131,7 @@ def test_a_linked_folder_inside_is_visited_once(tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     tree = scan(str(tmp_path))
     assert len(list(tree.entries())) == 1
-    assert tree.problems[0].what == "a link to a folder; the folder itself is visited where it is"
+    assert tree.problems[0].reason == because("read.link_to_folder")
 
 
 def test_what_is_not_a_dump(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_what_is_not_a_dump(tmp_path: Path) -> None:
     assert tree.folders == ()
     assert [os.path.basename(path) for path in tree.strangers] == ["README.md"]
     assert [os.path.basename(path) for path in tree.graphs] == ["dynamo_original_graph_1_rank_0.txt"]
-    assert [problem.what for problem in tree.problems] == ["not a regular file"]
+    assert [problem.reason for problem in tree.problems] == [because("core.not_regular_file")]
 
 
 def test_trees_that_are_too_deep_are_not_entered(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_trees_that_are_too_deep_are_not_entered(tmp_path: Path) -> None:
     add(deep, f"Add.a.1.2.{T}")
     tree = scan(str(tmp_path))
     assert tree.folders == ()
-    assert "more than 64 levels deep" in tree.problems[0].what
+    assert tree.problems[0].reason == because("read.too_deep", limit=64)
 
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
@@ -186,4 +187,4 @@ def test_one_bad_file_costs_one_operator(tmp_path: Path) -> None:
     operators, (problem,) = read_folder(folder)
     assert len(operators) == 19
     assert problem.path.endswith(f"op7.1.2.{T + 7}")
-    assert problem.what == "8 bytes of data should start here, but the file ends at 38: it was cut off (byte 31)"
+    assert str(problem.reason) == "8 bytes of data start here, but the file ends at 38: it is truncated (byte 31)"

@@ -138,7 +138,7 @@ def outcome(raw: bytes) -> object:
     try:
         return DUMP_DATA.decode(Cursor(raw, "header"))
     except DumpError as error:
-        return error.problem, error.offset
+        return str(error.problem), error.offset
 
 
 @pytest.mark.parametrize("damage", [cut, flip, insert], ids=["cut", "flipped", "inserted"])
@@ -177,29 +177,32 @@ def test_a_message_that_comes_twice_is_merged() -> None:
     ("raw", "problem", "offset"),
     [
         ("00", "a field has number 0", 1),
-        ("ffffffff7f", "a field's tag does not fit in 32 bits", 0),
-        ("10ffffffffffffffffffff01", "dump_time does not end after 10 bytes", 1),
-        ("10ff", "the bytes end inside dump_time", 1),
-        ("0a05 61", "version should have 5 bytes, but 1 are left", 2),
-        ("32026180", "op_name is not UTF-8", 3),
+        ("ffffffff7f", "field tag does not fit in 32 bits", 0),
+        ("10ffffffffffffffffffff01", "field dump_time does not end after 10 bytes", 1),
+        ("10ff", "the data ends inside field dump_time", 1),
+        ("0a05 61", "field version should have 5 bytes, but 1 are left", 2),
+        ("32026180", "field op_name is not UTF-8", 3),
         ("7b", "group 15 is not closed", 1),
         ("7b 8401", "group 15 is closed as group 16", 3),
-        ("7e", "field 15 has wire type 6", 1),
-        ("7d 0102", "field 15 should have 4 bytes, but 2 are left", 1),
-        ("7b" * 120, "groups are nested too deeply", 100),
+        ("7e", "field #15 has wire type 6", 1),
+        ("7d 0102", "field #15 should have 4 bytes, but 2 are left", 1),
+        ("7b" * 120, "groups are nested more than 100 deep", 100),
     ],
 )
 def test_malformed_bytes_are_named(raw: str, problem: str, offset: int) -> None:
     with pytest.raises(DumpError) as caught:
         DUMP_DATA.decode(Cursor(bytes.fromhex(raw.replace(" ", "")), "header"))
-    assert (caught.value.problem, caught.value.offset) == (problem, offset)
+    assert (str(caught.value.problem), caught.value.offset) == (problem, offset)
 
 
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"\x1a\x00" * 70_000, "more than 65536 of output are not credible"),
-        (b"\x1a\x84\x80\x08\x1a\x80\x80\x08" + b"\x0a\xfc\xff\x07" + b"\x01" * 131_068, "more than 65536 of dim"),
+        (b"\x1a\x00" * 70_000, "more than 65536 items of field output are not credible"),
+        (
+            b"\x1a\x84\x80\x08\x1a\x80\x80\x08" + b"\x0a\xfc\xff\x07" + b"\x01" * 131_068,
+            "more than 65536 items of field dim",
+        ),
     ],
     ids=["outputs", "dims"],
 )

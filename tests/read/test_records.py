@@ -90,16 +90,16 @@ def test_a_debug_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "problem", "offset"),
     [
-        (b"abc", "the record's first number should have 4 bytes, but 3 are left", 100),
-        (b"abcd", "an old record has 2048 bytes, this one 4", 100),
-        (overflow_record(FULL)[:-1], "status should have 8 bytes, but 7 are left", 204),
+        (b"abc", "field magic should have 4 bytes, but 3 are left", 100),
+        (b"abcd", "an old overflow record has 2048 bytes, this one has 4", 100),
+        (overflow_record(FULL)[:-1], "field status should have 8 bytes, but 7 are left", 204),
         (struct.pack("<6I", 0x5A5A5A5A, 0, 1, 7, 0, 0), "accelerator type 7 is not known", 112),
     ],
 )
 def test_records_that_are_refused(raw: bytes, problem: str, offset: int) -> None:
     with pytest.raises(DumpError) as caught:
         parse_record(raw, "file", origin=100)
-    assert (caught.value.problem, caught.value.offset) == (problem, offset)
+    assert (str(caught.value.problem), caught.value.offset) == (problem, offset)
 
 
 @given(st.binary(max_size=120).map(lambda raw: struct.pack("<I", 0x5A5A5A5A) + raw))
@@ -136,7 +136,7 @@ def test_statistics(tmp_path: Path) -> None:
 def test_statistics_that_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
-    with pytest.raises(DumpError, match="not a line of tensor statistics"):
+    with pytest.raises(DumpError, match="not a row of tensor statistics"):
         read_statistics(str(path))
 
 

@@ -79,7 +79,7 @@ def test_a_missing_slice_is_a_problem_and_not_a_short_tensor(tmp_path: Path) -> 
     write(tmp_path, automatic_slices(NAME, DUMP, CUTS)[:-1])
     operators, (problem,) = joined(tmp_path)
     assert operators == ()
-    assert problem.what == "11 of 12 slices are there; they cannot be joined"
+    assert str(problem.reason) == "only 11 of 12 slices are present; they cannot be joined"
 
 
 def test_without_a_cut_axis_the_newest_file_is_the_operator(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_the_undamaged_description_is_understood(tmp_path: Path) -> None:
     ("file", "problem"),
     [
         (damaged({"output_tensor_slice": []}), "slice 0 has 2 tensors, but shapes are given for 0"),
-        (damaged({"slice_instance_num": -1}), "the description of its slices cannot be understood"),
-        (damaged({"output_tensor_slice": [[[{"lower": 0}]]]}), "the description of its slices cannot be understood"),
-        (damaged({"outputCutList": 7}), "the description of its slices cannot be understood"),
+        (damaged({"slice_instance_num": -1}), "the description of its slices is malformed"),
+        (damaged({"output_tensor_slice": [[[{"lower": 0}]]]}), "the description of its slices is malformed"),
+        (damaged({"outputCutList": 7}), "the description of its slices is malformed"),
     ],
     ids=["no shapes", "negative count", "no bound", "no list"],
 )
@@ -133,7 +133,7 @@ def test_an_attr_is_only_understood_in_files_of_slices(attr: str, tmp_path: Path
     (tmp_path / str(NAME)).write_bytes(standard_dump(dump))
     assert len(read_operator(str(tmp_path / str(NAME))).outputs) == 2
     (path,) = write(tmp_path, (with_attr(attr),))
-    with pytest.raises(DumpError, match="the description of its slices cannot be understood"):
+    with pytest.raises(DumpError, match="the description of its slices is malformed"):
         read_operator(path)
 
 
@@ -147,4 +147,4 @@ def test_slices_of_other_shapes_do_not_fit(tmp_path: Path) -> None:
     files = manual_slices(NAME, DUMP, CUTS)
     write(tmp_path, (*files[:5], manual_slices(NAME, other, CUTS)[5], *files[6:]))
     _, (problem,) = joined(tmp_path)
-    assert "of output 0 do not fit along axis 1" in problem.what
+    assert "of output 0 do not fit along axis 1" in str(problem.reason)

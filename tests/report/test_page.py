@@ -61,7 +61,7 @@ SAID = [
     "the target is 2 times the golden tensor",
     "conv1 is fused from a, b; output 0 is c:0, but the golden side has no file of c; the nearest name is d",
     "input 0 comes from cast, which passes on trans, which passes on images:0",
-    "/a/b.npy: the bytes end inside the section of inputs (byte 12)",
+    "/a/b.npy: the data ends inside field the section of inputs (byte 12)",
     "NC1HWC0 [1, 1, 4, 4, 16] -> NCHW [1, 3, 4, 4], 208 padding elements cut",
     "relative error 0.5, centred cosine not defined",
     "12.50% of the indices are unequal, 1.00% allowed",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
 from opdiff.align.origin import missing_extent
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class TiledChannels(NamedTuple):
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The channels in tiles of the layout's own C0, else of the tile's."""
         if array.ndim != len(self.axes):
-            raise LayoutError(self.name, f"an array of shape {list(array.shape)} does not have the axes {self.axes}")
+            raise LayoutError(self.name, because("align.wrong_axes", shape=array.shape, axes=self.axes))
         at, c0 = self._channel, self.c0 or tile.c0
         c1 = ceil_div(array.shape[at], c0)
         whole = padded(array, self._with_channels(array.shape, c1 * c0))
@@ -73,10 +74,11 @@ class TiledChannels(NamedTuple):
 
     def _check(self, stored: Shape) -> None:
         if len(stored) != len(self.order):
-            raise LayoutError(self.name, f"stored shape {list(stored)} does not have {len(self.order)} axes")
-        if stored[-1] < 1 or (self.c0 and stored[-1] != self.c0):
-            wanted = self.c0 or "at least 1"
-            raise LayoutError(self.name, f"C0, the last number of the stored shape {list(stored)}, must be {wanted}")
+            raise LayoutError(self.name, because("align.stored_rank", stored=stored, rank=len(self.order)))
+        if self.c0 and stored[-1] != self.c0:
+            raise LayoutError(self.name, because("align.c0_extent", stored=stored, c0=self.c0))
+        if stored[-1] < 1:
+            raise LayoutError(self.name, because("align.c0_positive", stored=stored))
 
     def _full(self, stored: Shape) -> Shape:
         """The logical shape with all padding."""
@@ -135,4 +137,4 @@ class DiagonalChannels(NamedTuple):
 
     def _check(self, stored: Shape) -> None:
         if len(stored) != len(self.tiled.order) + 1 or stored[-1] != stored[-2] or stored[-1] < 1:
-            raise LayoutError(self.name, f"stored shape {list(stored)} does not have 6 axes that end in a square")
+            raise LayoutError(self.name, because("align.not_square", stored=stored))

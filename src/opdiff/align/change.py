@@ -14,11 +14,13 @@ from opdiff.align.origin import arranged, reordered
 from opdiff.align.permute import for_rank, is_plain
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom, Script
     from opdiff.align.layout import Layout
     from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorSpec
 
 # Layouts whose tiles do not depend on the element type.
@@ -61,10 +63,10 @@ def convert(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), c
         PluginError: a conversion of the user's cannot be loaded.
     """
     if codes.shape != spec.shape:
-        problem = f"the data has shape {list(codes.shape)}, its description says {list(spec.shape)}"
+        problem = because("align.description_differs", shape=codes.shape, described=spec.shape)
         raise LayoutError(spec.layout, problem)
     if min(shape, default=0) < 0:
-        raise LayoutError(layout, f"--shape {list(shape)} has a negative number")
+        raise LayoutError(layout, because("align.negative_shape", shape=shape))
     script = custom.find(spec.layout, layout) if custom else None
     if script:
         return _scripted(codes, spec, layout, shape, script)
@@ -87,16 +89,15 @@ def _layout(name: str) -> Layout:
     return found
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str) -> Reason:
     from opdiff.align import LAYOUTS  # as above
 
-    cure = "write a plug-in or a custom conversion for it"
     if name in layouts.NUMBERS:
-        return f"opdiff does not know where its elements are; {cure}"
+        return because("align.unsupported_layout")
     from difflib import get_close_matches
 
     near = get_close_matches(name.upper(), LAYOUTS.names(), 3)
-    return f"no such layout; did you mean {', '.join(near)}?" if near else f"no such layout; {cure}"
+    return because("align.misspelt_layout", names=tuple(near)) if near else because("align.no_such_layout")
 
 
 def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: Script) -> Aligned:
@@ -104,7 +105,7 @@ def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, scri
 
     result = run_custom(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
     if shape and result.size != prod(shape):
-        problem = f"{script.path} returned shape {list(result.shape)}, {list(shape)} is wanted"
+        problem = because("align.script_shape", path=script.path, shape=result.shape, wanted=shape)
         raise LayoutError(spec.layout, problem)
     step = f"{spec.layout} {list(codes.shape)} -> {layout} {list(result.shape)} by {script.path}"
     return Aligned(reshaped(result, shape, layout) if shape else result, layout, (step,))
@@ -114,7 +115,7 @@ def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
     if not shape or shape == codes.shape:
         return Aligned(codes, layout)
     if codes.size != prod(shape):
-        problem = f"the data is in this layout already, with shape {list(codes.shape)}; {list(shape)} is wanted"
+        problem = because("align.same_layout_shape", shape=codes.shape, wanted=shape)
         raise LayoutError(layout, problem)
     if not is_plain(_find(layout)):
         return Aligned(codes, layout, (f"stored shape {list(codes.shape)} kept",))
@@ -146,14 +147,14 @@ def _extents(codes: AnyArray, way: _Way) -> Extents:
         return way.source.logical_shape(codes.shape, way.shape, way.groups, "")
     _require_same_letters(way)
     if len(way.shape) != len(target):
-        problem = f"--shape {list(way.shape)} must have one number for each of the axes {target}"
+        problem = because("align.shape_rank", shape=way.shape, axes=target)
         raise LayoutError(way.target.name, problem)
     return Extents(reordered(way.shape, target, source))
 
 
 def _require_same_letters(way: _Way) -> None:
     if sorted(way.source.axes) != sorted(way.target.axes):
-        problem = f"axes {way.source.axes} cannot become axes {way.target.axes} of {way.target.name}; ND takes any axes"
+        problem = because("align.other_axes", axes=way.source.axes, wanted=way.target.axes, layout=way.target.name)
         raise LayoutError(way.source.name, problem)
 
 
@@ -179,7 +180,7 @@ def _labelled(logical: _Logical, way: _Way) -> _Logical:
     if for_rank(way.target, rank) is not way.target:
         return logical.then(logical.array, f"{way.target.name} with {rank} axes is the same as ND")
     if rank != len(target):
-        problem = f"shape {list(logical.array.shape)} does not have the axes {target} of {way.target.name}"
+        problem = because("align.axes_of_layout", shape=logical.array.shape, axes=target, layout=way.target.name)
         raise LayoutError(way.source.name, problem)
     return logical.then(logical.array, f"{way.source.name} keeps the order of the origin, taken to be {target}")
 
@@ -188,7 +189,7 @@ def _as_origin(logical: _Logical, way: _Way) -> _Logical:
     """An array with letters, in the order in which its framework had it."""
     array, note = arranged(logical.array, way.source.axes, way.shape or way.spec.origin_shape)
     if way.shape and array.shape != way.shape:
-        problem = f"no order of {way.source.axes} {list(array.shape)} is {list(way.shape)}"
+        problem = because("align.no_such_order", axes=way.source.axes, shape=array.shape, wanted=way.shape)
         raise LayoutError(way.source.name, problem)
     return logical.then(array, note)
 

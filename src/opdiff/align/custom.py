@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import LayoutError, PluginError
+from opdiff.core.reasons import because
 from opdiff.core.user_scripts import check_script, find_scripts, load_function
 
 if TYPE_CHECKING:
@@ -74,11 +75,13 @@ def run_custom(script: Script, codes: AnyArray, shape: Shape, groups: int) -> An
     try:
         result = function(list(codes.shape), list(shape), flat, *extra)
     except (Exception, SystemExit) as error:
-        raise LayoutError(script.source, f"{script.path} failed: {error!r}") from error
+        raise LayoutError(script.source, because("align.script_failed", path=script.path, error=repr(error))) from error
     if not isinstance(result, np.ndarray):
-        raise LayoutError(script.source, f"{script.path} returned {type(result).__name__}, not an array")
+        problem = because("align.script_result", path=script.path, type=type(result).__name__)
+        raise LayoutError(script.source, problem)
     if result.dtype != codes.dtype:
-        problem = f"{script.path} returned {result.dtype} for codes of type {codes.dtype}; they must keep their type"
+        types = {"type": str(result.dtype), "expected": str(codes.dtype)}
+        problem = because("align.script_type", path=script.path, **types)
         raise LayoutError(script.source, problem)
     return np.asarray(result)
 
@@ -86,8 +89,8 @@ def run_custom(script: Script, codes: AnyArray, shape: Shape, groups: int) -> An
 def _script(root: str, path: str) -> Script:
     match = _NAME.fullmatch(os.path.basename(path))
     if match is None:
-        raise PluginError(_KIND, path, "is not named convert_{SOURCE}_to_{TARGET}.py")
+        raise PluginError(_KIND, path, because("align.script_name"))
     if "_to_" in f"_{match['target']}":
-        raise PluginError(_KIND, path, "its name can be read in more than one way: '_to_' is in it twice")
+        raise PluginError(_KIND, path, because("align.script_name_ambiguous"))
     check_script(_KIND, root, path)
     return Script(match["source"], match["target"], path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Extents, ceil_div, misfit, padded, reshaped
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Tile
@@ -57,7 +58,7 @@ class TiledMatrix(NamedTuple):
 
     def _check(self, stored: Shape) -> None:
         if len(stored) < 4 or min(stored[-2:]) < 1:
-            raise LayoutError(self.name, f"stored shape {list(stored)} does not end in tiles: it needs 4 axes or more")
+            raise LayoutError(self.name, because("align.not_tiled_matrix", stored=stored))
 
     def _full(self, stored: Shape) -> Shape:
         """The shape of the matrices with all padding."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
 from opdiff.align.origin import fitting
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class FractalZ(NamedTuple):
         def fits(shape: Shape) -> bool:
             return _divides(groups, shape[0]) and _Blocks.of(shape, tile, groups).stored == stored
 
-        held = f"stored shape {list(stored)}" + (f" of {groups} groups" if groups > 1 else "")
+        held = because("align.stored_shape", stored=stored)
+        if groups > 1:
+            held = because("align.stored_groups", stored=stored, groups=groups)
         return fitting(self.name, self.axes, origin, prefer, held, fits)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
@@ -140,14 +143,15 @@ class FractalZ(NamedTuple):
     def _blocks(self, shape: Shape, tile: Tile, groups: int) -> _Blocks:
         self._check_groups(groups)
         if len(shape) != len(self.axes):
-            raise LayoutError(self.name, f"an array of shape {list(shape)} does not have the axes {self.axes}")
+            raise LayoutError(self.name, because("align.wrong_axes", shape=shape, axes=self.axes))
         if not _divides(groups, shape[0]):
-            raise LayoutError(self.name, f"N = {shape[0]} of shape {list(shape)} is not a multiple of {groups} groups")
+            problem = because("align.groups_do_not_divide", n=shape[0], shape=shape, groups=groups)
+            raise LayoutError(self.name, problem)
         return _Blocks.of(shape, tile, groups)
 
     def _check_groups(self, groups: int) -> None:
         if groups > 1 and not self.grouped:
-            raise LayoutError(self.name, f"how {groups} groups are stored is not known; a custom conversion can do it")
+            raise LayoutError(self.name, because("align.groups_unknown", groups=groups))
 
 
 class FractalZC04(NamedTuple):
@@ -160,7 +164,7 @@ class FractalZC04(NamedTuple):
         """The origin shape in the order in which the stored shape holds it."""
         self._check_groups(groups)
         tile = _tile(self.name, stored, origin)
-        held = f"stored shape {list(stored)}"
+        held = because("align.stored_shape", stored=stored)
         return fitting(self.name, self.axes, origin, prefer, held, lambda shape: _c04_stored(shape, tile) == stored)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
@@ -180,7 +184,7 @@ class FractalZC04(NamedTuple):
         self._check_groups(groups)
         stored = _c04_stored(array.shape, tile)
         if stored is None:
-            raise LayoutError(self.name, f"an array of shape {list(array.shape)} is not NCHW with at most 4 channels")
+            raise LayoutError(self.name, because("align.too_many_channels", shape=array.shape))
         rows, n1, n0, c0 = stored
         n, _, h, w = array.shape
         flat = padded(array.transpose(0, 2, 3, 1), (n, h, w, _C04)).reshape(n, h * w * _C04)
@@ -190,7 +194,7 @@ class FractalZC04(NamedTuple):
 
     def _check_groups(self, groups: int) -> None:
         if groups > 1:
-            raise LayoutError(self.name, f"how {groups} groups are stored is not known; a custom conversion can do it")
+            raise LayoutError(self.name, because("align.groups_unknown", groups=groups))
 
 
 def _c04_stored(shape: Shape, tile: Tile) -> Shape | None:
@@ -203,9 +207,9 @@ def _c04_stored(shape: Shape, tile: Tile) -> Shape | None:
 def _tile(layout: str, stored: Shape, origin: Shape) -> Tile:
     """The size of the tiles, from the stored shape; also checks that there is something to go by."""
     if len(stored) != 4 or min(stored[-2:]) < 1:
-        raise LayoutError(layout, f"stored shape {list(stored)} does not have 4 axes that end in a tile")
+        raise LayoutError(layout, because("align.not_tiled_weights", stored=stored))
     if not origin:
-        raise LayoutError(layout, f"stored shape {list(stored)} does not tell H from W and C: give --shape")
+        raise LayoutError(layout, because("align.shape_needed", stored=stored))
     return Tile(c0=stored[3], n0=stored[2])
 
 

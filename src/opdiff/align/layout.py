@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.strides import is_places
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ def reshaped(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
     try:
         return array.reshape(shape)
     except (ValueError, OverflowError) as error:
-        problem = f"{array.size} elements of shape {list(array.shape)} do not fill the shape {list(shape)}"
+        problem = because("align.cannot_reshape", count=array.size, shape=array.shape, wanted=shape)
         raise LayoutError(layout, problem) from error
 
 
 def misfit(layout: str, stored: Shape, shape: Shape) -> LayoutError:
     """The error for two shapes that contradict each other."""
-    return LayoutError(layout, f"stored shape {list(stored)} is not how an array of shape {list(shape)} is stored")
+    return LayoutError(layout, because("align.misfit", stored=stored, shape=shape))

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from opdiff.align.layout import Extents, reshaped
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 _ORDERS = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "NC", "CN")
@@ -45,23 +47,23 @@ def missing_extent(origin: Shape, known: Shape) -> int | None:
     return left[0] if left else 1
 
 
-def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fits: Callable[[Shape], bool]) -> Extents:
-    """The extents of weights, in the order of `axes`, in which the origin shape fits what is stored; `fits` decides.
+def fitting(
+    layout: str, axes: str, origin: Shape, prefer: str, stored: Reason, fits: Callable[[Shape], bool]
+) -> Extents:
+    """Return the extents of weights, in the order of `axes`, in which the origin shape fits what is stored.
 
-    `stored` is what is stored, in words.
+    `fits` decides; `stored` describes what is stored, for errors.
 
     Raises:
         LayoutError: no order fits, or several do, with different extents, and none of them is `prefer`.
     """
     if len(origin) != len(axes):
-        raise LayoutError(
-            layout, f"origin shape {list(origin)} does not have the {len(axes)} axes {axes}: give --shape"
-        )
+        raise LayoutError(layout, because("align.origin_rank", origin=origin, rank=len(axes), axes=axes))
     found = {order: reordered(origin, order, axes) for order in orders_of(axes)}
     found = {order: extents for order, extents in found.items() if fits(extents)}
     if not found:
-        tried = ", ".join(orders_of(axes))
-        raise LayoutError(layout, f"origin shape {list(origin)} does not fit {stored}, whether read as {tried}")
+        problem = because("align.origin_misfit", origin=origin, stored=stored, orders=orders_of(axes))
+        raise LayoutError(layout, problem)
     found = {order: extents for order, extents in found.items() if order in _OF_WEIGHTS} or found
     if len(set(found.values())) == 1:
         return Extents(next(iter(found.values())))
@@ -69,11 +71,9 @@ def fitting(layout: str, axes: str, origin: Shape, prefer: str, stored: str, fit
 
 
 def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shape]) -> Extents:
-    names = ", ".join(found)
     if prefer not in found:
-        problem = f"origin shape {list(origin)} fits as {names}: give --shape, or one of these as the target layout"
-        raise LayoutError(layout, problem)
-    return Extents(found[prefer], f"origin shape {list(origin)} fits as {names}, read as {prefer}")
+        raise LayoutError(layout, because("align.origin_ambiguous", origin=origin, orders=tuple(found)))
+    return Extents(found[prefer], f"origin shape {list(origin)} fits as {', '.join(found)}, read as {prefer}")
 
 
 def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.align.change import convert
 from opdiff.align.layout import Aligned
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
@@ -164,4 +165,4 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 def _mismatch(layout: str, target: Shape, golden: Shape) -> LayoutError:
-    return LayoutError(layout, f"the target has shape {list(target)}, the golden {list(golden)}; not compared")
+    return LayoutError(layout, because("align.shapes_differ", target=target, golden=golden))

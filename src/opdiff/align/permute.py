@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.layout import Extents, misfit, reshaped
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.align.layout import Layout, Tile
@@ -36,7 +37,7 @@ class AxisOrder(NamedTuple):
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The array as it is."""
         if array.ndim != len(self.name):
-            raise LayoutError(self.name, f"an array of shape {list(array.shape)} does not have these axes")
+            raise LayoutError(self.name, because("align.wrong_axes", shape=array.shape, axes=self.axes))
         return array
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from opdiff.core import dtypes
 from opdiff.core.errors import ElementError
 from opdiff.core.float_formats import small_value
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from typing import Any
@@ -69,7 +70,7 @@ def unpack(raw: bytes | memoryview, dtype: DType, count: int) -> AnyArray:
     _require_known(dtype)
     available = memoryview(raw).nbytes * 8 // dtype.bits
     if count > available:
-        raise ElementError(dtype.name, f"{available} elements are stored, {count} are wanted")
+        raise ElementError(dtype.name, because("core.elements_missing", stored=available, needed=count))
     if dtype.bits >= 8:
         return np.frombuffer(raw, dtype.storage, count)
     packed = np.frombuffer(raw, np.uint8, dtype.nbytes(count))
@@ -123,7 +124,7 @@ def encode(values: AnyArray, dtype: DType) -> AnyArray:
     _require_known(dtype)
     values = np.asarray(values)
     if np.iscomplexobj(values) and dtype.kind is not dtypes.Kind.COMPLEX:
-        raise ElementError(dtype.name, "cannot hold complex numbers")
+        raise ElementError(dtype.name, because("core.no_complex"))
     # Beyond the range of a wider float is infinity, as the standard has it, and not worth numpy's warning.
     with np.errstate(over="ignore", invalid="ignore"):
         return _encode(np.atleast_1d(values), dtype).reshape(values.shape)
@@ -144,8 +145,8 @@ def value_table(dtype: DType) -> AnyArray:
 
 
 def _require_known(dtype: DType) -> None:
-    if dtype.kind is dtypes.Kind.OPAQUE:
-        raise ElementError(dtype.name, dtype.why)
+    if dtype.opaque is not None:
+        raise ElementError(dtype.name, dtype.opaque)
 
 
 def _has_table(dtype: DType) -> bool:
@@ -181,13 +182,14 @@ def _encode_bfloat16(values: AnyArray) -> AnyArray:
 def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
     if values.dtype.kind == "f":
         if not np.isfinite(values).all():
-            raise ElementError(dtype.name, "cannot hold NaN or infinity")
+            raise ElementError(dtype.name, because("core.no_infinity"))
         values = np.rint(values)
     info = np.iinfo(dtype.decoded)
     low = -(1 << (dtype.bits - 1)) if info.min else 0
     high = low + (1 << dtype.bits) - 1
     if values.size and (int(values.min()) < low or int(values.max()) > high):
-        raise ElementError(dtype.name, f"holds {low}..{high}, the values are {values.min()}..{values.max()}")
+        bounds = {"minimum": values.min().item(), "maximum": values.max().item()}
+        raise ElementError(dtype.name, because("core.out_of_range", low=low, high=high, **bounds))
     if dtype.bits < 8:
         return (values.astype(np.int16) & ((1 << dtype.bits) - 1)).astype(np.uint8)
     return values.astype(dtype.storage)
@@ -199,7 +201,7 @@ def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     missing = np.isnan(values)
     negative = np.signbit(values) & ~missing
     if negative.any() and not signed:
-        raise ElementError(dtype.name, "cannot hold negative numbers")
+        raise ElementError(dtype.name, because("core.no_negative"))
     positive = np.arange(len(table) // 2 if signed else len(table))
     codes = positive[np.isfinite(table[positive])]
     codes = codes[np.argsort(table[codes])]
@@ -211,7 +213,7 @@ def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
         result[negative & ~no_minus_zero] |= np.uint8(len(table) // 2)
     if missing.any():
         if not np.isnan(table).any():
-            raise ElementError(dtype.name, "cannot hold NaN")
+            raise ElementError(dtype.name, because("core.no_nan"))
         result[missing] = np.flatnonzero(np.isnan(table))[0]
     return result
 

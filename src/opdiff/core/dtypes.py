@@ -9,8 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import because
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from opdiff.core.reasons import Reason
 
 
 class Kind(StrEnum):
@@ -47,7 +51,7 @@ class DType(NamedTuple):
         storage: numpy type of one code; types under 8 bits have a byte for each code. Empty when opaque.
         decoded: numpy type of the numbers, wide enough to hold every code exactly. Empty when opaque.
         small: the bit fields, for floats of at most 8 bits.
-        why: why codes of this type cannot be decoded, when they cannot.
+        opaque: why codes of this type cannot be decoded; `None` when they can.
     """
 
     name: str
@@ -56,7 +60,7 @@ class DType(NamedTuple):
     storage: str = ""
     decoded: str = ""
     small: SmallFloat | None = None
-    why: str = ""
+    opaque: Reason | None = None
 
     @property
     def is_native(self) -> bool:
@@ -74,7 +78,7 @@ class DType(NamedTuple):
         """Types of the table stay themselves in another process, so that `is` may be asked of them anywhere."""
         if BY_NAME.get(self.name) is self:
             return _from_table, (self.name,)
-        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.small, self.why)
+        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.small, self.opaque)
 
 
 def _from_table(name: str) -> DType:
@@ -101,8 +105,8 @@ def _small(name: str, bits: int, fields: SmallFloat | None) -> DType:
     return DType(name, bits, Kind.FLOAT, "|u1", "float64", fields)
 
 
-def _opaque(name: str, bits: int, why: str) -> DType:
-    return DType(name, bits, Kind.OPAQUE, why=why)
+def _opaque(name: str, bits: int, reason: Reason) -> DType:
+    return DType(name, bits, Kind.OPAQUE, opaque=reason)
 
 
 FLOAT16 = _plain("float16", Kind.FLOAT, "<f2")
@@ -142,12 +146,12 @@ FLOAT6_E3M2 = _small("float6_e3m2", 6, SmallFloat(3, 2, 3, "none"))
 FLOAT6_E2M3 = _small("float6_e2m3", 6, SmallFloat(2, 3, 1, "none"))
 FLOAT4_E2M1 = _small("float4_e2m1", 4, SmallFloat(2, 1, 1, "none"))
 FLOAT4_E1M2 = _small("float4_e1m2", 4, SmallFloat(1, 2, 1, "none"))
-STRING = _opaque("string", 0, "text is not a number")
-STRING_REF = _opaque("string_ref", 0, "text is not a number")
-DUAL = _opaque("dual", 40, "a device-internal pair, whose encoding is not published")
-VARIANT = _opaque("variant", 64, "a handle to another object, not a number")
-HIFLOAT4 = _opaque("hifloat4", 4, "its encoding is not published")
-HIFLOAT4_SCALE = _opaque("hifloat4_scale", 0, "its encoding is not published")
+STRING = _opaque("string", 0, because("core.string_elements"))
+STRING_REF = _opaque("string_ref", 0, because("core.string_elements"))
+DUAL = _opaque("dual", 40, because("core.private_pair"))
+VARIANT = _opaque("variant", 64, because("core.object_handle"))
+HIFLOAT4 = _opaque("hifloat4", 4, because("core.private_encoding"))
+HIFLOAT4_SCALE = _opaque("hifloat4_scale", 0, because("core.private_encoding"))
 
 BY_NUMBER: dict[int, DType] = dict(
     enumerate(
@@ -180,7 +184,7 @@ _BY_NUMPY: dict[str, DType] = {
 
 def unknown(number: int) -> DType:
     """The type of a number that is in no table: kept, so that the rest of the file stays readable."""
-    return _opaque(f"type_{number}", 0, f"number {number} is not a known element type")
+    return _opaque(f"type_{number}", 0, because("core.unknown_type_number", number=number))
 
 
 def find_numpy(descr: str) -> DType | None:

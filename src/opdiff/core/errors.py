@@ -5,17 +5,38 @@
     ├── InputError      a whole input cannot be used                          exit code 3
     ├── DumpError       one file, or one tensor in it, cannot be read         costs a row, never the run
     ├── ElementError    an element type has no known encoding                 costs a row
-    ├── LayoutError     data cannot be brought from one layout to another     costs a row
-    └── PluginError     a plug-in is missing, doubled or broken               exit code 2
+    ├── LayoutError     data cannot be converted from one layout to another   costs a row
+    └── PluginError     a plug-in is missing, duplicated or broken            exit code 2
 
-Facts are fields and `__str__` builds the sentence, so that an error survives pickling between processes.
+Facts are fields, `reason` is the whole error as a value, and `str` renders it in English. The arguments of the
+constructor are the fields, so that an error survives pickling between processes. A problem may be given as a string,
+as authors of plug-ins do; it is then quoted.
 """
 
 from __future__ import annotations
 
+from opdiff.core.reasons import Reason, because, quoted
+
+
+def _as_reason(problem: Reason | str) -> Reason:
+    return problem if isinstance(problem, Reason) else quoted(problem)
+
 
 class OpdiffError(Exception):
     """Base of all expected errors."""
+
+    @property
+    def reason(self) -> Reason:
+        """The error as a value, for the rows of a report."""
+        raise NotImplementedError
+
+    @property
+    def brief(self) -> Reason:
+        """The error without the path of its file, for places that show the path already."""
+        return self.reason
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 class UsageError(OpdiffError):
@@ -25,73 +46,86 @@ class UsageError(OpdiffError):
         super().__init__(problem)
         self.problem = problem
 
-    def __str__(self) -> str:
-        return self.problem
+    @property
+    def reason(self) -> Reason:
+        """The problem, quoted."""
+        return quoted(self.problem)
 
 
 class InputError(OpdiffError):
-    """An input (a file or a whole directory) that nothing can be done with."""
+    """An input (a file or a whole directory) that cannot be used at all."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
+    def __init__(self, path: str, problem: Reason | str) -> None:
         self.path = path
-        self.problem = problem
+        self.problem = _as_reason(problem)
+        super().__init__(path, self.problem)
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+    @property
+    def reason(self) -> Reason:
+        """The path and the problem."""
+        return because("core.in_file", path=self.path, problem=self.problem)
 
 
 class DumpError(OpdiffError):
-    """Bytes that are not what the format promises."""
+    """Bytes that contradict their format."""
 
-    def __init__(self, path: str, problem: str, offset: int | None = None) -> None:
-        super().__init__(path, problem, offset)
+    def __init__(self, path: str, problem: Reason | str, offset: int | None = None) -> None:
         self.path = path
-        self.problem = problem
+        self.problem = _as_reason(problem)
         self.offset = offset
+        super().__init__(path, self.problem, offset)
 
     @property
-    def brief(self) -> str:
-        """The problem and its place, for where the path is shown already."""
-        return self.problem if self.offset is None else f"{self.problem} (byte {self.offset})"
+    def brief(self) -> Reason:
+        """The problem and its offset."""
+        return (
+            self.problem if self.offset is None else because("core.at_byte", problem=self.problem, offset=self.offset)
+        )
 
-    def __str__(self) -> str:
-        where = "" if self.offset is None else f" at byte {self.offset}"
-        return f"{self.path}{where}: {self.problem}"
+    @property
+    def reason(self) -> Reason:
+        """The path, the problem and its offset."""
+        return because("core.in_file", path=self.path, problem=self.brief)
 
 
 class ElementError(OpdiffError):
-    """An element type whose codes cannot be turned into numbers, or numbers into codes."""
+    """An element type whose codes cannot be decoded to numbers, or numbers that it cannot represent."""
 
-    def __init__(self, dtype: str, problem: str) -> None:
-        super().__init__(dtype, problem)
+    def __init__(self, dtype: str, problem: Reason | str) -> None:
         self.dtype = dtype
-        self.problem = problem
+        self.problem = _as_reason(problem)
+        super().__init__(dtype, self.problem)
 
-    def __str__(self) -> str:
-        return f"element type {self.dtype}: {self.problem}"
+    @property
+    def reason(self) -> Reason:
+        """The element type and the problem."""
+        return because("core.element_type", dtype=self.dtype, problem=self.problem)
 
 
 class LayoutError(OpdiffError):
-    """A storage layout that cannot hold, or cannot be turned into, what was asked for."""
+    """A storage layout that cannot hold, or cannot be converted to, the requested array."""
 
-    def __init__(self, layout: str, problem: str) -> None:
-        super().__init__(layout, problem)
+    def __init__(self, layout: str, problem: Reason | str) -> None:
         self.layout = layout
-        self.problem = problem
+        self.problem = _as_reason(problem)
+        super().__init__(layout, self.problem)
 
-    def __str__(self) -> str:
-        return f"layout {self.layout}: {self.problem}"
+    @property
+    def reason(self) -> Reason:
+        """The layout and the problem."""
+        return because("core.layout", layout=self.layout, problem=self.problem)
 
 
 class PluginError(OpdiffError):
-    """A plug-in that cannot be used; `kind` is what it plugs into (a layout, a conversion, …)."""
+    """A plug-in that cannot be used; `kind` is what it extends (a layout, a conversion, …)."""
 
-    def __init__(self, kind: str, name: str, problem: str) -> None:
-        super().__init__(kind, name, problem)
+    def __init__(self, kind: str, name: str, problem: Reason | str) -> None:
         self.kind = kind
         self.name = name
-        self.problem = problem
+        self.problem = _as_reason(problem)
+        super().__init__(kind, name, self.problem)
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name!r}: {self.problem}"
+    @property
+    def reason(self) -> Reason:
+        """Kind and name of the plug-in, and the problem."""
+        return because("core.plugin", kind=self.kind, name=self.name, problem=self.problem)

@@ -4,8 +4,8 @@ A reason is a code and the facts that belong to it. The sentences are in `catalo
 and Chinese for each code; they are rendered where people read them (terminal, tables, page), and never parsed back.
 
 Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon stands one of Python's
-format specifications, `shape` (`[1, 16]`), or `plural NOUN` (`1 element`, `3 elements`). Texts in a tuple are joined by
-commas, a fact that is itself a reason is rendered in the same language, and `None` is left out.
+format specifications, `shape` (`[1, 16]`), or `plural NOUN` (`1 element`, `3 elements`). The items of a tuple are
+joined by commas, a fact that is itself a reason is rendered in the same language, and `None` is left out.
 """
 
 from __future__ import annotations
@@ -114,10 +114,11 @@ def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> s
         return ""
     if isinstance(fact, Reason):
         return render(fact, language)
-    if spec == "shape":
-        return str(list(fact)) if isinstance(fact, tuple) else str(fact)
     if isinstance(fact, tuple):
-        return ", ".join(show(item, spec, language) for item in fact)
+        is_shape = spec == "shape" and not any(isinstance(item, tuple) for item in fact)
+        return str(list(fact)) if is_shape else ", ".join(show(item, spec, language) for item in fact)
+    if spec == "shape":
+        return str(fact)
     if spec.startswith("plural "):
         return f"{fact} {spec[7:]}{'' if fact == 1 else 's'}"
     # A fact that is not the expected number, as an older or damaged file may have it, is shown as it is.

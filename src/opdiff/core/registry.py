@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from opdiff.core.errors import PluginError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ class Registry(Generic[T]):
 
     def _add(self, item: T, items: dict[str, T]) -> None:
         if item.name in items:
-            raise PluginError(self._kind, item.name, "the name is taken by another plug-in")
+            raise PluginError(self._kind, item.name, because("core.name_taken"))
         items[item.name] = item
 
     def _load(self) -> None:
@@ -88,9 +89,9 @@ class Registry(Generic[T]):
             try:
                 item = point.load()
             except Exception as error:
-                raise PluginError(self._kind, point.name, f"cannot be loaded: {error!r}") from error
+                raise PluginError(self._kind, point.name, because("core.cannot_load", error=repr(error))) from error
             if not isinstance(getattr(item, "name", None), str):
-                raise PluginError(self._kind, point.name, f"{item!r} has no name; is it a class, not an object?")
+                raise PluginError(self._kind, point.name, because("core.no_name", item=repr(item)))
             self._add(item, items)
         self._items = items
         self._loaded = True

@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -57,11 +58,11 @@ class FileRange(NamedTuple):
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise DumpError(self.path, f"cannot be opened: {error.strerror}") from error
+            raise DumpError(self.path, because("core.cannot_open", error=error.strerror)) from error
         try:
             return self._read(descriptor) if self.nbytes < _MAP_FROM else self._map(descriptor)
         except OSError as error:
-            raise DumpError(self.path, f"cannot be read: {error.strerror}", self.offset) from error
+            raise DumpError(self.path, because("core.cannot_read", error=error.strerror), self.offset) from error
         finally:
             os.close(descriptor)
 
@@ -87,7 +88,7 @@ class FileRange(NamedTuple):
         return memoryview(mapping)[skip:]
 
     def _too_short(self, size: int) -> DumpError:
-        return DumpError(self.path, f"{self.nbytes} bytes are wanted here, but the file ends at {size}", self.offset)
+        return DumpError(self.path, because("core.file_ends", nbytes=self.nbytes, size=size), self.offset)
 
 
 class ZipMember(NamedTuple):
@@ -108,7 +109,9 @@ class ZipMember(NamedTuple):
         try:
             data = self._read()
         except (OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise DumpError(self.path, f"member {self.member!r} cannot be unpacked: {error}") from error
+            raise DumpError(
+                self.path, because("core.member_unreadable", member=self.member, error=str(error))
+            ) from error
         return shaped(data, self, dtype, shape)
 
     def _read(self) -> bytes:
@@ -147,10 +150,10 @@ class Joined(NamedTuple):
         try:
             joined = np.concatenate(slices, axis=self.axis)
         except ValueError as error:
-            problem = f"slices {[list(part) for part in self.shapes]} cannot be joined along axis {self.axis}"
+            problem = because("core.slices_do_not_join", shapes=self.shapes, axis=self.axis)
             raise DumpError(self.path, problem) from error
         if joined.shape != shape:
-            raise DumpError(self.path, f"the slices make up {list(joined.shape)}, not {list(shape)}")
+            raise DumpError(self.path, because("core.joined_shape", joined=joined.shape, shape=shape))
         joined.flags.writeable = False
         return joined
 
@@ -161,9 +164,9 @@ def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType,
 
     # First, because the product over the axes of a hostile header takes hours.
     if len(shape) > MAX_RANK:
-        raise DumpError(source.path, f"a shape of {len(shape)} axes is beyond the {MAX_RANK} that an array can have")
+        raise DumpError(source.path, because("core.too_many_axes", rank=len(shape), limit=MAX_RANK))
     if any(extent < 0 for extent in shape):
-        raise DumpError(source.path, f"no array can have the shape {list(shape)}")
+        raise DumpError(source.path, because("core.impossible_shape", shape=shape))
     try:
         flat = elements.unpack(raw, dtype, prod(shape))
     except ElementError as error:
@@ -172,13 +175,13 @@ def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType,
         held = memoryview(raw).nbytes * 8 // dtype.bits
         if prod(shape) <= held:
             raise
-        problem = f"shape {list(shape)} needs {prod(shape)} elements of {dtype}, but {held} are stored"
+        problem = because("core.too_few_elements", shape=shape, needed=prod(shape), dtype=dtype.name, stored=held)
         raise DumpError(source.path, problem) from error
     if source.big_endian:
         flat = flat.byteswap()
     try:
         array = flat.reshape(shape[::-1]).T if source.fortran_order else flat.reshape(shape)
     except (ValueError, OverflowError) as error:  # an empty array with an extent that cannot be addressed
-        raise DumpError(source.path, f"no array can have the shape {list(shape)}") from error
+        raise DumpError(source.path, because("core.impossible_shape", shape=shape)) from error
     array.flags.writeable = False
     return array

@@ -11,6 +11,7 @@ from inspect import signature
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import PluginError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +33,10 @@ def find_scripts(kind: str, directory: str, folder: str) -> tuple[str, ...]:
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry, _ in zip(entries, range(_MAX_FILES + 2), strict=False))
     except OSError as error:
-        raise PluginError(kind, path, f"cannot be listed: {error.strerror}") from error
+        raise PluginError(kind, path, because("core.cannot_list", error=error.strerror)) from error
     names = [name for name in names if name != "__pycache__"]
     if len(names) > _MAX_FILES:
-        raise PluginError(kind, path, f"holds more than {_MAX_FILES} files")
+        raise PluginError(kind, path, because("core.too_many_files", limit=_MAX_FILES))
     return tuple(os.path.join(path, name) for name in names)
 
 
@@ -47,7 +48,7 @@ def check_script(kind: str, directory: str, path: str) -> None:
     """
     root = os.path.realpath(directory)
     if os.path.commonpath([root, os.path.realpath(path)]) != root:
-        raise PluginError(kind, path, f"is a link that leaves {root}")
+        raise PluginError(kind, path, because("core.link_outside", root=root))
     _nbytes_and_time(kind, path)
 
 
@@ -60,11 +61,11 @@ def load_function(kind: str, path: str, name: str, arguments: tuple[str, ...]) -
     module = _load(kind, path, _nbytes_and_time(kind, path))
     function: object = getattr(module, name, None)
     if not callable(function):
-        raise PluginError(kind, path, f"has no function {name}")
+        raise PluginError(kind, path, because("core.no_function", name=name))
     try:
         signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
-        problem = f"its function {name} must take {len(arguments)} arguments: {', '.join(arguments)}"
+        problem = because("core.function_arguments", name=name, count=len(arguments), arguments=arguments)
         raise PluginError(kind, path, problem) from error
     return function
 
@@ -74,11 +75,11 @@ def _nbytes_and_time(kind: str, path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise PluginError(kind, path, f"cannot be read: {error.strerror}") from error
+        raise PluginError(kind, path, because("core.cannot_read", error=error.strerror)) from error
     if not stat.S_ISREG(status.st_mode):
-        raise PluginError(kind, path, "is not a regular file")
+        raise PluginError(kind, path, because("core.not_regular_file"))
     if status.st_size > _MAX_NBYTES:
-        raise PluginError(kind, path, f"has {status.st_size} bytes, at most {_MAX_NBYTES} are allowed")
+        raise PluginError(kind, path, because("core.file_too_large", nbytes=status.st_size, limit=_MAX_NBYTES))
     return status.st_size, status.st_mtime_ns
 
 
@@ -101,10 +102,10 @@ def _load(kind: str, path: str, version: tuple[int, int]) -> object:  # noqa: AR
     name = f"opdiff_custom_{os.path.splitext(os.path.basename(path))[0]}"
     spec = spec_from_loader(name, _Loader(path), origin=path)
     if spec is None or spec.loader is None:  # not for a loader with these methods; the types allow it
-        raise PluginError(kind, path, "cannot be loaded")
+        raise PluginError(kind, path, because("core.cannot_load", error="no module specification"))
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise PluginError(kind, path, f"cannot be loaded: {error!r}") from error
+        raise PluginError(kind, path, because("core.cannot_load", error=repr(error))) from error
     return module

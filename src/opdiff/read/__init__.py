@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.read.arrays import read_npy
 from opdiff.read.ascend import OpenFile, read_ascend
 from opdiff.read.filename import parse_dump_name
@@ -37,11 +38,11 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise DumpError(path, f"cannot be opened: {error.strerror}") from error
+        raise DumpError(path, because("core.cannot_open", error=error.strerror)) from error
     try:
         return _describe(_open_file(path, descriptor), name, sliced=sliced)
     except OSError as error:
-        raise DumpError(path, f"cannot be read: {error.strerror}") from error
+        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
     finally:
         os.close(descriptor)
 
@@ -49,9 +50,9 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
 def _open_file(path: str, descriptor: int) -> OpenFile:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise DumpError(path, "not a regular file")
+        raise DumpError(path, because("core.not_regular_file"))
     if status.st_size == 0:
-        raise DumpError(path, "the file is empty; the dump was interrupted or the disk was full")
+        raise DumpError(path, because("read.empty_file"))
     return OpenFile(path, descriptor, status.st_size, os.pread(descriptor, _HEAD, 0))
 
 

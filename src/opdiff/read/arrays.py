@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.tensor import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 
 if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
     from opdiff.core.source import Source
     from opdiff.core.tensor import Shape
     from opdiff.read.ascend import OpenFile
@@ -27,9 +29,18 @@ _ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|Fals
 _ORDERS = ("True", "False")
 # What stands between the quotes of a dictionary as NumPy writes it; type string, order and shape are in the gaps.
 _USUAL_WORDS = ["{", "descr", ": ", ", ", "fortran_order", "shape"]
-NOT_NUMBERS = "are not numbers"
-"""What is said of arrays of objects and texts."""
+NOT_NUMERIC = "read.not_numeric"
+"""Code of the problem with arrays of objects, strings and dates."""
 
+# By the letters of NumPy's type strings.
+_NOT_NUMERIC = {
+    "O": because("read.python_objects"),
+    "U": because("read.strings"),
+    "S": because("read.strings"),
+    "V": because("read.unnamed_type"),
+    "M": because("read.dates"),
+    "m": because("read.time_spans"),
+}
 _BFLOAT16_LOST = (
     "NumPy does not know the element type (V2); taken for bfloat16, the only 16-bit type that loses its name"
 )
@@ -71,18 +82,18 @@ def _parse_usual_header(head: bytes) -> Header | None:
 
 def parse_header(cursor: Cursor) -> Header:
     """The header of an array that begins at the cursor."""
-    if cursor.take(min(6, cursor.remaining), "the magic number") != _MAGIC:
-        raise cursor.error("not a NumPy array: the magic number is missing", back=cursor.position)
-    version = cursor.take(2, "the version")
+    if cursor.take(min(6, cursor.remaining), "magic") != _MAGIC:
+        raise cursor.error(because("read.no_npy_magic"), back=cursor.position)
+    version = cursor.take(2, "version")
     wide = version[0] in (2, 3)
     if not wide and version[0] != 1:
-        raise cursor.error(f"version {version[0]}.{version[1]} of the format is not known", back=2)
-    length = cursor.u32("the header's length") if wide else int.from_bytes(cursor.take(2, "its length"), "little")
+        raise cursor.error(because("read.npy_version", major=version[0], minor=version[1]), back=2)
+    length = cursor.u32("header_length") if wide else int.from_bytes(cursor.take(2, "header_length"), "little")
     if length > MAX_HEADER:
-        raise cursor.error(f"a header of {length} bytes is not credible")
-    found = _parse_dict(cursor.take(length, "the header"))
+        raise cursor.error(because("read.header_too_long", nbytes=length, limit=MAX_HEADER))
+    found = _parse_dict(cursor.take(length, "header"))
     if found is None:
-        raise cursor.error("the header is not that of a plain array", back=length)
+        raise cursor.error(because("read.npy_header"), back=length)
     return Header(*found, data=cursor.position)
 
 
@@ -135,23 +146,14 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
     """The tensor that a header describes, if its elements are numbers and all of them are there."""
     dtype = dtypes.find_numpy(header.descr)
     if dtype is None:
-        raise DumpError(path, f"elements of type {header.descr!r} {NOT_NUMBERS}{_why(header.descr)}")
+        raise DumpError(path, because(NOT_NUMERIC, descr=header.descr, detail=_not_numeric(header.descr)))
     needed = dtype.nbytes(prod(header.shape))
     if needed > source.nbytes:
-        raise DumpError(
-            path, f"shape {list(header.shape)} needs {needed} bytes, but {source.nbytes} are there: cut off"
-        )
+        raise DumpError(path, because("read.array_truncated", shape=header.shape, needed=needed, nbytes=source.nbytes))
     notes = (_BFLOAT16_LOST,) if dtype is dtypes.BFLOAT16 else ()
     return Tensor(TensorSpec(dtype, header.shape, "ND"), source, name, notes)
 
 
-def _why(descr: str) -> str:
-    reasons = {
-        "O": ": Python objects would have to be unpickled, which can run foreign code",
-        "U": ": text",
-        "S": ": text",
-        "V": ": the name of the type was lost when the file was saved",
-        "M": ": dates",
-        "m": ": time spans",
-    }
-    return next((text for code, text in reasons.items() if code in descr[:2]), "")
+def _not_numeric(descr: str) -> Reason:
+    found = next((reason for letter, reason in _NOT_NUMERIC.items() if letter in descr[:2]), None)
+    return found or because("read.other_type")

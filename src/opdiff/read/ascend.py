@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Blob, Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
@@ -105,12 +106,12 @@ class OpenFile(NamedTuple):
 def read_ascend(file: OpenFile) -> OpDump:
     """The operator of a standard dump, or of an old one where the file is one protobuf message."""
     if file.size <= _PREFIX:
-        raise DumpError(file.path, f"{file.size} bytes are too few for a dump; it was cut off or never written")
+        raise DumpError(file.path, because("read.too_short", nbytes=file.size))
     header = int.from_bytes(file.head[:_PREFIX], "little")
     if header > file.size - _PREFIX:
         return _read_protobuf(file, header)
     if header > MAX_HEADER:
-        raise DumpError(file.path, f"a header of {header} bytes is not credible; {MAX_HEADER} are allowed", 0)
+        raise DumpError(file.path, because("read.header_too_long", nbytes=header, limit=MAX_HEADER), 0)
     data = file.head
     if len(data) < _PREFIX + header:
         data = os.pread(file.descriptor, _PREFIX + header, 0)
@@ -126,10 +127,10 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
         try:
             values = DUMP_DATA.decode(Cursor(data, file.path))
         except DumpError as error:
-            problem = f"the header should have {header} bytes, but the file has {file.size}: cut off, or not a dump"
+            problem = because("read.header_truncated", nbytes=header, size=file.size)
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in ("input", "output", "buffer", "space")):
-        raise DumpError(file.path, "neither a standard dump nor one of the old form: nothing is described", 0)
+        raise DumpError(file.path, because("read.nothing_described"), 0)
     return _describe(values, file, Container.PROTOBUF, _embedded_ranges(file))
 
 
@@ -142,7 +143,7 @@ def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], Fi
         offset, nbytes = position, item.get("size", 0)
         position += nbytes
         if position > file.size:
-            problem = f"{nbytes} bytes of data should start here, but the file ends at {file.size}: it was cut off"
+            problem = because("read.data_truncated", nbytes=nbytes, size=file.size)
             raise DumpError(file.path, problem, offset)
         return FileRange(file.path, offset, nbytes)
 

@@ -6,9 +6,12 @@ import struct
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import mmap
+
+    from opdiff.core.reasons import Reason
 
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -42,41 +45,41 @@ class Cursor:
         """The position as an offset in the file."""
         return self.origin + self.position
 
-    def error(self, problem: str, back: int = 0) -> DumpError:
+    def error(self, problem: Reason, back: int = 0) -> DumpError:
         """The error to raise for this place, or for `back` bytes before it."""
         return DumpError(self.path, problem, self.offset - back)
 
-    def skip(self, nbytes: int, what: str) -> None:
+    def skip(self, nbytes: int, field: str) -> None:
         """Pass over bytes."""
         if nbytes > self.remaining:
-            raise self.error(f"{what} should have {nbytes} bytes, but {self.remaining} are left")
+            raise self.error(because("read.field_truncated", field=field, nbytes=nbytes, left=self.remaining))
         self.position += nbytes
 
-    def take(self, nbytes: int, what: str) -> bytes:
+    def take(self, nbytes: int, field: str) -> bytes:
         """The next bytes, copied. Nothing is allocated before it is known that they are there."""
         start = self.position
-        self.skip(nbytes, what)
+        self.skip(nbytes, field)
         return bytes(self.data[start : self.position])
 
-    def part(self, nbytes: int, what: str) -> Cursor:
+    def part(self, nbytes: int, field: str) -> Cursor:
         """A cursor over the next bytes, which this one passes over."""
         start = self.position
-        self.skip(nbytes, what)
+        self.skip(nbytes, field)
         return Cursor(self.data, self.path, start, self.position, self.origin)
 
-    def u32(self, what: str) -> int:
+    def u32(self, field: str) -> int:
         """An unsigned 32-bit number."""
-        return self._unpack(_U32, what)
+        return self._unpack(_U32, field)
 
-    def i32(self, what: str) -> int:
+    def i32(self, field: str) -> int:
         """A signed 32-bit number."""
-        return self._unpack(_I32, what)
+        return self._unpack(_I32, field)
 
-    def u64(self, what: str) -> int:
+    def u64(self, field: str) -> int:
         """An unsigned 64-bit number."""
-        return self._unpack(_U64, what)
+        return self._unpack(_U64, field)
 
-    def varint(self, what: str, bits: int = 64) -> int:
+    def varint(self, field: str, bits: int = 64) -> int:
         """A base-128 number of at most `bits` bits; of 64, as protobuf does, what is above is dropped."""
         data, position, end = self.data, self.position, self.end
         if position < end and data[position] < 0x80:
@@ -89,16 +92,16 @@ class Cursor:
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if result >> bits and bits < 64:
-                    raise self.error(f"{what} does not fit in {bits} bits")
+                    raise self.error(because("read.varint_too_large", field=field, bits=bits))
                 self.position = position
                 return result & 0xFFFF_FFFF_FFFF_FFFF
             shift += 7
             if shift >= bits:
-                raise self.error(f"{what} does not end after {shift // 7} bytes")
-        raise self.error(f"the bytes end inside {what}")
+                raise self.error(because("read.varint_too_long", field=field, nbytes=shift // 7))
+        raise self.error(because("read.ends_inside", field=field))
 
-    def _unpack(self, layout: struct.Struct, what: str) -> int:
+    def _unpack(self, layout: struct.Struct, field: str) -> int:
         start = self.position
-        self.skip(layout.size, what)
+        self.skip(layout.size, field)
         value: int = layout.unpack_from(self.data, start)[0]
         return value

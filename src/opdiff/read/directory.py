@@ -12,10 +12,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from opdiff.core.reasons import Reason
 
 _MAX_DEPTH = 64
 _MAX_MAPPING = 100 << 20
@@ -62,10 +65,10 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A file that is not what it should be, and why."""
+    """A file or folder that was not read, and why."""
 
     path: str
-    what: str
+    reason: Reason
 
 
 class Folder(NamedTuple):
@@ -130,7 +133,7 @@ def scan(root: str) -> Tree:
     while pending:
         path, depth = pending.pop()
         if depth > _MAX_DEPTH:
-            found.problems.append(Problem(path, f"more than {_MAX_DEPTH} levels deep; not entered"))
+            found.problems.append(Problem(path, because("read.too_deep", limit=_MAX_DEPTH)))
             continue
         pending += [(below, depth + 1) for below in _scan_folder(path, found, is_root=path == root)]
     found.folders.sort(key=lambda folder: natural(folder.path))
@@ -171,7 +174,7 @@ def _scan_folder(path: str, found: _Findings, *, is_root: bool) -> list[str]:
     except OSError as error:
         if is_root:
             raise InputError(path, f"cannot be listed: {error.strerror}") from error
-        found.problems.append(Problem(path, f"cannot be listed: {error.strerror}"))
+        found.problems.append(Problem(path, because("core.cannot_list", error=error.strerror)))
         return []
     below: list[str] = []
     files: list[os.DirEntry[str]] = []
@@ -224,40 +227,40 @@ def _mapped(name: str, mapping: dict[str, str]) -> str:
     return mapping.get(name, name)
 
 
-def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> str | None:
+def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> Reason | None:
     """Why an entry cannot be taken, whatever it holds."""
     if item.is_symlink():
         return _link_problem(item, root)
     if not item.is_file():
-        return "not a regular file"
+        return because("core.not_regular_file")
     if is_hashed(item.name) and item.name not in mapping:
-        return "the name is a hash, but no mapping.csv beside it gives the real name"
+        return because("read.hash_not_mapped")
     return None
 
 
-def _link_problem(item: os.DirEntry[str], root: str) -> str | None:
+def _link_problem(item: os.DirEntry[str], root: str) -> Reason | None:
     real = os.path.realpath(item.path)
     if not real.startswith(root.rstrip(os.sep) + os.sep):
-        return "a link that leaves the directory; not followed"
+        return because("read.link_outside")
     if os.path.isdir(real):
-        return "a link to a folder; the folder itself is visited where it is"
-    return None if os.path.isfile(real) else "a link to nothing"
+        return because("read.link_to_folder")
+    return None if os.path.isfile(real) else because("read.broken_link")
 
 
 def _read_mapping(item: os.DirEntry[str], found: _Findings) -> dict[str, str]:
     """Real names by hashed name; lines that are not `digits,name` are reported, in one problem, and ignored."""
     problem = _link_problem(item, found.root) if item.is_symlink() else None
     if problem is None and not item.is_file():
-        problem = "not a regular file"
+        problem = because("core.not_regular_file")
     names: dict[str, str] = {}
     odd: list[int] = []
     if problem is None:
         try:
             names, odd = parse_mapping(item.path)
         except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
+            problem = because("core.cannot_read", error=error.strerror)
     if odd:
-        problem = f"{len(odd)} lines are not `digits,name` and were ignored, the first is line {odd[0]}"
+        problem = because("read.mapping_lines", count=len(odd), line=odd[0])
     if problem is not None:
         found.problems.append(Problem(item.path, problem))
     return names

@@ -42,7 +42,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
     tree = scan(path)
     dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
-    left_out = [(problem.path, problem.what) for problem in tree.problems]
+    left_out = [(problem.path, str(problem.reason)) for problem in tree.problems]
     left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
     here = tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path)
     return dump._replace(left_out=dump.left_out + here)
@@ -147,7 +147,7 @@ def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     try:
         dump = read_newest(entries)
     except DumpError as error:
-        return DumpedOp(*about, problem=error.brief)
+        return DumpedOp(*about, problem=str(error.brief))
     return DumpedOp(*about, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Container, OpDump, Slot, Tensor, TensorSpec
 from opdiff.read.ascend import MAX_HEADER
@@ -33,20 +34,20 @@ def is_nano(head: bytes) -> bool:
 
 def read_nano(file: OpenFile) -> OpDump:
     """The operator of a nano dump."""
-    length = Cursor(file.head, file.path).u64("the head's length")
+    length = Cursor(file.head, file.path).u64("header_length")
     if length > min(file.size - _PREFIX, MAX_HEADER):
-        raise DumpError(file.path, f"the head should have {length} bytes, but the file has {file.size}", 0)
+        raise DumpError(file.path, because("read.header_truncated", nbytes=length, size=file.size), 0)
     data = file.head
     if len(data) < _PREFIX + length:
         data = os.pread(file.descriptor, _PREFIX + length, 0)
     cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + length))
-    cursor.skip(4, "the magic number")
-    version = cursor.u32("the version")
+    cursor.skip(4, "magic")
+    version = cursor.u32("version")
     start = _PREFIX + length
     inputs, start = _section(cursor, Slot.INPUT, start)
     outputs, start = _section(cursor, Slot.OUTPUT, start)
     if start != file.size:
-        raise DumpError(file.path, f"head and tensors take {start} bytes, but the file has {file.size}", start)
+        raise DumpError(file.path, because("read.size_mismatch", expected=start, size=file.size), start)
     return OpDump(file.path, Container.NANO, inputs, outputs, version=str(version))
 
 
@@ -54,11 +55,11 @@ def _section(cursor: Cursor, slot: Slot, start: int) -> tuple[tuple[Tensor, ...]
     """The tensors of a section, which may be missing, and where the payload behind them starts."""
     if not cursor.remaining or _peek(cursor) != _SECTIONS[slot]:
         return (), start
-    cursor.skip(4, "the section's tag")
-    section = cursor.part(cursor.u32("the section's length"), f"the section of {slot}s")
-    count = section.u32("the number of records")
+    cursor.skip(4, "section_tag")
+    section = cursor.part(cursor.u32("section_length"), slot)
+    count = section.u32("record_count")
     if count * _LEAST_RECORD > section.remaining:
-        raise section.error(f"{count} records of {slot}s do not fit in {section.remaining} bytes")
+        raise section.error(because("read.too_many_records", count=count, section=slot, nbytes=section.remaining))
     tensors = []
     for _ in range(count):
         tensor = _record(section, slot, start)
@@ -68,19 +69,19 @@ def _section(cursor: Cursor, slot: Slot, start: int) -> tuple[tuple[Tensor, ...]
 
 
 def _peek(cursor: Cursor) -> int:
-    tag = cursor.u32("a section's tag")
+    tag = cursor.u32("section_tag")
     cursor.position -= 4
     return tag
 
 
 def _record(section: Cursor, slot: Slot, start: int) -> Tensor:
-    number = section.i32("the data type")
-    layout, groups = layouts.split_word(section.i32("the format"))
-    section.skip(4 if slot is Slot.INPUT else 16, "address type and origin")
-    address = section.u64("the address")
-    section.skip(8, "the offset")
-    source = FileRange(section.path, start, section.u64("the size"))
-    values = section.part(section.u32("the length of the list"), "the list of values")
+    number = section.i32("data_type")
+    layout, groups = layouts.split_word(section.i32("format"))
+    section.skip(4 if slot is Slot.INPUT else 16, "address_type")
+    address = section.u64("address")
+    section.skip(8, "offset")
+    source = FileRange(section.path, start, section.u64("size"))
+    values = section.part(section.u32("values_length"), "values")
     shape, origin_shape, name = _values(values)
     dtype = dtypes.NANO_BY_NUMBER.get(number) or dtypes.unknown(number)
     if shape is None:
@@ -93,18 +94,18 @@ def _values(values: Cursor) -> tuple[Shape | None, Shape, str]:
     origin_shape: Shape = ()
     name = ""
     while values.remaining:
-        tag = values.u32("a value's tag")
-        value = values.part(values.u32("a value's length"), "a value")
+        tag = values.u32("value_tag")
+        value = values.part(values.u32("value_length"), "value")
         if tag == _SHAPE:
             shape = _dims(value)
         elif tag == _ORIGIN_SHAPE:
             origin_shape = _dims(value)
         elif tag == _NAME:
-            name = value.take(value.remaining, "a name").decode(errors="replace")
+            name = value.take(value.remaining, "name").decode(errors="replace")
     return shape, origin_shape, name
 
 
 def _dims(value: Cursor) -> Shape:
     if value.remaining % 8:
-        raise value.error(f"a shape of {value.remaining} bytes is not a list of 64-bit numbers")
-    return tuple(value.u64("a dimension") for _ in range(value.remaining // 8))
+        raise value.error(because("read.shape_length", nbytes=value.remaining))
+    return tuple(value.u64("dim") for _ in range(value.remaining // 8))

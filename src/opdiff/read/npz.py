@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange, Source, ZipMember
 from opdiff.core.tensor import Container, OpDump, Slot, Tensor
 from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
@@ -28,10 +29,10 @@ def read_npz(file: OpenFile) -> OpDump:
         with closing(zipfile.ZipFile(file.path)) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             if len(members) > _MAX_MEMBERS:
-                raise DumpError(file.path, f"{len(members)} arrays in one file are not credible")
+                raise DumpError(file.path, because("read.too_many_arrays", count=len(members), limit=_MAX_MEMBERS))
             tensors = tuple(_member(archive, info, file) for info in members)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DumpError(file.path, f"not a readable zip file: {error}") from error
+        raise DumpError(file.path, because("read.not_zip", error=str(error))) from error
     by_slot = _by_slot(tensors)
     return OpDump(file.path, Container.NPZ, by_slot[Slot.INPUT], by_slot[Slot.OUTPUT])
 
@@ -48,7 +49,7 @@ def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DumpError(file.path, f"member {info.filename!r} is compressed in a way that NumPy does not write")
+        raise DumpError(file.path, because("read.member_compression", member=info.filename))
     with archive.open(info) as member:
         head = member.read(MAX_HEADER + 16)
     header = parse_header(Cursor(head, f"{file.path}:{info.filename}"))
@@ -67,6 +68,6 @@ def _stored_at(file: OpenFile, info: zipfile.ZipInfo) -> int | None:
     """Where an uncompressed member's bytes start: behind its local header, which repeats name and extra field."""
     local = os.pread(file.descriptor, 30, info.header_offset)
     cursor = Cursor(local, file.path, 26, origin=info.header_offset)
-    lengths = cursor.u32("the lengths in a member's header")
+    lengths = cursor.u32("name_length")
     start = info.header_offset + 30 + (lengths & 0xFFFF) + (lengths >> 16)
     return start if start + info.file_size <= file.size else None

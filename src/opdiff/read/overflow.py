@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.read.cursor import Cursor
 
@@ -78,17 +79,18 @@ def read_overflow(operator: OpDump) -> tuple[OverflowRecord, ...]:
     sources = [output.source for output in operator.outputs if isinstance(output.source, FileRange)]
     for source in sources:
         if source.nbytes > _MAX_SIZE:
-            raise DumpError(operator.path, f"{source.nbytes} bytes are too many for an overflow record", source.offset)
+            problem = because("read.record_too_large", nbytes=source.nbytes, limit=_MAX_SIZE)
+            raise DumpError(operator.path, problem, source.offset)
     return tuple(parse_record(bytes(source.raw()), operator.path, source.offset) for source in sources)
 
 
 def parse_record(raw: bytes, path: str, origin: int = 0) -> OverflowRecord:
     """One record; the first number tells which form it has. `origin` is where it starts in the file."""
     cursor = Cursor(raw, path, origin=origin)
-    if cursor.u32("the record's first number") == _MAGIC:
+    if cursor.u32("magic") == _MAGIC:
         return _acc_record(cursor)
     if len(raw) != _OLD_SIZE:
-        raise cursor.error(f"an old record has {_OLD_SIZE} bytes, this one {len(raw)}", back=4)
+        raise cursor.error(because("read.old_record_size", nbytes=len(raw), expected=_OLD_SIZE), back=4)
     return OldRecord(
         tuple(
             (name, _words(raw, task_at, _OLD_TASK) + _words(raw, status_at, status))
@@ -119,10 +121,10 @@ def _shown(words: Words) -> dict[str, object]:
 
 
 def _acc_record(cursor: Cursor) -> AccRecord:
-    version, valid, number = (cursor.u32(what) for what in ("the version", "the valid flag", "the type"))
-    rsv, data_len = cursor.u32("a reserved word"), cursor.u32("the length of the data")
+    version, valid, number = (cursor.u32(field) for field in ("version", "valid", "acc_type"))
+    rsv, data_len = cursor.u32("rsv"), cursor.u32("data_len")
     if number not in _ACC_TYPES:
-        raise cursor.error(f"accelerator type {number} is not known", back=12)
+        raise cursor.error(because("read.accelerator_type", number=number), back=12)
     acc_type, names = _ACC_TYPES[number]
     words: list[tuple[str, Word]] = [(name, cursor.u64(name)) for name in names[:-1]]
     status = [cursor.u64("status") for _ in range(4 if version == 1 and names is _CORE else 1)]

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.native import NATIVE
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from typing import Any
@@ -73,7 +74,7 @@ class Message:
         return values
 
     def decode_into(self, values: dict[str, Any], cursor: Cursor) -> None:
-        """The same, merged into what there is: field by field, and by what is written here alone."""
+        """Decode into existing values, which are merged field by field; never uses the native decoder."""
         while cursor.remaining:
             number, wire = _tag(cursor)
             known = self._fields.get(number)
@@ -94,9 +95,9 @@ def _native_table(fields: dict[int, Field]) -> Table | None:
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:
-    tag = cursor.varint("a field's tag", bits=32)
+    tag = cursor.varint("tag", bits=32)
     if tag < 8:
-        raise cursor.error("a field has number 0")
+        raise cursor.error(because("read.field_zero"))
     return tag >> 3, tag & 7
 
 
@@ -148,7 +149,7 @@ def _put(values: dict[str, Any], known: Field, value: object, cursor: Cursor) ->
 def _append(values: dict[str, Any], known: Field, value: object, cursor: Cursor) -> None:
     items = values.setdefault(known.name, [])
     if len(items) >= _MAX_ITEMS:
-        raise cursor.error(f"more than {_MAX_ITEMS} of {known.name} are not credible")
+        raise cursor.error(because("read.too_many_items", field=known.name, limit=_MAX_ITEMS))
     items.append(value)
 
 
@@ -165,11 +166,11 @@ def _number(cursor: Cursor, known: Field) -> int:
 def _text(part: Cursor, name: str) -> str:
     start = part.offset
     if part.remaining > _MAX_TEXT:
-        raise part.error(f"{name} of {part.remaining} bytes is not credible")
+        raise part.error(because("read.string_too_long", field=name, nbytes=part.remaining, limit=_MAX_TEXT))
     try:
         return part.take(part.remaining, name).decode()
     except UnicodeDecodeError as error:
-        raise part.error(f"{name} is not UTF-8", back=part.offset - start - error.start) from error
+        raise part.error(because("read.not_utf8", field=name), back=part.offset - start - error.start) from error
 
 
 def _length_delimited(cursor: Cursor, name: str) -> Cursor:
@@ -177,30 +178,30 @@ def _length_delimited(cursor: Cursor, name: str) -> Cursor:
 
 
 def _pass_over(cursor: Cursor, number: int, wire: int, depth: int = 0) -> None:
-    what = f"field {number}"
+    field = f"#{number}"
     if wire == _VARINT:
-        cursor.varint(what)
+        cursor.varint(field)
     elif wire == _FIXED64:
-        cursor.skip(8, what)
+        cursor.skip(8, field)
     elif wire == _LENGTH:
-        cursor.skip(cursor.varint(what), what)
+        cursor.skip(cursor.varint(field), field)
     elif wire == _FIXED32:
-        cursor.skip(4, what)
+        cursor.skip(4, field)
     elif wire == _GROUP:
         _pass_over_group(cursor, number, depth + 1)
     else:
-        raise cursor.error(f"{what} has wire type {wire}")
+        raise cursor.error(because("read.wire_type", field=field, number=wire))
 
 
 def _pass_over_group(cursor: Cursor, number: int, depth: int) -> None:
     if depth >= _MAX_GROUP_DEPTH:
-        raise cursor.error("groups are nested too deeply")
+        raise cursor.error(because("read.groups_too_deep", limit=_MAX_GROUP_DEPTH))
     while True:
         if not cursor.remaining:
-            raise cursor.error(f"group {number} is not closed")
+            raise cursor.error(because("read.group_not_closed", number=number))
         inner, wire = _tag(cursor)
         if wire == _END_GROUP:
             if inner != number:
-                raise cursor.error(f"group {number} is closed as group {inner}")
+                raise cursor.error(because("read.group_mismatch", number=number, other=inner))
             return
         _pass_over(cursor, inner, wire, depth)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.graphmode import Figures
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 
@@ -49,10 +50,11 @@ def parse_figures(text: bytes, path: str) -> dict[Slot, tuple[Figures, ...]]:
     try:
         document = json.loads(text)
         if document["schema"] != SCHEMA or document["version"] != VERSION:
-            raise DumpError(path, f"figures of schema {document['schema']!r}, version {document['version']!r}")
+            schema, version = str(document["schema"]), str(document["version"])
+            raise DumpError(path, because("read.reduced_schema", schema=schema, version=version))
         return {slot: tuple(_figures(item) for item in document[key]) for slot, key in _SLOTS.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DumpError(path, f"the figures in it cannot be read: {error!r}") from error
+        raise DumpError(path, because("read.reduced_unreadable", error=repr(error))) from error
 
 
 def _figures(item: dict[str, object]) -> Figures:
@@ -100,7 +102,7 @@ def _member(path: str) -> bytes:
             with archive.open(MEMBER) as member:
                 return member.read(_MAX_TEXT)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
-        raise DumpError(path, f"not a readable zip file: {error}") from error
+        raise DumpError(path, because("read.not_zip", error=str(error))) from error
 
 
 def _behind(path: str, tensor: Tensor) -> bytes:
@@ -116,7 +118,7 @@ def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[Figures
     arrays = {tensor.name: tensor for tensor in tensors}
     missing = [name for name in _SLOTS.values() if name not in arrays]
     if missing:
-        raise DumpError(path, f"not a reduced dump: there is no array {' and no '.join(missing)}")
+        raise DumpError(path, because("read.reduced_missing", names=tuple(missing)))
     return {slot: _lines(arrays[name], path) for slot, name in _SLOTS.items()}
 
 
@@ -124,7 +126,7 @@ def _lines(tensor: Tensor, path: str) -> tuple[Figures, ...]:
     if tensor.spec.count == 0:
         return ()
     if len(tensor.spec.shape) != 2 or tensor.spec.shape[0] > _MAX_TENSORS:
-        raise DumpError(path, f"not a reduced dump: {tensor.name} has shape {list(tensor.spec.shape)}")
+        raise DumpError(path, because("read.reduced_shape", name=tensor.name, shape=tensor.spec.shape))
     return tuple(_extremes(line, path) for line in _array(tensor))
 
 
@@ -134,8 +136,8 @@ def _array(tensor: Tensor) -> AnyArray:
 
 def _extremes(line: AnyArray, path: str) -> Figures:
     if line.ndim != 1 or line.size < 2:
-        raise DumpError(path, f"not a reduced dump: {list(line.shape)} numbers are not a smallest and a largest")
+        raise DumpError(path, because("read.reduced_extremes", shape=line.shape))
     low, high = line[0].item(), line[1].item()
     if isinstance(low, complex) or isinstance(high, complex):
-        raise DumpError(path, "not a reduced dump: complex numbers have no smallest and largest")
+        raise DumpError(path, because("read.reduced_complex"))
     return Figures(low, high)

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import Joined
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def parse_attr(operator: OpDump) -> SliceInfo:
             outputs=_slice_shapes(values.get("output_tensor_slice")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DumpError(operator.path, f"the description of its slices cannot be understood: {error!r}") from error
+        raise DumpError(operator.path, because("read.slice_attr", error=repr(error))) from error
 
 
 def as_slice(operator: OpDump, name: DumpName) -> OpDump:
@@ -94,10 +95,10 @@ def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
         name, operator = max(parts, key=lambda part: part[0].timestamp)
         return as_slice(operator, name)
     if len(newest) != info.count:
-        raise DumpError(first.path, f"{len(newest)} of {info.count} slices are there; they cannot be joined")
+        raise DumpError(first.path, because("read.slices_missing", found=len(newest), count=info.count))
     slices = [as_slice(operator, name) for name, operator in newest]
     if len({len(operator.outputs) for operator in slices}) > 1:
-        raise DumpError(first.path, "its slices have different numbers of outputs")
+        raise DumpError(first.path, because("read.slice_outputs"))
     joined = [_join_output(slices, output, info.cut_axis(output)) for output in range(len(first.outputs))]
     origins = [tensor.spec.origin_shape for tensor in first.outputs]
     return slices[0]._replace(outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
@@ -111,8 +112,7 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     shapes = tuple(tensor.spec.shape for tensor in tensors)
     others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
     if len(others) > 1 or axis >= len(shapes[0]):
-        listed = ", ".join(str(list(shape)) for shape in shapes)
-        raise DumpError(operators[0].path, f"slices {listed} of output {output} do not fit along axis {axis}")
+        raise DumpError(operators[0].path, because("read.slices_misfit", shapes=shapes, output=output, axis=axis))
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
     source = Joined(tuple(tensor.source for tensor in tensors), shapes, axis)
     note = f"joined from {len(tensors)} slices along axis {axis}"
@@ -128,7 +128,7 @@ def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceSha
         return ()
     mine = shapes[thread] if thread < len(shapes) else ()
     if len(mine) != len(tensors):
-        problem = f"slice {thread} has {len(tensors)} tensors, but shapes are given for {len(mine)}"
+        problem = because("read.slice_shapes", number=thread, tensors=len(tensors), shapes=len(mine))
         raise DumpError(operator.path, problem)
     return tuple(
         tensor

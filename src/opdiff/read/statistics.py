@@ -6,6 +6,7 @@ import csv
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def read_statistics(path: str) -> tuple[TensorStatistics, ...]:
             lines = file.read(_MAX_BYTES).splitlines()
         return tuple(_line(row, path) for row in csv.DictReader(lines))
     except OSError as error:
-        raise DumpError(path, f"cannot be read: {error.strerror}") from error
+        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
     except csv.Error as error:
-        raise DumpError(path, f"not a table: {error}") from error
+        raise DumpError(path, because("read.not_csv", error=str(error))) from error
 
 
 def _line(row: dict[str, str], path: str) -> TensorStatistics:
@@ -56,7 +57,7 @@ def _line(row: dict[str, str], path: str) -> TensorStatistics:
             tuple((name, _number(text)) for name, text in row.items() if name and name not in _DESCRIBING),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise DumpError(path, f"not a line of tensor statistics: {error}") from error
+        raise DumpError(path, because("read.not_statistics", error=str(error))) from error
 
 
 def _number(text: str | None) -> float | None:

@@ -115,14 +115,14 @@ def find_overflows(path: str, most: int, progress: Progress = lambda _done, _all
     tree = scan(path)
     records: list[RecordFinding] = []
     affected: list[OperatorState] = []
-    problems = [(problem.path, problem.what) for problem in tree.problems]
+    problems = [(problem.path, str(problem.reason)) for problem in tree.problems]
     count = 0
     total = sum(len(folder.entries) for folder in tree.folders)
     if not total:
         raise InputError(path, "no dump files here")
     for folder in tree.folders:
         operators, unreadable = read_folder(folder)
-        problems += [(problem.path, problem.what) for problem in unreadable]
+        problems += [(problem.path, str(problem.reason)) for problem in unreadable]
         records += _records(folder, operators, problems)
         for operator in operators:
             count += 1
@@ -145,7 +145,7 @@ def _records(
         try:
             found = read_overflow(read_operator(entry.path, entry.name))
         except DumpError as error:
-            problems.append((entry.path, error.brief))
+            problems.append((entry.path, str(error.brief)))
             continue
         for number, record in enumerate(found):
             for task in _tasks(record):
@@ -206,7 +206,7 @@ def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
             found = found.merge(find_extremes(walk.block(start, start + _BLOCK), spec.dtype))
         walk.stored.release()
     except OpdiffError as error:
-        return TensorState(*about, None, error.brief if isinstance(error, DumpError) else str(error))
+        return TensorState(*about, None, str(error.brief))
     return TensorState(*about, found)
 
 

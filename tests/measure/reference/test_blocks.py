@@ -337,7 +337,7 @@ def test_complex_numbers_cannot_be_compared_with_real_ones() -> None:
 
 
 def test_opaque_types_have_no_numbers() -> None:
-    with pytest.raises(ElementError, match="element type string: text is not a number"):
+    with pytest.raises(ElementError, match="element type string: strings are not numbers"):
         measure(np.zeros(1, "u1"), dtypes.STRING, np.zeros(1), dtypes.FLOAT64)
 
 

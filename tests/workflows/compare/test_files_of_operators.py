@@ -51,7 +51,7 @@ def test_a_missing_slice_is_told_and_nothing_is_compared(case: Case, automatic: 
     for part in files[:-1]:
         case.add(case.target, part.name, part.content)
     result = case.compared("-fr", case.rules(rule("conv", outputs=(describe("conv", 0),))), code=3)
-    assert "2 of 3 slices are there" in result.of("conv")["CompareFailReason"]
+    assert "2 of 3 slices are present" in result.of("conv")["CompareFailReason"]
 
 
 def test_slices_of_an_operator_in_a_scheduled_sub_graph(case: Case) -> None:

@@ -375,7 +375,7 @@ def test_overflow_records_are_a_tensor_when_a_layout_is_asked_for(
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"\1" * 100, "an old record has 2048 bytes, this one 100"),
+        (b"\1" * 100, "an old overflow record has 2048 bytes, this one has 100"),
         (RECORDS["core"][0][:50], "task_type should have 8 bytes, but 2 are left"),
         (RECORDS["core"][0][:12] + b"\7" + RECORDS["core"][0][13:], "accelerator type 7 is not known"),
     ],

@@ -41,13 +41,13 @@ HUGE_SHAPE = dump(EncodedTensor(dtypes.FLOAT32, (1 << 62, 1 << 62), "ND", b"1234
 # Files that are not dumps, and what is said of them.
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "the file is empty; the dump was interrupted or the disk was full"),
-    "few_bytes": (b"12345678", "8 bytes are too few for a dump; it was cut off or never written"),
-    "cut_in_the_header": (GOOD[:20], "cut off, or not a dump"),
-    "cut_in_the_data": (GOOD[:-1], "the file ends at 42: it was cut off"),
-    "text": (b"this is not a dump at all\n" * 20, "cut off, or not a dump"),
-    "damaged_header": (with_header(b"\xff" * 20, bytes(50)), "a field's tag"),
-    "huge_size": (HUGE_SIZE, "1152921504606846976 bytes of data should start here"),
-    "huge_header": ((1 << 62).to_bytes(8, "little") + bytes(100), "cut off, or not a dump"),
+    "few_bytes": (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written"),
+    "cut_in_the_header": (GOOD[:20], "truncated, or not a dump"),
+    "cut_in_the_data": (GOOD[:-1], "the file ends at 42: it is truncated"),
+    "text": (b"this is not a dump at all\n" * 20, "truncated, or not a dump"),
+    "damaged_header": (with_header(b"\xff" * 20, bytes(50)), "field tag"),
+    "huge_size": (HUGE_SIZE, "1152921504606846976 bytes of data start here"),
+    "huge_header": ((1 << 62).to_bytes(8, "little") + bytes(100), "truncated, or not a dump"),
     "shape_beyond_the_data": (HUGE_SHAPE, "needs 21267647932558653966460912964485513216 elements of float32"),
     "absurd_and_empty": (
         dump(EncodedTensor(dtypes.INT8, (0, 1 << 62, 1 << 62), "ND", b"")),
@@ -55,9 +55,12 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     ),
     "endless_axes": (
         dump(EncodedTensor(dtypes.INT8, ((1 << 63) - 1,) * 60_000, "ND", b"1")),
-        "a shape of 60000 axes is beyond the 64",
+        "a shape of 60000 axes exceeds the limit of 64",
     ),
-    "too_many_axes": (dump(EncodedTensor(dtypes.INT8, (1,) * 100, "ND", b"1")), "a shape of 100 axes is beyond the 64"),
+    "too_many_axes": (
+        dump(EncodedTensor(dtypes.INT8, (1,) * 100, "ND", b"1")),
+        "a shape of 100 axes exceeds the limit of 64",
+    ),
     "not_whole_elements": (dump(EncodedTensor(dtypes.FLOAT32, (2,), "ND", b"1234567")), "needs 2 elements of float32"),
 }
 
@@ -86,7 +89,7 @@ def test_one_damaged_file_in_a_thousand(tmp_path: Path, capsys: pytest.CaptureFi
     assert outcome.code == 0
     assert outcome.out.startswith("999 of 1000 files converted: 999 results from ")
     assert outcome.err == (
-        f"failed: {bad}: 12 bytes of data should start here, but the file ends at 40: it was cut off (byte 31)\n"
+        f"failed: {bad}: 12 bytes of data start here, but the file ends at 40: it is truncated (byte 31)\n"
         f"{tmp_path}/out/{LIST} lists the failed files\n"
     )
     assert len(os.listdir(tmp_path / "out")) == 999 + 1

@@ -61,7 +61,7 @@ def _empty(root: Path) -> Places:
 def _cut_off(root: Path) -> Places:
     add(root, SUB, SOUND[:-1])
     size = len(SOUND)
-    problem = f"8 bytes of data should start here, but the file ends at {size - 1}: it was cut off (byte {size - 8})"
+    problem = f"8 bytes of data start here, but the file ends at {size - 1}: it is truncated (byte {size - 8})"
     return {"unreadable": [f"./{SUB}: {problem}"]}
 
 
@@ -71,7 +71,7 @@ def _cut_off_behind_a_newer_one(root: Path) -> Places:
     add(root, older, b"123")
     add(root, SUB, SOUND)
     return {
-        "unreadable": [f"./{older}: 3 bytes are too few for a dump; it was cut off or never written"],
+        "unreadable": [f"./{older}: 3 bytes are too few for a dump; the file is truncated or was never written"],
         "several-dumps": [".: b: 2 files"],
     }
 
@@ -80,14 +80,14 @@ def _cut_off_record(root: Path) -> Places:
     name = f"Opdebug.Node_OpDebug.1.2.{TIME}"
     add(root, name, standard_dump(overflow_dump(RECORD[:20])))
     return {
-        "unreadable": [f"./{name}: the length of the data should have 4 bytes, but 0 are left (byte 60)"],
+        "unreadable": [f"./{name}: field data_len should have 4 bytes, but 0 are left (byte 60)"],
         "overflow-records": [f"./{name}"],
     }
 
 
 def _damaged_statistics(root: Path) -> Places:
     add(root, f"{SUB}.csv", b"Input/Output,Index\nsideways,0\n")
-    problem = "not a line of tensor statistics: 'sideways' is not a valid Slot"
+    problem = "not a row of tensor statistics: 'sideways' is not a valid Slot"
     return {"unreadable": [f"./{SUB}.csv: {problem}"], "statistics": [f"./{SUB}.csv"]}
 
 
@@ -97,7 +97,7 @@ def _missing_slice(root: Path) -> Places:
     add(root, first.name, first.content)
     other = first.name.replace(f".{TIME}.4.0.0.0", f".{TIME + 9}.4.0.0.0")
     add(root, other, first.content)
-    return {"unreadable": [f"./{other}: 1 of 2 slices are there; they cannot be joined"]}
+    return {"unreadable": [f"./{other}: only 1 of 2 slices are present; they cannot be joined"]}
 
 
 def _too_short(root: Path) -> Places:
@@ -124,8 +124,8 @@ def _link(root: Path) -> Places:
     return {
         "not-taken": [
             f"./{SUB}: a link that leaves the directory; not followed",
-            f"./Sub.c.3.2.{TIME}: a link to nothing",
-            "./link: a link to a folder; the folder itself is visited where it is",
+            f"./Sub.c.3.2.{TIME}: a broken link",
+            "./link: a link to a folder that is read in its own place",
         ]
     }
 
@@ -135,8 +135,8 @@ def _hash(root: Path) -> Places:
     (root / "mapping.csv").write_text("no comma\n")
     return {
         "not-taken": [
-            "./mapping.csv: 1 lines are not `digits,name` and were ignored, the first is line 1",
-            "./1234567890: the name is a hash, but no mapping.csv beside it gives the real name",
+            "./mapping.csv: ignored 1 line not of the form `digits,name`, the first is line 1",
+            "./1234567890: the name is a hash, but no mapping.csv in its folder gives the real name",
         ]
     }
 

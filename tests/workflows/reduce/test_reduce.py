@@ -282,10 +282,10 @@ def test_there_must_be_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arrays", "problem"),
     [
-        ({"inputs": [[1, 2]]}, "there is no array outputs"),
+        ({"inputs": [[1, 2]]}, "it has no array outputs"),
         ({"inputs": [1, 2], "outputs": [[1, 2]]}, "inputs has shape [2]"),
-        ({"inputs": [[1]], "outputs": [[1, 2]]}, "are not a smallest and a largest"),
-        ({"inputs": [[1j, 2]], "outputs": [[1, 2]]}, "complex numbers have no smallest"),
+        ({"inputs": [[1]], "outputs": [[1, 2]]}, "is not a minimum and a maximum"),
+        ({"inputs": [[1j, 2]], "outputs": [[1, 2]]}, "complex numbers have no minimum"),
     ],
 )
 def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], problem: str, tmp_path: Path) -> None:
@@ -305,5 +305,5 @@ def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], pr
     ],
 )  # fmt: skip
 def test_texts_that_are_not_figures(text: str) -> None:
-    with pytest.raises(DumpError, match="figures"):
+    with pytest.raises(DumpError, match="statistics"):
         parse_figures(text.encode(), "a file")

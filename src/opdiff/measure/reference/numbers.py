@@ -147,8 +147,8 @@ def real_type(dtype: DType, other: DType) -> DType:
     Raises:
         ElementError: `dtype` is complex and `other` is not, or it has no numbers.
     """
-    if dtype.kind is Kind.OPAQUE:
-        raise ElementError(dtype.name, dtype.why)
+    if dtype.opaque is not None:
+        raise ElementError(dtype.name, dtype.opaque)
     if dtype.kind is not Kind.COMPLEX:
         return dtype
     if other.kind is not Kind.COMPLEX:

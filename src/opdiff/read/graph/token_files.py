@@ -91,7 +91,7 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
             return GraphOp(*head, *_from_figures(name, newest))
         dump = read_newest(entries)
     except DumpError as error:
-        return GraphOp(*head, problem=error.brief)
+        return GraphOp(*head, problem=str(error.brief))
     inputs, outputs = (
         tuple(
             SideTensor(TensorKey(name, slot, index), newest.path, f",{_PLACES[slot]},{index}", tensor)
@@ -194,7 +194,7 @@ def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
             return SideTensor(key, entry.path, figures=figures)
         (tensor,) = read_operator(entry.path, entry.name).outputs
     except DumpError as error:
-        return SideTensor(key, entry.path, problem=error.brief)
+        return SideTensor(key, entry.path, problem=str(error.brief))
     except ValueError:
         return SideTensor(key, entry.path, problem="not one tensor is in it")
     return SideTensor(key, entry.path, tensor=tensor)

@@ -113,7 +113,7 @@ def _iter_steps(options: CompareOptions) -> Iterator[Sides | NotCompared]:
         reasons = "; ".join(dict.fromkeys(unmatched.reason for unmatched in batch.unmatched))
         raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
     golden = read_dump(options.golden, with_rules=True)
-    yield from (NotCompared(error.path, error.problem) for error in errors)
+    yield from (NotCompared(error.path, str(error.problem)) for error in errors)
     yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in batch.unmatched)
     yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
 
@@ -124,7 +124,7 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> Sides | NotCompared:
     try:
         target = read_folder_dump(folder, with_rules=True)
     except InputError as error:
-        return NotCompared(place.path, error.problem)
+        return NotCompared(place.path, str(error.problem))
     name = batch_file_name(str(place.device), place.model, str(place.step), time.localtime())
     # The name of the result does not tell the model's id.
     notes = (f"{place.path}:", *([job.note] if job.note else []))

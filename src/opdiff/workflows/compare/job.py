@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Measured
-from opdiff.core.errors import DumpError, OpdiffError
+from opdiff.core.errors import OpdiffError
 from opdiff.core.float_formats import largest
 
 if TYPE_CHECKING:
@@ -127,4 +127,4 @@ def reason_of(error: OpdiffError | MemoryError) -> str:
     """An error in words for the report."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"
-    return f"{error.path}: {error.brief}" if isinstance(error, DumpError) else str(error)
+    return str(error)

@@ -140,7 +140,7 @@ def _each(options: CompareOptions, work: Callable[[Sides], Done]) -> Iterator[Do
         except (InputError, UsageError) as error:
             if not sides.in_batch:
                 raise
-            yield NotCompared(sides.target.path, error.problem)
+            yield NotCompared(sides.target.path, str(error.problem))
 
 
 def write_compared(compared: Compared, kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     tree = scan(root)
     # A hash is name enough for a result, whether or not the real name is known.
     nameless = {problem.path for problem in tree.problems if _is_nameless_file(problem.path)}
-    skipped = [(problem.path, problem.what) for problem in tree.problems if problem.path not in nameless]
+    skipped = [(problem.path, str(problem.reason)) for problem in tree.problems if problem.path not in nameless]
     files = [(entry.path, entry.name) for entry in tree.entries()]
     files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
     own_results = _output_inside(root, options.output)

@@ -227,12 +227,12 @@ def _failed_tensor(
 
 
 def _reason(error: OpdiffError | OSError | MemoryError) -> str:
-    if isinstance(error, DumpError):
-        return error.brief
+    if isinstance(error, OpdiffError):
+        return str(error.brief)
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"
     # Whatever goes wrong when reading is a DumpError.
-    return f"the result cannot be written: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    return f"the result cannot be written: {error.strerror or error}"
 
 
 def _combine(results: Sequence[ConvertResult]) -> ConvertResult:

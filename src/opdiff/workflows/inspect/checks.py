@@ -14,7 +14,7 @@ from opdiff.core.errors import DumpError, OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.tensor import Container, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
-from opdiff.read.arrays import NOT_NUMBERS
+from opdiff.read.arrays import NOT_NUMERIC
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.overflow import read_overflow
@@ -23,6 +23,7 @@ from opdiff.read.statistics import read_statistics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from opdiff.core.reasons import Reason
     from opdiff.measure.statistics import Statistics
     from opdiff.read.directory import Entry, Folder, Problem, Tree
     from opdiff.read.folder import Operator
@@ -91,16 +92,16 @@ def examine(patient: Patient) -> tuple[Finding, ...]:
 
 
 def _unreadable(patient: Patient) -> Iterator[Finding]:
-    found = [(problem.path, problem.what) for record in patient.records for problem in record.problems]
+    found = [(problem.path, problem.reason) for record in patient.records for problem in record.problems]
     for record in patient.records:
         found += [(entry.path, what) for entry in _not_read_yet(record) if (what := _why_unreadable(entry))]
     # FX writes every argument of an operator, also None, types, devices and texts.
     fx = {entry.path for entry in patient.tree.entries() if isinstance(entry.parsed, FxName)}
-    arguments = {path for path, what in found if path in fx and NOT_NUMBERS in what}
+    arguments = {path for path, what in found if path in fx and what.code == NOT_NUMERIC}
     where = tuple(f"{path}: {what}" for path, what in found if path not in arguments)
     yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", where)
-    what = "arguments that are no tensors, such as None or a text; there is nothing to compare in them"
-    yield Finding(Severity.NOTE, "no-tensor", what, tuple(sorted(arguments)))
+    about = "arguments that are no tensors, such as None or a string; there is nothing to compare in them"
+    yield Finding(Severity.NOTE, "no-tensor", about, tuple(sorted(arguments)))
 
 
 def _not_read_yet(record: FolderRecord) -> Iterator[Entry]:
@@ -110,7 +111,7 @@ def _not_read_yet(record: FolderRecord) -> Iterator[Entry]:
     return (entry for entry in record.folder.entries if entry.path not in seen)
 
 
-def _why_unreadable(entry: Entry) -> str:
+def _why_unreadable(entry: Entry) -> Reason | None:
     try:
         if is_statistics(entry):
             read_statistics(entry.path)
@@ -120,11 +121,11 @@ def _why_unreadable(entry: Entry) -> str:
             read_operator(entry.path, entry.name)
     except DumpError as error:
         return error.brief
-    return ""
+    return None
 
 
 def _not_taken(patient: Patient) -> Iterator[Finding]:
-    where = tuple(f"{problem.path}: {problem.what}" for problem in patient.tree.problems)
+    where = tuple(f"{problem.path}: {problem.reason}" for problem in patient.tree.problems)
     yield Finding(Severity.WARNING, "not-taken", "files and folders that were left out", where)
 
 
@@ -146,7 +147,7 @@ def _too_short(patient: Patient) -> Iterator[Finding]:
 
 def _undecodable(patient: Patient) -> Iterator[Finding]:
     where = tuple(
-        f"{_place(record, key)}: {tensor.spec.dtype}: {tensor.spec.dtype.why}"
+        f"{_place(record, key)}: {tensor.spec.dtype}: {tensor.spec.dtype.opaque}"
         for record, key, tensor in _all_tensors(patient)
         if tensor.spec.dtype.kind is dtypes.Kind.OPAQUE
     )

@@ -206,7 +206,7 @@ def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]
             notes = (_PADDED,)
         return describe(codes, spec.dtype), "", notes
     except OpdiffError as error:
-        return None, error.brief if isinstance(error, DumpError) else str(error), ()
+        return None, str(error.brief), ()
 
 
 def _tree_report(patient: Patient) -> TreeReport:

@@ -61,7 +61,7 @@ def reduce_file(candidate: Candidate, wanted: Collection[str], *, keep: bool = F
         if not keep:
             os.unlink(candidate.path)
     except OpdiffError as error:
-        return Outcome(candidate.path, problem=error.brief if isinstance(error, DumpError) else str(error))
+        return Outcome(candidate.path, problem=str(error.brief))
     except OSError as error:
         return Outcome(candidate.path, problem=error.strerror or str(error))
     return Outcome(candidate.path, candidate.stamp.nbytes, after)
