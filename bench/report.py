@@ -20,6 +20,7 @@ from typing import Any
 
 from opdiff.core.comparison import Metrics, OpLabel
 from opdiff.core.dump import DumpKind
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
 from opdiff.report.rows import ReportRow, SavedComparison, Side
@@ -67,7 +68,7 @@ def made(count: int) -> SavedComparison:
     dice = random.Random(1)  # noqa: S311  figures, not secrets
     rows = tuple(row(number, dice) for number in range(count))
     sides = Side("/dump/20240115", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
-    return SavedComparison(*sides, "NPU dump against the original model", rows)
+    return SavedComparison(*sides, because("pair.scenario_original"), rows)
 
 
 def row(number: int, dice: random.Random) -> ReportRow:
@@ -93,7 +94,7 @@ def row(number: int, dice: random.Random) -> ReportRow:
         (1, 64, 56, 56),
         ("NC1HWC0 [1,4,56,56,16] -> NCHW [1,64,56,56]",),
         Metrics(**figures),
-        rule="named in the rule file",
+        evidence=because("pair.output_is", index=0, origin=f"{name}:0"),
         confidence=1.0,
     )
 

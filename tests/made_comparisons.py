@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from opdiff.core import dtypes
 from opdiff.core.comparison import Comparison, Measured, Metrics, OpLabel, Pairing, Unpaired
 from opdiff.core.dump import Dump, DumpKind, with_data
+from opdiff.core.reasons import Reason, quoted
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.report import MetricColumn, ReportColumns
@@ -57,7 +58,7 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
         "golden": with_data(TensorKey(of.golden, Slot.OUTPUT, 1), tensor(address=77, path="/golden/file")),
         "layout": "ND",
         "origin_shape": (),
-        "rule": "named in the rule file",
+        "evidence": quoted("named in the rule file"),
     }
     return Pairing(**values | changes)
 
@@ -67,20 +68,20 @@ def measured(of: Pairing | None = None, **changes: Any) -> Measured:
     return Measured(of or pairing(), "float16", "float32", **values | changes)
 
 
-def failed_tensor(reason: str = "no golden file", target: Tensor | None = None) -> Unpaired:
+def failed_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
     key = TensorKey("conv1", Slot.INPUT, 0)
-    return Unpaired(label(), key, target and with_data(key, target), reason)
+    return Unpaired(label(), key, target and with_data(key, target), reason or quoted("no golden file"))
 
 
-def failed_operator(reason: str = "no dump file", of: OpLabel | None = None) -> Unpaired:
-    return Unpaired(of or label(), None, None, reason)
+def failed_operator(reason: Reason | None = None, of: OpLabel | None = None) -> Unpaired:
+    return Unpaired(of or label(), None, None, reason or quoted("no dump file"))
 
 
 def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = DumpKind.ARRAYS) -> Comparison:
     return Comparison(
         Dump("/target", target, quantized=False, operators={}),
         Dump("/golden", golden, quantized=True, operators={}),
-        "original model",
+        quoted("original model"),
         rows,
     )
 
@@ -107,7 +108,7 @@ all_metrics = st.builds(
 )
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 sides = st.builds(with_data, keys, tensors)
-pairings = st.builds(Pairing, labels, sides, sides, names, shapes, texts, st.floats(0, 1, allow_nan=False))
+pairings = st.builds(Pairing, labels, sides, sides, names, shapes, texts.map(quoted), st.floats(0, 1, allow_nan=False))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(
     Measured,
@@ -120,7 +121,7 @@ rows = st.builds(
     customs,
     st.none() | st.booleans(),
     texts,
-) | st.builds(Unpaired, labels, st.none() | keys, st.none() | sides, texts)
+) | st.builds(Unpaired, labels, st.none() | keys, st.none() | sides, texts.map(quoted))
 kinds = st.sampled_from(tuple(DumpKind))
 comparisons = st.builds(
     lambda found, target, golden: comparison(*found, target=target, golden=golden),

@@ -34,11 +34,11 @@ def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> ReportRow:
 
 def kept(*rows: ReportRow) -> SavedComparison:
     sides = Side("/dump/npu", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
-    return SavedComparison(*sides, "NPU dump against the original model", rows)
+    return SavedComparison(*sides, because("pair.scenario_original"), rows)
 
 
 def not_compared(name: str, reason: str = "no dump file") -> ReportRow:
-    return saved(comparison(failed_operator(reason, label(name)))).rows[0]
+    return saved(comparison(failed_operator(quoted(reason), label(name)))).rows[0]
 
 
 def strange_names(names: list[str]) -> SavedComparison:
@@ -117,19 +117,20 @@ def many_tokens(ranks: int, tokens: int, operators: int) -> SavedComparison:
     template = row("x", **GOOD | {"is_equal": True}).metrics
     assert template is not None
     wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
+    evidence = because("pair.same_name_in_dumps")
     parts = []
     for rank in range(ranks):
         rows = [
             (
                 GraphRow(
                     token, f"layer_{number}", Slot.OUTPUT, 0, number, DataMode.REAL, None, None,
-                    metrics=wrong if token == tokens - 1 else template, rule="the same name", confidence=1.0,
+                    metrics=wrong if token == tokens - 1 else template, evidence=evidence, confidence=1.0,
                 ),
                 GraphVerdict("PASS", "Yes", Colour.GREEN),
             )
             for token in range(tokens)
             for number in range(operators)
         ]  # fmt: skip
-        about = "/dump/ge", "/dump/fx", "GE with fusion on against FX", DataMode.REAL
+        about = "/dump/ge", "/dump/fx", because("pair.scenario_graph_fx"), DataMode.REAL
         parts.append(SavedGraph(*about, rank, None, tuple(rows)))
     return judged_graphs(parts, Limits())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff import __version__
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import render
 from opdiff.report.csv_table import write_csv
 from opdiff.report.graph_json import SavedGraph, load_graph_json
 from opdiff.report.graph_summary import Tally, tally_lines
@@ -49,7 +50,7 @@ class Comparison:
     @property
     def scenario(self) -> str:
         """What was compared with what, in words."""
-        return self.saved.scenario
+        return str(self.saved.scenario)
 
     def summary(self) -> str:
         """How much was compared, why the rest was not, and where the accuracy is low."""
@@ -138,7 +139,12 @@ def _record(row: ReportRow) -> dict[str, object]:
     if row.metrics is not None:
         record |= {name: value for name, value in row.metrics._asdict().items() if name != "notes"}
     record |= {name: value for name, value, _ in row.custom}
-    return record | {"overflow": row.overflow, "reason": row.reason, "rule": row.rule, "confidence": row.confidence}
+    return record | {
+        "overflow": row.overflow,
+        "reason": render(row.reason),
+        "rule": render(row.evidence),
+        "confidence": row.confidence,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +201,9 @@ def compare_graphs(target: Path, golden: Path, *, options: GraphOptions | None =
     wanted = (options or GraphOptions())._replace(target=str(target), golden=str(golden), in_process=True)
     plan = plan_graphs(wanted)
     parts: list[SavedGraph] = []
-    notes, defects = list(plan.notes), list[str]()
+    notes, defects = list(map(str, plan.notes)), list[str]()
     for result in graph_pipeline.compare_graphs(plan, wanted, lambda _done, _all: None):
         parts += saved_parts(result, plan)
-        notes += result.notes
+        notes += map(str, result.notes)
         defects += result.defects
     return GraphComparison(tuple(parts), tuple(notes), tuple(defects))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_reports import many_tokens
+from opdiff.core.reasons import quoted
 from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     spots = tuple(spot._replace(row=spot.row._replace(stack=hostile)) for spot in about.spots)
     rows = tuple(row._replace(label=row.label._replace(target=hostile)) for row in plain.rows)
-    made = plain._replace(rows=rows, graph_mode=about._replace(spots=spots, notes=(hostile,)))
+    made = plain._replace(rows=rows, graph_mode=about._replace(spots=spots, notes=(quoted(hostile),)))
     write_page(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     for view in ("", "table", "row/0", "missing", "about"):

@@ -11,6 +11,7 @@ import pytest
 from command_line import run
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
 from opdiff.cli.style import curve_lines, dressed
+from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
 from opdiff.sample import write_sample
 
@@ -213,7 +214,7 @@ def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytes
 
     assert gate(kept(row("a")), kept(row("a"), row("b"))) == (0, "")
     assert gate(kept(row("a")), kept(row("a"), row("b", **BAD))) == (1, "opdiff: the gate is hit: new and bad: 1\n")
-    lost = row("b")._replace(metrics=None, reason="the file was cut off")
+    lost = row("b")._replace(metrics=None, reason=quoted("the file was cut off"))
     assert gate(kept(row("a"), row("b")), kept(row("a"), lost)) == (
         1,
         "opdiff: the gate is hit: not comparable any more: 1\n",

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from opdiff.core.reasons import Language, Reason, because, catalogue, quoted, render, render_all, show, template
+from opdiff.core.reasons import (
+    Language,
+    Reason,
+    all_of,
+    because,
+    catalogue,
+    kind_of,
+    quoted,
+    render,
+    render_all,
+    show,
+    template,
+)
 
 SOURCE = Path(__file__).parents[2] / "src" / "opdiff"
 
@@ -55,11 +67,11 @@ def test_both_languages_say_the_same_facts(code: str) -> None:
 
 
 def test_a_reason_prints_its_english_sentence() -> None:
-    reason = because("core.and", first=quoted("a"), second=quoted("b"))
+    reason = because("core.all", reasons=(quoted("a"), quoted("b")))
     assert str(reason) == "a; b"
     assert render(reason, Language.CHINESE) == "a\uff1bb"
-    assert reason.fact("second") == quoted("b")
-    assert reason.fact("third") is None
+    assert reason.fact("reasons") == (quoted("a"), quoted("b"))
+    assert reason.fact("other") is None
 
 
 def test_a_reason_survives_pickling_and_is_hashable() -> None:
@@ -81,6 +93,10 @@ def test_reasons_are_joined_each_once() -> None:
         ((1, 16), "shape", "[1, 16]"),
         ((), "shape", "[]"),
         (((1, 16), (2,)), "shape", "[1, 16], [2]"),
+        ((), "", "none"),
+        ((quoted("a"), quoted("b")), "", "a; b"),
+        ("input", "word", "input"),
+        ("no such word", "word", "no such word"),
         (("a", "b"), "", "a, b"),
         (1, "plural element", "1 element"),
         (3, "plural element", "3 elements"),
@@ -93,3 +109,28 @@ def test_facts_are_formatted_by_the_template(fact: object, spec: str, text: str)
 
 def test_an_unknown_code_is_shown_with_its_facts() -> None:
     assert str(Reason("later.code", (("count", 3),))) == "later.code (count: 3)"
+
+
+def test_no_reason_is_no_sentence() -> None:
+    assert render(None) == ""
+
+
+def test_words_are_rendered_in_the_language_of_the_sentence() -> None:
+    reason = because("pair.no_file", side="golden", name="conv1")
+    assert render(reason, Language.CHINESE) == "标杆转储中没有 conv1 的文件"
+
+
+def test_several_reasons_make_one() -> None:
+    first, second = quoted("a"), quoted("b")
+    assert all_of([first, first]) == first
+    assert str(all_of([first, second])) == "a; b"
+    assert render(all_of([first, second]), Language.CHINESE) == "a\uff1bb"
+
+
+def test_kinds_are_equal_where_only_names_and_numbers_differ() -> None:
+    def reason(name: str, index: int) -> Reason:
+        missing = because("pair.no_file", side="golden", name=name)
+        return because("pair.but", evidence=because("pair.output_is", index=index, origin="x:0"), problem=missing)
+
+    assert kind_of(reason("a", 0)) == kind_of(reason("b", 1)) == ("pair.but", "pair.output_is", "pair.no_file")
+    assert kind_of(all_of([reason("a", 0), quoted("b")])) != kind_of(all_of([reason("a", 0), quoted("c")]))

@@ -22,15 +22,13 @@ SENTENCES: dict[str, str] = CONTENT["sentences"]
 # Whatever is said about a row, its pairing, its layout or its operator is said in one of these files.
 SPEAKING = [
     "report/judged.py",
-    *(f"pair/{name}.py" for name in ("fusion_off", "golden", "manual", "names", "plain", "rows", "trace")),
     *(f"align/{path.name}" for path in sorted((PACKAGE / "align").glob("*.py"))),
     "measure/reference/blocks.py", "measure/metrics.py", "measure/kernel/library.py", "measure/kernel/results.py",
     "measure/reference/numbers.py", "workflows/compare/job.py",
     "core/errors.py", "core/source.py", "core/dtypes.py", "read/__init__.py", "read/arrays.py", "read/ascend.py",
     "read/cursor.py", "read/dump.py", "read/nano.py", "read/npz.py", "read/protowire.py", "read/slices.py",
     # Graph mode.
-    "workflows/compare/graph_pipeline.py", "workflows/compare/graph_units.py", "workflows/compare/graph_job.py",
-    "pair/graph/token.py", "pair/graph/names.py",
+    "workflows/compare/graph_job.py",
     "read/rules/graph_text.py", "measure/graph_metrics.py", "read/graph/tree.py", "read/graph/token_files.py",
     "read/reduced.py", "read/statistics.py",
 ]  # fmt: skip

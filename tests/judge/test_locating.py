@@ -12,7 +12,7 @@ import pytest
 from judged import judged, numbers, row
 from opdiff.core import dtypes
 from opdiff.core.comparison import ErrorKind, GraphNode, OpLabel
-from opdiff.core.reasons import Language, because, catalogue, render
+from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
@@ -151,7 +151,10 @@ def test_which_step_broke_it() -> None:
 
 def test_rows_without_numbers() -> None:
     label = OpLabel(0, 0, "Conv2D", "a", "a")
-    given = [ReportRow(label, reason="no file"), ReportRow(label, TensorKey("a", Slot.OUTPUT, 0), reason="torn")]
+    given = [
+        ReportRow(label, reason=quoted("no file")),
+        ReportRow(label, TensorKey("a", Slot.OUTPUT, 0), reason=quoted("torn")),
+    ]
     found = judge(given, ())
     assert [verdict.level for verdict in found.verdicts] == ["not comparable"] * 2
     assert found.advice == (because("judge.nothing_compared"),)

@@ -64,18 +64,18 @@ def test_the_golden_dump_says_itself_what_layout_it_has() -> None:
 
 
 def test_the_rule_follows_both_models() -> None:
-    rules_told = {str(row.key): row.rule for row in compared() if isinstance(row, Pairing)}
-    assert rules_told["p1:output:0"].endswith("output 0 is fc:1; in the golden model that is output 1 of fc_x")
+    rules_told = {str(row.key): str(row.evidence) for row in compared() if isinstance(row, Pairing)}
+    assert rules_told["p1:output:0"].endswith("output 0 is fc:1; in the golden model this is output 1 of fc_x")
     assert rules_told["cast_0:input:0"] == "input 0 comes from data:0; in the golden model cast_7 reads it as input 0"
 
 
 def test_what_the_golden_model_fused_away_is_not_guessed() -> None:
     off = rules(op("all", originals=("c1", "r1", "fc"), outputs=(out("fc", 0),)))
-    reasons = {str(row.key): row.reason for row in compared(off=off) if isinstance(row, Unpaired)}
+    reasons = {str(row.key): str(row.reason) for row in compared(off=off) if isinstance(row, Unpaired)}
     assert reasons["stem:output:0"].endswith(
-        "output 0 is r1:0, but in the golden model r1 is inside of all, and none of its outputs is r1:0"
+        "output 0 is r1:0, but the golden model has r1 inside all, none of whose outputs is r1:0"
     )
-    assert reasons["new:output:0"].endswith("but no operator of the golden model was made from unheard")
+    assert reasons["new:output:0"].endswith("but no operator of the golden model was compiled from unheard")
 
 
 def test_inserted_operators_of_equal_names_need_not_be_the_same() -> None:

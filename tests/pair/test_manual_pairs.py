@@ -51,18 +51,18 @@ def test_a_tensor_without_a_row_gets_one() -> None:
         "in/ner:output:0",
     ]
     assert isinstance(rows[2], Pairing)
-    assert (rows[2].layout, rows[2].rule) == ("NHWC", "paired by the user")
+    assert (rows[2].layout, str(rows[2].evidence)) == ("NHWC", "paired by the user")
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (("conv_2", "Conv_0"), "the target has no operator conv_2; the nearest name is conv_1"),
-        (("conv_1", "Conv_1"), "the golden side has no operator Conv_1; the nearest name is"),
-        (("conv_1:output:4", "Conv_0"), "the target has no conv_1:output:4; its outputs are 0"),
-        (("conv_1", "many:output:7"), "the golden side has no many:output:7; its outputs are 0, 1, 2"),
-        (("conv_1", "many:input:0"), "the golden side has no many:input:0; its inputs are none"),
-        (("zzz", "Conv_0"), "the target has no operator zzz"),
+        (("conv_2", "Conv_0"), "the target dump has no operator conv_2; the most similar name is conv_1"),
+        (("conv_1", "Conv_1"), "the golden dump has no operator Conv_1; the most similar name is"),
+        (("conv_1:output:4", "Conv_0"), "the target dump has no conv_1:output:4; available outputs: 0"),
+        (("conv_1", "many:output:7"), "the golden dump has no many:output:7; available outputs: 0, 1, 2"),
+        (("conv_1", "many:input:0"), "the golden dump has no many:input:0; available inputs: none"),
+        (("zzz", "Conv_0"), "the target dump has no operator zzz"),
     ],
 )
 def test_names_that_are_not_there_are_refused(line: tuple[str, str], problem: str) -> None:
@@ -87,20 +87,20 @@ def test_a_quantized_operator_that_is_paired_by_hand_comes_last() -> None:
         pytest.param(
             ("fine", "torn"),
             "0 fine torn fine:output:0 = ?",
-            "paired by the user with torn:output:0, but torn of the golden side cannot be read: no header",
+            "paired by the user with torn:output:0, but the golden file of torn cannot be read: no header",
             id="golden",
         ),
         pytest.param(
             ("half:output:1", "gold"),
             "1 half gold half:output:1 = ?",
-            "paired by the user with gold:output:0, but half of the target cannot be read: half.1: cut off",
+            "paired by the user with gold:output:0, but the target file of half cannot be read: half.1: cut off",
             id="target",
         ),
         pytest.param(
             ("half:output:1", "torn"),
             "1 half torn half:output:1 = ?",
-            "paired by the user with torn:output:0, but half of the target cannot be read: half.1: cut off; "
-            "torn of the golden side cannot be read: no header",
+            "paired by the user with torn:output:0, but the target file of half cannot be read: half.1: cut off; "
+            "the golden file of torn cannot be read: no header",
             id="both",
         ),
     ],
@@ -110,7 +110,9 @@ def test_a_pair_that_cannot_be_read_is_a_row(line: tuple[str, str], row: str, re
     golden = npy("fine", "half", "gold", dumped("torn", outputs=0, problem="no header"))
     pairs = (ManualPair(parse_key(line[0]), parse_key(line[1])),)
     rows = paired(target, golden, rules(op("fine"), op("half")), manual=pairs)
-    assert [(told(item), item.reason) for item in rows if isinstance(item, Unpaired) and item.key] == [(row, reason)]
+    assert [(told(item), str(item.reason)) for item in rows if isinstance(item, Unpaired) and item.key] == [
+        (row, reason)
+    ]
 
 
 def test_a_healthy_tensor_beside_a_torn_file_can_be_paired() -> None:

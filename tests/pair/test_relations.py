@@ -185,7 +185,7 @@ def test_what_the_rules_say_about_the_golden_array_goes_along() -> None:
     _, row = paired(npu(dumped("stem", outputs=1)), npy("r1"), rules(DATA, FUSED))
     assert isinstance(row, Pairing)
     assert (row.layout, row.origin_shape) == ("NCHW", (1, 8))
-    assert row.rule == "stem is fused from c1, r1; output 0 is r1:0"
+    assert str(row.evidence) == "stem is fused from c1, r1; output 0 is r1:0"
 
 
 CAST = op("cast", "Cast", originals=("",), inputs=("data:0",), outputs=(out(),))
@@ -196,11 +196,11 @@ TRANS = op("trans", "TransData", originals=("",), inputs=("cast:0",), outputs=(o
     ("name", "why"),
     [
         ("cast:input:0", "input 0 comes from data:0"),
-        ("cast:output:0", "output 0 passes on data:0"),
-        ("trans:output:0", "output 0 passes on cast, which passes on data:0"),
-        ("last:input:0", "input 0 comes from trans, which passes on cast, which passes on data:0"),
+        ("cast:output:0", "output 0 forwards data:0"),
+        ("trans:output:0", "output 0 forwards data:0, received through cast"),
+        ("last:input:0", "input 0 comes from data:0 through cast, trans"),
         ("last:input:1", "input 1 comes from new, whose output is old:0"),
-        ("new:output:0", "new was made from old; output 0 is old:0"),
+        ("new:output:0", "new was compiled from old; output 0 is old:0"),
     ],
 )
 def test_the_rule_says_why(name: str, why: str) -> None:
@@ -208,7 +208,7 @@ def test_the_rule_says_why(name: str, why: str) -> None:
     last = op("last", inputs=("trans:0", "new:0"), outputs=(out(),))
     target = npu(*(dumped(item, 2 if item == "last" else 1) for item in ("cast", "trans", "new", "last")))
     found = paired(target, npy("data", "old", "last"), rules(DATA, CAST, TRANS, new, last))
-    assert {str(row.key): row.rule for row in found if isinstance(row, Pairing)}[name] == why
+    assert {str(row.key): str(row.evidence) for row in found if isinstance(row, Pairing)}[name] == why
 
 
 def test_an_original_cast_is_compared_with_its_own_golden_output() -> None:
@@ -238,7 +238,7 @@ def test_control_edges_apart_inputs_keep_their_numbers() -> None:
 
 
 def reasons(rows: tuple[Row, ...]) -> dict[str, str]:
-    return {str(row.key or row.label.target): row.reason for row in rows if isinstance(row, Unpaired)}
+    return {str(row.key or row.label.target): str(row.reason) for row in rows if isinstance(row, Unpaired)}
 
 
 def test_every_failure_has_its_own_reason() -> None:
@@ -269,22 +269,22 @@ def test_every_failure_has_its_own_reason() -> None:
     golden = npy("conv_1", "a", "gold_4", "two", dumped("bad", outputs=0, problem="no header"))
     assert reasons(paired(target, golden, given)) == {
         "conv_1:input:0": "gone, which feeds input 0 of conv_1, is not in the rule file",
-        "conv_1:input:1": "the rule file says that input 1 of conv_1 is 'nonsense', which is not `operator:output`",
+        "conv_1:input:1": "the rule file gives input 1 of conv_1 as 'nonsense', not as `operator:output`",
         "conv_1:input:2": "the rule file names no original tensor for output 0 of none (Op)",
-        "conv_1:input:3": "the rule file describes 1 outputs of few, and this is number 1",
-        "conv_1:input:4": "the rule file lists 4 inputs of conv_1, and none with number 4",
-        "none": "the target has no file of none",
-        "few:output:1": "the rule file describes 1 outputs of few, and this is number 1",
+        "conv_1:input:3": "the rule file describes 1 output of few, but not output 1",
+        "conv_1:input:4": "the rule file lists 4 inputs of conv_1, but not input 4",
+        "none": "the target dump has no file of none",
+        "few:output:1": "the rule file describes 1 output of few, but not output 1",
         "bare:output:0": "the rule file describes no outputs of bare (Op)",
-        "broken": "the target's file of broken cannot be read: cut off",
-        "empty": "the target's file of empty holds no tensors",
-        "absent_1": "the target has no file of absent_1; the nearest name is absent_2",
-        "w": "the target has no file of w; operators of type Const do not run on a device",
-        "gold_3:output:0": "output 0 is gold_3:0, but the golden side has no file of gold_3; "
-        "the nearest name is gold_4",
-        "two:output:1": "output 1 is two:1, but the golden side has no file for output 1 of two; it has 0",
+        "broken": "the target file of broken cannot be read: cut off",
+        "empty": "the target file of empty contains no tensors",
+        "absent_1": "the target dump has no file of absent_1; the most similar name is absent_2",
+        "w": "the target dump has no file of w; operators of type Const do not run on a device",
+        "gold_3:output:0": "output 0 is gold_3:0, but the golden dump has no file of gold_3; "
+        "the most similar name is gold_4",
+        "two:output:1": "output 1 is two:1, but the golden dump has no file for output 1 of two; available outputs: 0",
         "bad:output:0": "output 0 is bad:0, but the golden file of bad cannot be read: no header",
-        "absent_2": "the rule file does not have this operator; the nearest name is absent_1",
+        "absent_2": "the rule file does not contain this operator; the most similar name is absent_1",
     }
 
 
@@ -308,8 +308,8 @@ def test_operators_that_the_rules_do_not_have_are_rows_at_the_end() -> None:
     ]
     assert [row.label.op_type for row in rows[-2:]] == ["Conv2D", "Relu"]
     assert list(reasons(rows).values()) == [
-        "the rule file does not have this operator; the nearest name is net/conv.1",
-        "the rule file does not have this operator",
+        "the rule file does not contain this operator; the most similar name is net/conv.1",
+        "the rule file does not contain this operator",
     ]
 
 
@@ -328,8 +328,8 @@ def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
         "1 b b - = ?",
     ]
     assert reasons(rows) == {
-        "a": "the target's file of a cannot be read: a.output.2.npy: cut off",
-        "b": "the target's file of b cannot be read: cut off",
+        "a": "the target file of a cannot be read: a.output.2.npy: cut off",
+        "b": "the target file of b cannot be read: cut off",
     }
 
 
@@ -345,7 +345,7 @@ def test_originals_without_a_name_are_not_listed(originals: tuple[str, ...], cel
 def test_input_entries_of_any_form_cost_a_row_and_not_the_run(entry: str) -> None:
     (row,) = paired(npu(dumped("b", 1, 0)), npy("b"), rules(op("b", inputs=(entry,))))
     assert isinstance(row, Unpaired)
-    assert entry.rpartition(":")[0] in row.reason
+    assert entry.rpartition(":")[0] in str(row.reason)
 
 
 def test_casts_in_a_circle_end_with_a_reason() -> None:
@@ -354,12 +354,12 @@ def test_casts_in_a_circle_end_with_a_reason() -> None:
         op("d", "TransData", originals=("",), inputs=("c:0",), outputs=(out(),)),
     )
     rows = paired(npu(dumped("c", 1), dumped("d", 1)), npy("x"), rules(*circle))
-    assert all("lead back to itself" in reason for reason in reasons(rows).values())
+    assert all("lead back to" in reason for reason in reasons(rows).values())
     assert len(rows) == 4
 
 
 def test_a_cast_without_an_input_says_so() -> None:
     rows = paired(npu(dumped("c")), npy("x"), rules(op("c", "Cast", originals=("",), outputs=(out(),))))
     assert reasons(rows) == {
-        "c:output:0": "c only passes on its input, and the rule file lists 0 inputs of c, and none with number 0"
+        "c:output:0": "c only forwards its input, and the rule file lists 0 inputs of c, but not input 0"
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import catalogue
 from opdiff.pair.scenario import GivenRules, Scenario, choose
 from pair.rule_files import npu, npy
 
@@ -64,3 +65,9 @@ def test_a_refusal_says_what_to_do(target: str, golden: str, options: str, text:
         chosen(target, golden, options)
     assert text in str(caught.value)
     assert ("(quantized: names such as" in str(caught.value)) is ("quantized" in f"{target}{golden}")
+
+
+@pytest.mark.parametrize("scenario", Scenario)
+def test_every_scenario_has_its_sentence(scenario: Scenario) -> None:
+    assert str(scenario) in catalogue()
+    assert "NPU" in str(scenario.reason) or "original model" in str(scenario.reason)

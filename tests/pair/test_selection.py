@@ -84,4 +84,4 @@ def test_a_group_is_taken_whole_and_inputs_are_still_traced() -> None:
         (1, 2, "p:input:0"),
         (1, 3, "q:output:0"),
     ]
-    assert getattr(rows[0], "rule", None) == "input 0 comes from a:0"
+    assert str(getattr(rows[0], "evidence", None)) == "input 0 comes from a:0"

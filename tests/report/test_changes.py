@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.changes import ChangeKind, find_changes
 
@@ -46,7 +47,7 @@ def test_tensors_appear_and_vanish() -> None:
 
 def test_what_can_no_longer_be_compared_has_vanished_with_a_reason() -> None:
     before = row("a")
-    after = before._replace(metrics=None, reason="no golden file")
+    after = before._replace(metrics=None, reason=quoted("no golden file"))
     (change,) = find_changes(kept(before), kept(after)).rows
     assert (change.kind, change.before, change.after, change.reason) == ("vanished", "noise", None, "no golden file")
     (change,) = find_changes(kept(after), kept(before)).rows

@@ -24,6 +24,7 @@ from made_comparisons import (
     tensor,
 )
 from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report import load, save, write_csv
 from opdiff.report.cells import escape_formula
@@ -194,7 +195,7 @@ def test_places(index: int, shape: tuple[int, ...], text: str) -> None:
 
 
 def test_quotes_stand_where_they_are_needed(tmp_path: Path) -> None:
-    row = failed_operator('he said "no",\nand left', label('a,b"c', "plain"))
+    row = failed_operator(quoted('he said "no",\nand left'), label('a,b"c', "plain"))
     line = written(comparison(row), tmp_path).split("\r\n")[1]
     assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he said ""no"",\nand left",')
 
@@ -227,7 +228,7 @@ def test_what_is_plain_stays(text: str) -> None:
 
 def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
     of = label("=t", "=g", op_type="=o")
-    row = measured(pairing(of, rule="=r"), steps=("=s",), reason="=why")
+    row = measured(pairing(of, evidence=quoted("=r")), steps=("=s",), reason="=why")
     found = cells(comparison(row), tmp_path)
     names = ("OpType", "NPUDump", "GroundTruth", "TensorIndex", "GoldenTensor", "MatchRule", "Conversion")
     assert [found[name] for name in (*names, "CompareFailReason")] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.graphmode import DataMode, Figures, GraphRow, SideFacts
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_rows import golden_key, report_row
 
@@ -30,19 +31,31 @@ def test_a_row_keeps_what_reports_show() -> None:
     target = SideFacts("/ge/Add.Add.1.2.3,outputs,0", "Add", Figures(dtype="float16", shape=(2, 3)))
     golden = SideFacts("/fx/add-aten.add.OUTPUT.0.1.npy", "aten.add", Figures(dtype="float32", shape=(3, 2)))
     row = GraphRow(
-        1, "Add", Slot.OUTPUT, 0, 7, DataMode.REAL, target, golden, notes=("one", "two"), rule="name", confidence=0.9
+        1,
+        "Add",
+        Slot.OUTPUT,
+        0,
+        7,
+        DataMode.REAL,
+        target,
+        golden,
+        notes=(quoted("one"), quoted("two")),
+        evidence=quoted("name"),
+        confidence=0.9,
     )
     made = report_row(row, 4)
     assert (made.label.index, made.label.op_type, made.label.target, made.label.golden) == (4, "Add", "Add", "aten.add")
     assert (str(made.key), made.target_dtype, made.golden_dtype, made.shape) == (
         "Add:output:0", "float16", "float32", (2, 3),
     )  # fmt: skip
-    assert (made.reason, made.rule, made.confidence, made.metrics) == ("one; two", "name", 0.9, None)
+    assert (str(made.reason), str(made.evidence), made.confidence, made.metrics) == ("one; two", "name", 0.9, None)
 
 
 def test_a_golden_operator_that_stands_alone_has_its_own_name_and_type() -> None:
     golden = SideFacts("/fx/add-aten.add.OUTPUT.0.1.npy", "aten.add")
-    row = GraphRow(0, "add-aten.add", None, None, 0, DataMode.REAL, None, golden, reason="fused", golden_only=True)
+    row = GraphRow(
+        0, "add-aten.add", None, None, 0, DataMode.REAL, None, golden, reason=quoted("fused"), golden_only=True
+    )
     made = report_row(row, 0)
     assert (made.key, made.golden_key, made.label.target, made.label.op_type) == (
         None,
@@ -50,4 +63,4 @@ def test_a_golden_operator_that_stands_alone_has_its_own_name_and_type() -> None
         "add-aten.add",
         "aten.add",
     )
-    assert (made.target_path, made.golden_path, made.reason) == ("", golden.path, "fused")
+    assert (made.target_path, made.golden_path, str(made.reason)) == ("", golden.path, "fused")

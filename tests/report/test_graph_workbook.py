@@ -12,6 +12,7 @@ from command_line import run
 from graph_dumps import read_table
 from made_reports import kept
 from opdiff.core.graphmode import Colour, DataMode, Figures, GraphRow, SideFacts, Verdict
+from opdiff.core.reasons import quoted
 from opdiff.report import graph_workbook as as_xlsx
 from opdiff.report.workbook_table import write_workbook
 from opdiff.sample.graph_mode import write_graph_sample
@@ -47,7 +48,7 @@ def test_a_workbook_has_the_table_in_colours(tmp_path: Path, capsys: pytest.Capt
 
 
 def made(op: str) -> tuple[GraphRow, Verdict]:
-    row = GraphRow(0, op, None, None, 0, DataMode.REAL, SideFacts(op, op, Figures()), None, reason=op)
+    row = GraphRow(0, op, None, None, 0, DataMode.REAL, SideFacts(op, op, Figures()), None, reason=quoted(op))
     return row, Verdict("FAIL", "No", Colour.RED)
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made_comparisons import comparison, comparisons, failed_operator, measured
+from made_comparisons import comparison, comparisons, failed_operator, measured, pairing
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because, quoted
 from opdiff.report import load, save, saved
 
 if TYPE_CHECKING:
@@ -54,13 +55,34 @@ def test_every_row_has_its_line(tmp_path: Path) -> None:
 def document() -> Any:
     return {
         "schema": "opdiff.comparison",
-        "version": 1,
+        "version": 2,
         "made_by": "",
         "target": {"path": "a", "kind": "npu", "quantized": False},
         "golden": {"path": "b", "kind": "npy", "quantized": False},
         "scenario": "x",
         "rows": [{"label": {"index": 1, "sequence": 2, "op_type": "t", "target": "t", "golden": "g"}}],
     }
+
+
+def test_reasons_are_saved_as_code_facts_and_sentence(tmp_path: Path) -> None:
+    evidence = because("pair.fused_from", name="conv1", originals=("conv", "bn"))
+    save(comparison(measured(pairing(evidence=evidence))), str(tmp_path / "saved.json"))
+    row = json.loads((tmp_path / "saved.json").read_text())["rows"][0]
+    assert row["evidence"] == {
+        "code": "pair.fused_from",
+        "facts": {"name": "conv1", "originals": ["conv", "bn"]},
+        "text": "conv1 is fused from conv, bn",
+    }
+    assert load(str(tmp_path / "saved.json")).rows[0].evidence == evidence
+
+
+def test_sentences_of_version_1_are_quoted(tmp_path: Path) -> None:
+    older = document() | {"version": 1}
+    older["rows"][0] |= {"reason": "", "rule": "equal names"}
+    (tmp_path / "saved.json").write_text(json.dumps(older))
+    loaded = load(str(tmp_path / "saved.json"))
+    (row,) = loaded.rows
+    assert (loaded.scenario, row.reason, row.evidence) == (quoted("x"), None, quoted("equal names"))
 
 
 def test_fields_with_a_default_may_be_missing(tmp_path: Path) -> None:
@@ -71,7 +93,7 @@ def test_fields_with_a_default_may_be_missing(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     "schema": (("schema",), "other", "it does not say that its schema is 'opdiff.comparison'"),
-    "version": (("version",), 2, "it is of version 2, and only version 1 is known"),
+    "version": (("version",), 3, "it is of version 3; versions 1 and 2 can be read"),
     "unknown_field": (("target", "more"), 1, "Side has not exactly its fields: more"),
     "kind": (("target", "kind"), "gpu", "'gpu' is not a valid DumpKind"),
     "not_an_object": (("target",), [], "[] stands where Side should"),
@@ -80,6 +102,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     "bool_for_number": (("rows", 0, "label", "index"), True, "true cannot be OpLabel.index"),
     "float_for_int": (("rows", 0, "target_address"), 1.5, "1.5 cannot be ReportRow.target_address"),
     "word_for_number": (("rows", 0, "confidence"), "many", '"many" cannot be ReportRow.confidence'),
+    "reason": (("rows", 0, "reason"), {"code": 1}, '{"code": 1} cannot be ReportRow.reason'),
     "null": (("scenario",), None, "null cannot be SavedComparison.scenario"),
     "shape": (("rows", 0, "shape"), [1, "2"], '[1, "2"] cannot be ReportRow.shape'),
     "custom": (("rows", 0, "custom"), [["a", "b"]], '[["a", "b"]] cannot be ReportRow.custom'),

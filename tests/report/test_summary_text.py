@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from made_comparisons import comparison, failed_operator, failed_tensor, label, measured, metrics, pairing
+from opdiff.core.reasons import because, quoted
 from opdiff.report import summary_lines
 
 if TYPE_CHECKING:
@@ -59,19 +60,19 @@ def test_all_is_well() -> None:
     )
 
 
-def test_reasons_are_counted_without_their_names() -> None:
+def test_reasons_are_counted_by_their_codes() -> None:
     rows = (
-        failed_operator('no dump file for "x"', label("x", "x")),
-        failed_operator('no dump file for "conv_index"', label("conv_index", "y")),
-        failed_tensor("one reason"),
-        failed_tensor("another reason"),
-        failed_tensor(""),
+        failed_operator(because("pair.no_file", side="target", name="x"), label("x", "x")),
+        failed_operator(because("pair.no_file", side="target", name="conv_index"), label("conv_index", "y")),
+        failed_tensor(quoted("one reason")),
+        failed_tensor(quoted("another reason")),
+        failed_tensor(quoted("")),
         measured(metrics=None, reason="x" * 200),
     )
     assert summary_lines(comparison(*rows), "r.csv") == (
         "compared: 0 tensors of 0 operators",
         "not compared: 2 whole operators, 4 other tensors",
-        '  2 x, such as: no dump file for "x"',
+        "  2 x, such as: the target dump has no file of x",
         "  1 x one reason",
         "  1 x another reason",
         "  and 2 other reasons",
@@ -80,5 +81,5 @@ def test_reasons_are_counted_without_their_names() -> None:
 
 
 def test_long_and_missing_reasons() -> None:
-    lines = summary_lines(comparison(failed_tensor(""), failed_tensor("x" * 200)), "r.csv")
+    lines = summary_lines(comparison(failed_tensor(quoted("")), failed_tensor(quoted("x" * 200))), "r.csv")
     assert lines[2:4] == ("  1 x no reason given", f"  1 x {'x' * 159}…")

@@ -134,14 +134,13 @@ def compare_and_report(options: GraphOptions, wishes: GraphWishes) -> int:
     defects = 0
     with GraphTables(options) as tables:
         with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
-            progress.say(plan.scenario)
+            progress.say(str(plan.scenario))
             for note in plan.notes:
                 progress.say(printable(f"note: {note}"))
             for result in compare_graphs(plan, options, progress.reach):
                 tally.add(result.rank, result.graph, list(zip(result.rows, result.verdicts, strict=True)))
-                where = "" if result.rank is None else f"rank {result.rank}: "
                 for note in result.notes:
-                    progress.say(printable(f"note: {where}{note}"))
+                    progress.say(printable(f"note: {note}"))
                 for part in saved_parts(result, plan, made):
                     tables.add(part)
                     parts.append(part)

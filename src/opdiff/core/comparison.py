@@ -56,7 +56,7 @@ class Pairing(NamedTuple):
         golden: the golden tensor.
         layout: the layout of the golden array that the rule file declares; empty when it does not.
         origin_shape: the shape that the rule file declares; empty when it does not.
-        rule: why these two belong together, in words.
+        evidence: the reason why these two belong together.
         confidence: 1.0 for what a rule file or equal names say, less for what was guessed.
         unit: the token of graph mode; `None` offline.
         golden_type: the type of the golden operator, where it is known.
@@ -69,7 +69,7 @@ class Pairing(NamedTuple):
     golden: SideTensor
     layout: str = ""
     origin_shape: Shape = ()
-    rule: str = ""
+    evidence: Reason | None = None
     confidence: float = 1.0
     unit: Unit | None = None
     golden_type: str = ""
@@ -111,7 +111,7 @@ class Unpaired(NamedTuple):
     label: OpLabel
     key: TensorKey | None
     target: SideTensor | None
-    reason: str
+    reason: Reason
     unit: Unit | None = None
     path: str = ""
     timestamp: int = 0
@@ -385,7 +385,7 @@ class Comparison(NamedTuple):
 
     target: Dump
     golden: Dump
-    scenario: str
+    scenario: Reason
     rows: tuple[Row, ...]
     metrics: str = "all"
     sequence: bool = False

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
 
     from opdiff.core.tensor import Shape
 
+_MAX_INDEX_DIGITS = 9
+
+
+def parse_input(entry: str) -> tuple[str, int] | None:
+    """Return producer and output number of an input written as `producer:output`; `None` for any other form."""
+    name, _, number = entry.rpartition(":")
+    if not name or not number.isdecimal() or len(number) > _MAX_INDEX_DIGITS:
+        return None
+    return name, int(number)
+
 
 class OutputDesc(NamedTuple):
     """One output of an operator, and which output of the original model it holds.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import inf, isfinite, isnan, nan
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class GraphKind(StrEnum):
 
     GE = "GE"
     FX = "FX"
+
+
+SCENARIOS = {
+    GraphKind.FX: because("pair.scenario_graph_fx"),
+    GraphKind.GE: because("pair.scenario_graph_fusion_off"),
+}
+"""Scenario of a comparison in graph mode, by the kind of the golden dump."""
 
 
 INFORMATION = ("mean", "l2norm", "specials", "crc32", "histogram")
@@ -156,9 +164,9 @@ class GraphRow(NamedTuple):
         real: the documented metrics of real data.
         further: the metrics of the further columns.
         metrics: all that was measured.
-        notes: what is to be known about the row.
-        reason: why nothing could be compared; empty when it could.
-        rule: why the two belong together.
+        notes: reservations about the row.
+        reason: why nothing could be compared.
+        evidence: why the two belong together.
         confidence: how sure that is.
         stack: where in the user's code the operator comes from.
         golden_only: the row is about a golden operator that nothing was compared with.
@@ -175,9 +183,9 @@ class GraphRow(NamedTuple):
     real: RealFigures | None = None
     further: FurtherFigures | None = None
     metrics: Metrics | None = None
-    notes: tuple[str, ...] = ()
-    reason: str = ""
-    rule: str = ""
+    notes: tuple[Reason, ...] = ()
+    reason: Reason | None = None
+    evidence: Reason | None = None
     confidence: float | None = None
     stack: str = ""
     golden_only: bool = False

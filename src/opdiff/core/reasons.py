@@ -4,8 +4,10 @@ A reason is a code and the facts that belong to it. The sentences are in `catalo
 and Chinese for each code; they are rendered where people read them (terminal, tables, page), and never parsed back.
 
 Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon stands one of Python's
-format specifications, `shape` (`[1, 16]`), or `plural NOUN` (`1 element`, `3 elements`). The items of a tuple are
-joined by commas, a fact that is itself a reason is rendered in the same language, and `None` is left out.
+format specifications, `shape` (`[1, 16]`), `plural NOUN` (`1 element`, `3 elements`), or `word` for a fact that is one
+of the words of `catalogue/word.json` (`input`, `golden`). Items of a tuple are joined by commas, reasons of a tuple by
+semicolons; an empty tuple is the word `none`. A fact that is itself a reason is rendered in the same language, and
+`None` is left out.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]
 
 TEXT = "core.text"
 """Code of a reason that is a text from outside: a plug-in's message, or a sentence of an older saved file."""
+
+ALL = "core.all"
+"""Code of several reasons that hold together; see `all_of`."""
 
 _CATALOGUE = os.path.join(os.path.dirname(__file__), "catalogue")
 
@@ -62,6 +67,28 @@ def quoted(text: str) -> Reason:
     return because(TEXT, text=text)
 
 
+def all_of(reasons: Iterable[Reason]) -> Reason:
+    """Make one reason of several that hold together; a single one stays as it is."""
+    distinct = tuple(dict.fromkeys(reasons))
+    return distinct[0] if len(distinct) == 1 else because(ALL, reasons=distinct)
+
+
+def kind_of(reason: Reason) -> tuple[str, ...]:
+    """Return the codes of a reason and of the reasons in it: equal for reasons that differ in names and numbers only.
+
+    A text from outside has no code, so that it counts as its own kind.
+    """
+    if reason.code == TEXT:
+        return TEXT, str(reason)
+    return reason.code, *(code for _, fact in reason.facts for code in _codes_in(fact))
+
+
+def _codes_in(fact: Fact) -> tuple[str, ...]:
+    if isinstance(fact, Reason):
+        return kind_of(fact)
+    return tuple(code for item in fact for code in _codes_in(item)) if isinstance(fact, tuple) else ()
+
+
 class Field(NamedTuple):
     """A piece of a template: literal text, then a fact and its format; `name` is empty behind the last fact."""
 
@@ -93,8 +120,13 @@ def template(code: str, language: Language) -> tuple[Field, ...]:
     return tuple(Field(literal, name or "", spec or "") for literal, name, spec, _ in parsed)
 
 
-def render(reason: Reason, language: Language = Language.ENGLISH) -> str:
-    """Return the sentence of a reason; an unknown code, as newer versions save it, is shown with its facts."""
+def render(reason: Reason | None, language: Language = Language.ENGLISH) -> str:
+    """Return the sentence of a reason; an empty string for `None`.
+
+    An unknown code, as newer versions save it, is shown with its facts.
+    """
+    if reason is None:
+        return ""
     try:
         fields = template(reason.code, language)
     except KeyError:
@@ -110,16 +142,25 @@ def render_all(reasons: Iterable[Reason], language: Language = Language.ENGLISH)
 
 def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> str:
     """Return a fact as text, formatted by the specification of its template."""
-    if fact is None:
-        return ""
-    if isinstance(fact, Reason):
+    if fact is None or isinstance(fact, Reason):
         return render(fact, language)
-    if isinstance(fact, tuple):
-        is_shape = spec == "shape" and not any(isinstance(item, tuple) for item in fact)
-        return str(list(fact)) if is_shape else ", ".join(show(item, spec, language) for item in fact)
-    if spec == "shape":
-        return str(fact)
+    if spec == "shape" and not _is_nested(fact):
+        return str(list(fact)) if isinstance(fact, tuple) else str(fact)
+    if isinstance(fact, tuple) and fact:
+        separator = _SEPARATORS[language] if isinstance(fact[0], Reason) else ", "
+        return separator.join(show(item, spec, language) for item in fact)
+    if fact == () or spec == "word":
+        return _word(str(fact or "none"), language)
     if spec.startswith("plural "):
         return f"{fact} {spec[7:]}{'' if fact == 1 else 's'}"
     # A fact that is not the expected number, as an older or damaged file may have it, is shown as it is.
     return str(fact) if isinstance(fact, str) else format(fact, spec)
+
+
+def _word(word: str, language: Language) -> str:
+    code = f"word.{word}"
+    return render(Reason(code), language) if code in catalogue() else word
+
+
+def _is_nested(fact: Fact) -> bool:
+    return isinstance(fact, tuple) and any(isinstance(item, tuple) for item in fact)

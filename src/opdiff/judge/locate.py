@@ -10,7 +10,7 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Level, Verdict
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import because
 from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.levels import counted, is_counted, of_places, opinion_of
 from opdiff.judge.limits import Limits, coarser
@@ -123,7 +123,7 @@ class _Court:
         """A row of which nothing is known but its numbers."""
         metrics = row.metrics
         if metrics is None:
-            return Verdict(Level.NOT_COMPARABLE, quoted(row.reason) if row.reason else because("judge.not_measured"))
+            return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
         size = size_of(metrics)
         if size is None:
             return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Metrics, OpLabel
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorKey
 
 # Below this, a norm is nothing that an error could be set beside.
@@ -53,7 +54,7 @@ class Row(Protocol):
         """Whether the target reached the end of its type's range."""
 
     @property
-    def reason(self) -> str:
+    def reason(self) -> Reason | None:
         """Why there are no numbers."""
 
     @property

@@ -99,10 +99,10 @@ def _sides(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIn
     if rules.fusion and rules.quant:
         network = merge_quant(network, build_network(rules.quant))
     if rules.close:
-        from opdiff.pair.fusion_off import CloseGolden, relabel
+        from opdiff.pair.fusion_off import FusionOffGolden, relabel
 
         close = build_network(rules.close)
-        network, golden_side = relabel(network, close), CloseGolden(golden, close)
+        network, golden_side = relabel(network, close), FusionOffGolden(golden, close)
     if options.selection is not None:
         from opdiff.pair.selection import select
 

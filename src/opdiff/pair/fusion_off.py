@@ -1,33 +1,36 @@
-"""Fusion on against fusion off: original operators are what both compiled models were made from.
+"""Pairing of a model with fusion against the same model without, by the original operators of both.
 
 target operator ── its description ──► original tensor ── a description of the golden model ──► golden operator
 
-Operators that the compiler inserted are no one's originals; they are compared with what they pass on.
+Operators inserted by the compiler have no originals; they are compared with the tensor that they forward.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.graph import parse_input
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.pair.fusion import Group
 from opdiff.pair.golden import Found, find_output
-from opdiff.pair.trace import PASSING
+from opdiff.pair.trace import FORWARDING_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.graph import RuleOp
+    from opdiff.core.reasons import Reason
     from opdiff.pair.fusion import Network
     from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import Origin
 
-    Place = tuple[str, int]
+    TensorRef = tuple[str, int]
 
 
-def relabel(network: Network, close: Network) -> Network:
-    """The target's network with the golden operators in the place of the originals, for the report."""
-    owners = _owners(close)
+def relabel(network: Network, fusion_off: Network) -> Network:
+    """Return the target's network with golden operators in place of the originals, as the report shows them."""
+    owners = _find_owners(fusion_off)
     groups = tuple(
         Group(group.index, tuple(_relabel_operator(operator, owners) for operator in group.operators))
         for group in network.groups
@@ -35,9 +38,10 @@ def relabel(network: Network, close: Network) -> Network:
     return network._replace(groups=groups)
 
 
-def _owners(close: Network) -> dict[str, str]:
-    """The golden operator that was made from an original; the last one to run, which has the final result."""
-    return {original: operator.name for operator in close.in_sequence() for original in operator.originals if original}
+def _find_owners(fusion_off: Network) -> dict[str, str]:
+    """Return the golden operator of each original; of several the last one to run, which has the final result."""
+    operators = fusion_off.in_sequence()
+    return {original: operator.name for operator in operators for original in operator.originals if original}
 
 
 def _relabel_operator(operator: RuleOp, owners: Mapping[str, str]) -> RuleOp:
@@ -47,83 +51,84 @@ def _relabel_operator(operator: RuleOp, owners: Mapping[str, str]) -> RuleOp:
     return operator._replace(originals=tuple(names))
 
 
-class _Holders(NamedTuple):
-    """Where a compiled model has the tensors of the original one.
+class _OriginalTensors(NamedTuple):
+    """Golden tensors by the tensors of the original model.
 
     Attributes:
         outputs: golden operator and output number by original operator and output number.
-        whole: the golden operator of which all outputs are those of an original.
-        readers: golden operator and input number by the golden output that is read there, in the order of execution.
+        whole: the golden operator all of whose outputs are those of an original operator.
+        readers: golden operators and input numbers that read a golden output, in the order of execution.
     """
 
-    outputs: dict[Place, Place]
+    outputs: dict[TensorRef, TensorRef]
     whole: dict[str, str]
-    readers: dict[Place, list[Place]]
+    readers: dict[TensorRef, list[TensorRef]]
 
 
-class CloseGolden:
+class FusionOffGolden:
     """A golden dump of the same model, compiled without fusion."""
 
-    def __init__(self, index: DumpIndex, close: Network) -> None:
+    def __init__(self, index: DumpIndex, fusion_off: Network) -> None:
         self._index = index
-        self._owners = _owners(close)
-        self._holders = _find_holders(close)
+        self._owners = _find_owners(fusion_off)
+        self._tensors = _index_tensors(fusion_off)
 
-    def find(self, origin: Origin) -> Found | str:
-        """The golden output that holds an original tensor, or the golden input that was fed with it."""
-        place = self._place(origin)
-        if place is None:
-            return self._unknown(origin)
-        found = find_output(self._index, *place)
+    def find(self, origin: Origin) -> Found | Reason:
+        """Return the golden output that holds an original tensor, or the golden input that reads it."""
+        output = self._find_output(origin)
+        if output is None:
+            return self._no_output(origin)
+        found = find_output(self._index, *output)
         if isinstance(found, Found):
-            return found._replace(why=_held_by(origin, place))
-        return self._find_read(origin, place) or found
+            return found._replace(evidence=_golden_output(origin, output))
+        return self._find_input(origin, output) or found
 
-    def _place(self, origin: Origin) -> Place | None:
-        place = self._holders.outputs.get((origin.name, origin.index))
-        if place is None and origin.name in self._holders.whole:
-            return self._holders.whole[origin.name], origin.index
-        return place
+    def _find_output(self, origin: Origin) -> TensorRef | None:
+        output = self._tensors.outputs.get((origin.name, origin.index))
+        if output is None and origin.name in self._tensors.whole:
+            return self._tensors.whole[origin.name], origin.index
+        return output
 
-    def _unknown(self, origin: Origin) -> str:
+    def _no_output(self, origin: Origin) -> Reason:
         owner = self._owners.get(origin.name)
         if owner is None:
-            return f"no operator of the golden model was made from {origin.name}"
-        return f"in the golden model {origin.name} is inside of {owner}, and none of its outputs is {origin}"
+            return because("pair.not_in_golden_model", name=origin.name)
+        return because("pair.fused_in_golden_model", name=origin.name, owner=owner, origin=str(origin))
 
-    def _find_read(self, origin: Origin, place: Place) -> Found | None:
-        """What the first reader of an output got, where the output itself was not dumped (model inputs never are)."""
-        for name, number in self._holders.readers.get(place, ()):
+    def _find_input(self, origin: Origin, output: TensorRef) -> Found | None:
+        """Return the input of the first reader of an output that was not dumped itself, as model inputs never are."""
+        for name, index in self._tensors.readers.get(output, ()):
             operator = self._index.find(name)
-            if operator is not None and number in operator.inputs:
-                why = f"{_held_by(origin, place)}; in the golden model {name} reads it as input {number}"
-                return Found(TensorKey(name, Slot.INPUT, number), operator.inputs[number], why)
+            if operator is not None and index in operator.inputs:
+                read = because("pair.golden_reader", name=name, index=index)
+                key = TensorKey(name, Slot.INPUT, index)
+                return Found(key, operator.inputs[index], (*_golden_output(origin, output), read))
         return None
 
 
-def _held_by(origin: Origin, place: Place) -> str:
-    name, number = place
-    return "" if (origin.name, origin.index) == place else f"; in the golden model that is output {number} of {name}"
+def _golden_output(origin: Origin, output: TensorRef) -> tuple[Reason, ...]:
+    name, index = output
+    return () if (origin.name, origin.index) == output else (because("pair.golden_output", index=index, name=name),)
 
 
-def _find_holders(close: Network) -> _Holders:
-    holders = _Holders({}, {}, {})
-    for operator in close.in_sequence():
-        for number, entry in enumerate(operator.inputs):
-            producer, _, output = entry.rpartition(":")
-            if output.isdecimal() and len(output) <= 9:
-                holders.readers.setdefault((producer, int(output)), []).append((operator.name, number))
+def _index_tensors(fusion_off: Network) -> _OriginalTensors:
+    tensors = _OriginalTensors({}, {}, {})
+    for operator in fusion_off.in_sequence():
+        for index, entry in enumerate(operator.inputs):
+            source = parse_input(entry)
+            if source is not None:
+                tensors.readers.setdefault(source, []).append((operator.name, index))
         # The compiler numbers the operators it inserts: those of equal names in two models need not be the same.
-        if operator.op_type not in PASSING or operator.has_originals:
-            _take_outputs(operator, holders)
-    return holders
+        if operator.op_type not in FORWARDING_TYPES or operator.has_originals:
+            _add_outputs(operator, tensors)
+    return tensors
 
 
-def _take_outputs(operator: RuleOp, holders: _Holders) -> None:
+def _add_outputs(operator: RuleOp, tensors: _OriginalTensors) -> None:
     for output in operator.outputs:
         if not output.origin_name:
             continue
         if output.origin_index is None:
-            holders.whole[output.origin_name] = operator.name
+            tensors.whole[output.origin_name] = operator.name
         else:
-            holders.outputs[output.origin_name, output.origin_index] = operator.name, output.position
+            tensors.outputs[output.origin_name, output.origin_index] = operator.name, output.position

@@ -1,4 +1,4 @@
-"""Pairs that the user declares override what they name; a tensor without a row of its own gets one."""
+"""Pairings declared by the user: each replaces the row of its target tensor, or adds one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import with_data
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Slot, TensorKey, file_form
 
 if TYPE_CHECKING:
@@ -18,68 +19,74 @@ if TYPE_CHECKING:
     from opdiff.pair.names import DumpIndex
 
     Row = Pairing | Unpaired
-    Place = tuple[str, Slot, int]
 
 
 def override(rows: Iterable[Row], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex) -> tuple[Row, ...]:
-    """The rows with the user's pairings in the place of what was there for the same tensor of the target.
+    """Return the rows with the user's pairings in place of those for the same target tensors.
 
     Raises:
-        UsageError: a pairing names a tensor that is not there.
+        UsageError: a pairing names a tensor that does not exist.
     """
-    wanted = {_place(pair.target): pair for pair in pairs}
+    pending = {_file_key(pair.target): pair for pair in pairs}
     result: list[Row] = []
     for row in rows:
-        pair = None if row.key is None else wanted.pop(_place(row.key), None)
+        pair = None if row.key is None else pending.pop(_file_key(row.key), None)
         result.append(row if pair is None else _row(row.label, row.key or pair.target, pair, target, golden))
-    for pair in wanted.values():
+    for pair in pending.values():
         _add(result, pair, target, golden)
     return tuple(result)
 
 
-def _place(key: TensorKey) -> Place:
+def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
     return file_form(key.op), key.slot, key.index
 
 
 def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Row:
-    ours, theirs = _tensor(target, pair.target, "target"), _tensor(golden, pair.golden, "golden side")
     label = label._replace(golden=pair.golden.op)
-    if isinstance(ours, str) or isinstance(theirs, str):
-        reasons = [found for found in (ours, theirs) if isinstance(found, str)]
-        described = None if isinstance(ours, str) else with_data(key, ours)
-        return Unpaired(label, key, described, f"paired by the user with {pair.golden}, but {'; '.join(reasons)}")
-    return Pairing(label, with_data(key, ours), with_data(pair.golden, theirs), pair.layout, rule="paired by the user")
+    tensor = _find_tensor(target, pair.target, "target")
+    partner = _find_tensor(golden, pair.golden, "golden")
+    side = None if isinstance(tensor, Reason) else with_data(key, tensor)
+    if side is None or isinstance(partner, Reason):
+        problem = all_of(found for found in (tensor, partner) if isinstance(found, Reason))
+        return Unpaired(label, key, side, because("pair.manual_but", golden=str(pair.golden), problem=problem))
+    return Pairing(label, side, with_data(pair.golden, partner), pair.layout, evidence=because("pair.manual"))
 
 
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
-    """Put in a pairing of a tensor that had no row: behind the operator's other rows, else at the end."""
-    dump = _operator(target, pair.target, "target")
-    wanted = file_form(pair.target.op)
-    places = [
-        number for number, row in enumerate(rows) if file_form(row.key.op if row.key else row.label.target) == wanted
+    """Insert a pairing of a tensor without a row: behind the other rows of its operator, else at the end."""
+    operator = _find_operator(target, pair.target, "target")
+    name = file_form(pair.target.op)
+    of_operator = [
+        number for number, row in enumerate(rows) if file_form(row.key.op if row.key else row.label.target) == name
     ]
-    if places:
-        rows.insert(places[-1] + 1, _row(rows[places[-1]].label, pair.target, pair, target, golden))
+    if of_operator:
+        last = of_operator[-1]
+        rows.insert(last + 1, _row(rows[last].label, pair.target, pair, target, golden))
         return
-    number = max((row.label.index for row in rows), default=-1) + 1
-    label = OpLabel(number, 0, dump.op_type, pair.target.op, pair.golden.op)
+    index = max((row.label.index for row in rows), default=-1) + 1
+    label = OpLabel(index, 0, operator.op_type, pair.target.op, pair.golden.op)
     rows.append(_row(label, pair.target, pair, target, golden))
 
 
-def _tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | str:
-    """The tensor, or why it cannot be read. Which tensors a torn file has is not known, so any may be meant."""
-    operator = _operator(index, key, side)
+def _find_tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | Reason:
+    """Return the tensor, or the reason why its file cannot be read.
+
+    The tensors of an unreadable file are not known, so that it may contain any of them.
+    """
+    operator = _find_operator(index, key, side)
     tensors = operator.tensors(key.slot)
     if key.index in tensors:
         return tensors[key.index]
     if operator.problem:
-        return f"{key.op} of the {side} cannot be read: {operator.problem}"
-    there = ", ".join(map(str, sorted(tensors))) or "none"
-    raise UsageError(f"pairs: the {side} has no {key}; its {key.slot}s are {there}")
+        return because("pair.file_unreadable", side=side, name=key.op, problem=operator.problem)
+    available = ", ".join(map(str, sorted(tensors))) or "none"
+    raise UsageError(f"pairs: the {side} dump has no {key}; available {key.slot}s: {available}")
 
 
-def _operator(index: DumpIndex, key: TensorKey, side: str) -> DumpedOp:
+def _find_operator(index: DumpIndex, key: TensorKey, side: str) -> DumpedOp:
     operator = index.find(key.op)
     if operator is None:
-        raise UsageError(f"pairs: the {side} has no operator {key.op}{index.hint(key.op)}")
+        nearest = index.nearest(key.op)
+        hint = f"; the most similar name is {nearest}" if nearest else ""
+        raise UsageError(f"pairs: the {side} dump has no operator {key.op}{hint}")
     return operator

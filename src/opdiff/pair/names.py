@@ -1,4 +1,4 @@
-"""Operators of a dump by the names that rule files and users know them by."""
+"""Operators of a dump, looked up by the names that rule files and users give."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import file_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from opdiff.core.dump import Dump, DumpedOp
+    from opdiff.core.reasons import Reason
 
 _WORD = r"[a-z]+|[0-9]+"
-_ENOUGH = 32
-# Looking for similar names costs milliseconds, and a run in which nothing fits has tens of thousands of them.
+_MAX_CANDIDATES = 32
+# A search takes milliseconds, and a run in which no name fits has tens of thousands of them.
 _MAX_SEARCHES = 256
 
 
 class NameIndex:
-    """Finds the name that is most like a given one, without looking at all of them."""
+    """Search for the most similar name among those that share a word or a number with it."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._found: dict[str, str | None] = {}
@@ -30,7 +32,7 @@ class NameIndex:
                 self._by_token[token].append(name)
 
     def nearest(self, name: str) -> str | None:
-        """The most similar name; `None` when nothing is similar, or after very many searches."""
+        """Return the most similar name; `None` when no name is similar, or after `_MAX_SEARCHES` searches."""
         if name not in self._found and len(self._found) < _MAX_SEARCHES:
             self._found[name] = self._search(name)
         return self._found.get(name)
@@ -40,43 +42,47 @@ class NameIndex:
 
         wanted = set(re.findall(_WORD, name.lower()))
         lists = sorted((self._by_token[token] for token in wanted if token in self._by_token), key=len)
-        candidates = dict.fromkeys(found for names in lists for found in names[:_ENOUGH] if found != name)
-        close = difflib.get_close_matches(name, list(candidates)[:_ENOUGH], n=1)
-        return close[0] if close else None
-
-    def hint(self, name: str) -> str:
-        """`; the nearest name is …`, or nothing."""
-        found = self.nearest(name)
-        return f"; the nearest name is {found}" if found else ""
+        candidates = dict.fromkeys(found for names in lists for found in names[:_MAX_CANDIDATES] if found != name)
+        similar = difflib.get_close_matches(name, list(candidates)[:_MAX_CANDIDATES], n=1)
+        return similar[0] if similar else None
 
 
 class DumpIndex:
-    """The operators of a dump by name: as written, or as file names carry it."""
+    """Operators of a dump by name, as written or in its file form."""
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
-        self._flat: dict[str, DumpedOp] | None = None
+        self._by_file_form: dict[str, DumpedOp] | None = None
         self._names: NameIndex | None = None
 
     def find(self, name: str) -> DumpedOp | None:
-        """The operator of this name. One whose name was written to a file name is found by either form."""
+        """Return the operator of this name, in either form."""
         operators = self.dump.operators
         return operators.get(name) or operators.get(file_form(name)) or self._find_file_form(file_form(name))
 
     def _find_file_form(self, name: str) -> DumpedOp | None:
-        if self._flat is None:
-            self._flat = _by_flat_name(self.dump.operators)
-        return self._flat.get(name)
+        if self._by_file_form is None:
+            self._by_file_form = _index_file_forms(self.dump.operators)
+        return self._by_file_form.get(name)
 
-    def hint(self, name: str) -> str:
-        """`; the nearest name is …`, or nothing."""
+    def nearest(self, name: str) -> str | None:
+        """Return the most similar name of the dump, or `None`."""
         if self._names is None:
             self._names = NameIndex(self.dump.operators)
-        return self._names.hint(file_form(name))
+        return self._names.nearest(file_form(name))
+
+    def with_hint(self, reason: Reason, name: str) -> Reason:
+        """Return the reason for a missing name, with the most similar name of the dump where there is one."""
+        return with_nearest(reason, self.nearest(name))
 
 
-def _by_flat_name(operators: Mapping[str, DumpedOp]) -> dict[str, DumpedOp]:
-    """Operators by flattened name; names that only differ in what was replaced are not told apart, so not found."""
+def with_nearest(reason: Reason, nearest: str | None) -> Reason:
+    """Return a reason together with the most similar name, where there is one."""
+    return reason if nearest is None else all_of((reason, because("pair.nearest_name", name=nearest)))
+
+
+def _index_file_forms(operators: Mapping[str, DumpedOp]) -> dict[str, DumpedOp]:
+    """Return operators by the file form of their names; forms that several names share are left out."""
     found: dict[str, list[DumpedOp]] = defaultdict(list)
     for name, operator in operators.items():
         found[file_form(name)].append(operator)

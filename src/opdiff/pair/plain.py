@@ -1,4 +1,4 @@
-"""Two NPU dumps without rules: the same name is the same operator, and tensors correspond by number."""
+"""Pairing of two NPU dumps without rules: by operator name and tensor number."""
 
 from __future__ import annotations
 
@@ -6,68 +6,84 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import with_data
+from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot, TensorKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from opdiff.core.dump import Dump, DumpedOp
-    from opdiff.core.tensor import Tensor
+    from opdiff.core.reasons import Reason
 
     Row = Pairing | Unpaired
 
-
-_RULE = "both sides have an operator of this name, and a tensor of this number"
+_SAME_NAME = because("pair.same_name")
 
 
 def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
-    """Rows of the target's operators, oldest first, then of those that only the golden side has."""
+    """Yield the rows of the target's operators, oldest first, then of those that only the golden dump has."""
     names = [*target.operators, *(name for name in golden.operators if name not in target.operators)]
     for index, name in enumerate(names):
-        ours, theirs = target.operators.get(name), golden.operators.get(name)
-        reason = _problem(name, ours, theirs)
-        if ours is None or theirs is None or (not (_has_tensors(ours) and _has_tensors(theirs)) and reason):
-            label = OpLabel(index, 0, "", "*" if ours is None else name, "*" if theirs is None else name)
-            yield Unpaired(label, None, None, reason)
+        target_op, golden_op = target.operators.get(name), golden.operators.get(name)
+        if target_op is None or golden_op is None:
+            yield _one_sided_row(index, name, "target" if target_op is None else "golden")
             continue
-        label = OpLabel(index, 0, ours.op_type, name, name)
-        yield from _tensor_rows(label, ours, theirs)
-        if reason:
-            # Where each tensor has its own file, one that is torn does not cost the others.
-            yield Unpaired(label, None, None, reason)
+        label = OpLabel(index, 0, target_op.op_type, name, name)
+        problem = _find_problem(name, target_op, golden_op)
+        if problem is None or (_has_tensors(target_op) and _has_tensors(golden_op)):
+            yield from _tensor_rows(label, target_op, golden_op)
+        else:
+            label = label._replace(op_type="")
+        if problem is not None:
+            # Where each tensor has its own file, an unreadable one does not cost the others.
+            yield Unpaired(label, None, None, problem)
 
 
-def _problem(name: str, ours: DumpedOp | None, theirs: DumpedOp | None) -> str:
-    """Why an operator, or some of its tensors, cannot be compared; empty when all can."""
-    if ours is None:
-        return f"the target has no file of {name}"
-    if theirs is None:
-        return f"the golden side has no file of {name}"
-    sides = (("the target's", ours), ("the golden", theirs))
-    torn = [f"{side} file of {name} cannot be read: {found.problem}" for side, found in sides if found.problem]
-    if not torn and not _has_tensors(ours) and not _has_tensors(theirs):
-        return f"the files of {name} hold no tensors"
-    return "; ".join(torn)
+def _one_sided_row(index: int, name: str, absent: str) -> Unpaired:
+    """Return the row of an operator that the dump of one side does not have."""
+    label = OpLabel(index, 0, "", "*" if absent == "target" else name, "*" if absent == "golden" else name)
+    return Unpaired(label, None, None, because("pair.no_file", side=absent, name=name))
+
+
+def _find_problem(name: str, target: DumpedOp, golden: DumpedOp) -> Reason | None:
+    """Return the reason why an operator, or some of its tensors, cannot be compared."""
+    sides = (("target", target), ("golden", golden))
+    unreadable = [
+        because("pair.file_unreadable", side=side, name=name, problem=operator.problem)
+        for side, operator in sides
+        if operator.problem
+    ]
+    if unreadable:
+        return all_of(unreadable)
+    if not _has_tensors(target) and not _has_tensors(golden):
+        return because("pair.both_files_empty", name=name)
+    return None
 
 
 def _has_tensors(operator: DumpedOp) -> bool:
     return bool(operator.inputs or operator.outputs)
 
 
-def _tensor_rows(label: OpLabel, ours: DumpedOp, theirs: DumpedOp) -> Iterator[Row]:
+def _tensor_rows(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> Iterator[Row]:
     for slot in Slot:
-        left, right = ours.tensors(slot), theirs.tensors(slot)
-        counts = f"the target has {_count(left, slot)} and the golden side {_count(right, slot)}"
-        for index in sorted({*left, *right}):
+        targets, goldens = target_op.tensors(slot), golden_op.tensors(slot)
+        for index in sorted({*targets, *goldens}):
             key = TensorKey(label.target, slot, index)
-            target, golden = left.get(index), right.get(index)
+            target, golden = targets.get(index), goldens.get(index)
             if target is not None and golden is not None:
-                yield Pairing(label, with_data(key, target), with_data(key, golden), rule=_RULE)
+                yield Pairing(label, with_data(key, target), with_data(key, golden), evidence=_SAME_NAME)
             else:
-                side = "golden side" if golden is None else "target"
+                side = "golden" if golden is None else "target"
                 found = None if target is None else with_data(key, target)
-                yield Unpaired(label, key, found, f"the {side} has no {slot} {index} of {label.target}; {counts}")
+                yield Unpaired(label, key, found, _missing(side, key, len(targets), len(goldens)))
 
 
-def _count(tensors: Mapping[int, Tensor], slot: Slot) -> str:
-    return f"{len(tensors)} {slot}{'' if len(tensors) == 1 else 's'}"
+def _missing(side: str, key: TensorKey, target_count: int, golden_count: int) -> Reason:
+    return because(
+        "pair.no_input" if key.slot is Slot.INPUT else "pair.no_output",
+        side=side,
+        index=key.index,
+        name=key.op,
+        target_count=target_count,
+        golden_count=golden_count,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from opdiff.core.graph import OutputDesc
+from opdiff.core.graph import OutputDesc, parse_input
 from opdiff.pair.fusion import fusion_name, network_of
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def find_quantized(network: Network) -> frozenset[OpKey]:
 
 
 def _state_of(network: Network, states: dict[tuple[str, str, int], str], operator: RuleOp, entry: str) -> str | None:
-    name, _, number = entry.rpartition(":")
-    producer = network.find(name, operator.graph_name)
-    if producer is None or not number.isdecimal() or len(number) > 9:
+    source = parse_input(entry)
+    producer = network.find(source[0], operator.graph_name) if source else None
+    if source is None or producer is None:
         return None
-    return states.get((producer.graph_name, producer.name, int(number)))
+    return states.get((producer.graph_name, producer.name, source[1]))
 
 
 def _output_state(operator: RuleOp, dtype: str, *, in_pair: bool) -> str:

@@ -1,4 +1,4 @@
-"""Which comparison two dumps and the given rule files ask for.
+"""Scenario of a comparison, by the kinds of the two dumps and the given rule files.
 
 target            golden            rule files
 NPU               npy               fusion                                    ORIGINAL
@@ -6,9 +6,9 @@ NPU quantized     npy               fusion, or quant, or both                 QU
 NPU quantized     npy quantized     fusion                                    QUANT_TO_QUANT
 npy quantized     npy               quant                                     QUANT_ORIGINAL
 NPU               NPU, both alike   none                                      PLAIN
-NPU               NPU, both alike   fusion and close                          FUSION_ON_OFF
+NPU               NPU, both alike   fusion and fusion_off                     FUSION_ON_OFF
 
-Everything else is refused, with what was recognised and what would be accepted.
+Every other combination is refused; the message names the kinds of both dumps and the accepted rule files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
     from opdiff.core.dump import Dump
@@ -27,16 +28,21 @@ _QUANT_NAMES = "names such as `…_quant_layer` or `AscendDequant` say so"
 
 
 class Scenario(StrEnum):
-    """The comparisons there are."""
+    """Supported comparisons; the values are codes of the catalogue."""
 
-    ORIGINAL = "NPU dump against the original model"
-    QUANT_BY_FUSION = "quantized NPU dump against the original model, by the fusion rules"
-    QUANT_BY_QUANT = "quantized NPU dump against the original model, by the quantization rules"
-    QUANT_BY_BOTH = "quantized NPU dump against the original model, by fusion and quantization rules"
-    QUANT_TO_QUANT = "quantized NPU dump against the quantized original model"
-    QUANT_ORIGINAL = "quantized original model against the original model"
-    PLAIN = "NPU dump against NPU dump, by names"
-    FUSION_ON_OFF = "NPU dump with fusion against NPU dump without fusion"
+    ORIGINAL = "pair.scenario_original"
+    QUANT_BY_FUSION = "pair.scenario_quant_by_fusion"
+    QUANT_BY_QUANT = "pair.scenario_quant_by_quant"
+    QUANT_BY_BOTH = "pair.scenario_quant_by_both"
+    QUANT_TO_QUANT = "pair.scenario_quant_to_quant"
+    QUANT_ORIGINAL = "pair.scenario_quant_original"
+    PLAIN = "pair.scenario_plain"
+    FUSION_ON_OFF = "pair.scenario_fusion_on_off"
+
+    @property
+    def reason(self) -> Reason:
+        """The scenario as a reason, to be rendered in either language."""
+        return Reason(str(self))
 
 
 class GivenRules(NamedTuple):

@@ -1,126 +1,140 @@
 """From a tensor of the target to the tensor of the original model that it should equal.
 
 An output is what its description says. An input is the output of its producer. Cast and TransData change the storage
-and not the numbers, so what has no counterpart behind them is looked for before them.
+and not the values, so a tensor behind them may be compared with the one before them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.graph import parse_input
+from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from opdiff.core.graph import OutputDesc, RuleOp
     from opdiff.core.tensor import Shape
     from opdiff.pair.fusion import Network
 
-PASSING = frozenset({"Cast", "TransData"})
+FORWARDING_TYPES = frozenset({"Cast", "TransData"})
+"""Operator types whose output has the values of their input."""
 
 
 class Origin(NamedTuple):
-    """A tensor of the original model, and why it is the one; prints `c1:0`."""
+    """A tensor of the original model with the evidence for it; prints `c1:0`."""
 
     name: str
     index: int  # type: ignore[assignment]  # hides tuple.index
     layout: str
     shape: Shape
-    why: str
+    evidence: tuple[Reason, ...]
 
     def __str__(self) -> str:
         return f"{self.name}:{self.index}"
 
 
 class Trace(NamedTuple):
-    """What a tensor may be compared with, best first; `problem` says why the way ends without one."""
+    """Original tensors to compare with, best first; `problem` is the reason for a trace that ends without one."""
 
     origins: tuple[Origin, ...]
-    problem: str = ""
+    problem: Reason | None = None
+
+
+class _Start(NamedTuple):
+    """Start of a trace: output `index` of an operator, or its input `index`, which `producer` feeds."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    producer: str = ""
+    compiled_from: tuple[Reason, ...] = ()
 
 
 def trace(network: Network, operator: RuleOp, slot: Slot, index: int) -> Trace:
-    """The way back from a tensor of an operator."""
+    """Trace a tensor of an operator back to the original model."""
     if slot is Slot.OUTPUT:
-        return _walk(network, operator, index, _Words(f"{_made_from(operator)}output {index}"))
-    step = _producer(network, operator, index)
-    if isinstance(step, str):
-        return Trace((), step)
-    producer, number = step
-    return _walk(network, producer, number, _Words(f"input {index}", producer.name))
+        return _walk(network, operator, index, _Start(index, compiled_from=_compiled_from(operator)))
+    found = find_producer(operator, index, network)
+    if isinstance(found, Reason):
+        return Trace((), found)
+    producer, output = found
+    return _walk(network, producer, output, _Start(index, producer.name))
 
 
-class _Words(NamedTuple):
-    """How the way so far is told; `last` is the operator that the tensor comes from, empty for the operator itself."""
-
-    start: str
-    last: str = ""
-
-    def at(self, origin: str) -> str:
-        if not self.last:
-            return f"{self.start} is {origin}"
-        if origin.rpartition(":")[0] == self.last:
-            return f"{self.start} comes from {origin}"
-        return f"{self.start} comes from {self.last}, whose output is {origin}"
-
-    def passed(self, origin: str, through: list[str]) -> str:
-        if not self.last:
-            return f"{self.start} passes on {', which passes on '.join([*through[1:], origin])}"
-        return f"{self.start} comes from {', which passes on '.join([*through, origin])}"
+def find_producer(operator: RuleOp, index: int, network: Network) -> tuple[RuleOp, int] | Reason:
+    """Return the operator and the output that feed an input, or the reason why they are not known."""
+    if index >= len(operator.inputs):
+        return because("pair.input_not_listed", count=len(operator.inputs), name=operator.name, index=index)
+    parsed = parse_input(operator.inputs[index])
+    if parsed is None:
+        return because("pair.input_malformed", index=index, name=operator.name, entry=operator.inputs[index])
+    producer = network.find(parsed[0], operator.graph_name)
+    if producer is None:
+        return because("pair.producer_not_in_rules", producer=parsed[0], index=index, name=operator.name)
+    return producer, parsed[1]
 
 
-def _walk(network: Network, operator: RuleOp, index: int, words: _Words) -> Trace:
+def _walk(network: Network, operator: RuleOp, index: int, start: _Start) -> Trace:
     origins: list[Origin] = []
     through: list[str] = []
     seen: set[tuple[str, str, int]] = set()
     while True:
-        place = (operator.graph_name, operator.name, index)
-        if place in seen:
-            return Trace(tuple(origins), f"the inputs of {operator.name} lead back to itself")
-        seen.add(place)
+        position = (operator.graph_name, operator.name, index)
+        if position in seen:
+            return Trace(tuple(origins), because("pair.cycle", name=operator.name))
+        seen.add(position)
         output = operator.output(index)
         if output is not None and output.origin_name:
-            origins.append(_origin(output, index, words, through))
-        if operator.op_type not in PASSING:
-            return Trace(tuple(origins), "" if origins else _no_origin(operator, index, output))
+            origins.append(_origin(output, index, start, through))
+        if operator.op_type not in FORWARDING_TYPES:
+            return Trace(tuple(origins), None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
-        step = _producer(network, operator, index)
-        if isinstance(step, str):
-            return Trace(tuple(origins), f"{operator.name} only passes on its input, and {step}")
-        operator, index = step
+        found = find_producer(operator, index, network)
+        if isinstance(found, Reason):
+            return Trace(tuple(origins), because("pair.only_forwards", name=operator.name, problem=found))
+        operator, index = found
 
 
-def _origin(output: OutputDesc, index: int, words: _Words, through: list[str]) -> Origin:
+def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str]) -> Origin:
     number = index if output.origin_index is None else output.origin_index
-    name = f"{output.origin_name}:{number}"
-    why = words.passed(name, through) if through else words.at(name)
-    return Origin(output.origin_name, number, output.layout, output.shape, why)
+    origin = Origin(output.origin_name, number, output.layout, output.shape, ())
+    step = _input_step(start, origin, through) if start.producer else _output_step(start, origin, through)
+    return origin._replace(evidence=(*start.compiled_from, step))
 
 
-def _no_origin(operator: RuleOp, index: int, output: OutputDesc | None) -> str:
+def _output_step(start: _Start, origin: Origin, through: Sequence[str]) -> Reason:
+    """Evidence for an output; the first operator of `through` is its own."""
+    if not through:
+        return because("pair.output_is", index=start.index, origin=str(origin))
+    if len(through) == 1:
+        return because("pair.output_forwards", index=start.index, origin=str(origin))
+    in_order = tuple(reversed(through[1:]))
+    return because("pair.output_forwards_through", index=start.index, origin=str(origin), through=in_order)
+
+
+def _input_step(start: _Start, origin: Origin, through: Sequence[str]) -> Reason:
+    if through:
+        in_order = tuple(reversed(through))
+        return because("pair.input_through", index=start.index, origin=str(origin), through=in_order)
+    if origin.name == start.producer:
+        return because("pair.input_from", index=start.index, origin=str(origin))
+    return because("pair.input_from_renamed", index=start.index, producer=start.producer, origin=str(origin))
+
+
+def _no_origin(operator: RuleOp, index: int, output: OutputDesc | None) -> Reason:
+    name, op_type = operator.name, operator.op_type
     if output is not None:
-        return f"the rule file names no original tensor for output {index} of {operator.name} ({operator.op_type})"
+        return because("pair.no_origin", index=index, name=name, op_type=op_type)
     if not operator.outputs:
-        return f"the rule file describes no outputs of {operator.name} ({operator.op_type})"
-    return f"the rule file describes {len(operator.outputs)} outputs of {operator.name}, and this is number {index}"
+        return because("pair.outputs_not_described", name=name, op_type=op_type)
+    return because("pair.output_not_described", count=len(operator.outputs), name=name, index=index)
 
 
-def _producer(network: Network, operator: RuleOp, index: int) -> tuple[RuleOp, int] | str:
-    """The operator and output that feed an input, or why they are not known."""
-    if index >= len(operator.inputs):
-        return f"the rule file lists {len(operator.inputs)} inputs of {operator.name}, and none with number {index}"
-    entry = operator.inputs[index]
-    name, _, number = entry.rpartition(":")
-    if not name or not number.isdecimal() or len(number) > 9:
-        return f"the rule file says that input {index} of {operator.name} is {entry!r}, which is not `operator:output`"
-    producer = network.find(name, operator.graph_name)
-    if producer is None:
-        return f"{name}, which feeds input {index} of {operator.name}, is not in the rule file"
-    return producer, int(number)
-
-
-def _made_from(operator: RuleOp) -> str:
-    originals = [name for name in operator.originals if name]
-    if originals in ([], [operator.name]):
-        return ""
-    verb = "is fused from" if len(originals) > 1 else "was made from"
-    return f"{operator.name} {verb} {', '.join(originals)}; "
+def _compiled_from(operator: RuleOp) -> tuple[Reason, ...]:
+    originals = tuple(name for name in operator.originals if name)
+    if originals in ((), (operator.name,)):
+        return ()
+    if len(originals) > 1:
+        return (because("pair.fused_from", name=operator.name, originals=originals),)
+    return (because("pair.compiled_from", name=operator.name, original=originals[0]),)

@@ -1,4 +1,4 @@
-"""Many dumps of a training run and many rule files: which belong together."""
+"""Assignment of rule files to the dumps of a training run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import because
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from opdiff.core.graph import RuleFile
+    from opdiff.core.reasons import Reason
 
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -25,29 +28,29 @@ class ModelFolder(NamedTuple):
 
 
 class BatchJob(NamedTuple):
-    """A folder to compare, its rules, and what is to be known about their belonging together (mostly nothing)."""
+    """A folder to compare with its rules; `note` is a reason for doubt about them."""
 
     folder: ModelFolder
     rules: RuleFile
-    note: str = ""
+    note: Reason | None = None
 
 
 class Unmatched(NamedTuple):
-    """A folder without rules, and why."""
+    """A folder without rules, and the reason."""
 
     folder: ModelFolder
-    reason: str
+    reason: Reason
 
 
 class Batch(NamedTuple):
-    """What to compare, in the order of devices, models and steps, and what cannot be compared."""
+    """Folders with rules and folders without, in the order of devices, models and steps."""
 
     jobs: tuple[BatchJob, ...]
     unmatched: tuple[Unmatched, ...]
 
 
 def match_rules(rule_files: Sequence[RuleFile], folders: Iterable[ModelFolder]) -> Batch:
-    """Find the rules of each folder: a graph has the model's name, or agrees with it in the graph's number."""
+    """Find the rules of each folder by the name of the model, else by its graph number."""
     by_graph = {graph.name: rules for rules in rule_files for graph in rules.graphs if graph.name}
     by_number: dict[str, list[str]] = defaultdict(list)
     for name in by_graph:
@@ -65,7 +68,7 @@ def _order(folder: ModelFolder) -> tuple[object, ...]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts by the values of the numbers in a name."""
+    """Return a sort key that orders the numbers in a name by value."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
@@ -75,14 +78,14 @@ def _match(folder: ModelFolder, by_graph: dict[str, RuleFile], by_number: dict[s
     number = _graph_number(folder.model)
     names = by_number.get(number, []) if number is not None else []
     if not names:
-        return Unmatched(folder, f"no rule file has a graph named {folder.model}, or one with its number")
+        return Unmatched(folder, because("pair.no_graph_of_model", model=folder.model))
     if len(names) > 1:
-        return Unmatched(folder, f"several graphs could be {folder.model}: {', '.join(names)}")
-    note = f"the rules are those of {names[0]}, the dumps those of {folder.model}: they were made at different times"
+        return Unmatched(folder, because("pair.several_graphs_of_model", model=folder.model, graphs=tuple(names)))
+    note = because("pair.rules_of_another_time", graph=names[0], model=folder.model)
     return BatchJob(folder, by_graph[names[0]], note)
 
 
 def _graph_number(name: str) -> str | None:
-    """The second of exactly two numbers in a name (the first is the time); `None` for other names."""
+    """Return the second of exactly two numbers in a name (the first is the time); `None` for other names."""
     numbers = _DIGITS.findall(name)
     return numbers[1].lstrip("0") or "0" if len(numbers) == 2 else None

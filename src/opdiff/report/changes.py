@@ -7,6 +7,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import render
 from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _made(kind: ChangeKind, before: _Seen | None, after: _Seen | None) -> Change
         _distance(old),
         _distance(new),
         after and after.number,
-        "" if new or after is None else after.row.reason,
+        "" if new or after is None else render(after.row.reason),
         next(one.place for one in (after, before) if one is not None),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
+from opdiff.core.reasons import render
 from opdiff.report.cells import NOT_GIVEN, escape_formula, shape_text, write_formatted_table
 from opdiff.report.columns import EXTRA_COLUMNS, extra_cells
 from opdiff.report.rows import saved
@@ -96,10 +97,10 @@ def reason_text(row: ReportRow) -> str:
     """Why there are no numbers, and what is to be known about those that there are; each thing once."""
     notes = row.metrics.notes if row.metrics else ()
     if not notes and not row.custom:
-        return row.reason
+        return render(row.reason)
     messages = (message for _, _, message in row.custom)
     said: list[str] = []
-    for part in (row.reason, *notes, *messages):
+    for part in (render(row.reason), *notes, *messages):
         if part and not any(part in earlier for earlier in said):
             said.append(part)
     return " ".join(said)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Metrics
 from opdiff.core.graphmode import STATISTICS, RealFigures
+from opdiff.core.reasons import render
 from opdiff.report.cells import shape_text
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import judged
@@ -47,7 +48,7 @@ _BEFORE: dict[str, Callable[[ReportRow], Value]] = {
 _AFTER: dict[str, Callable[[ReportRow], Value]] = {
     "overflow": lambda row: row.overflow,
     "reason": reason_text,
-    "match_rule": lambda row: row.rule,
+    "match_rule": lambda row: render(row.evidence),
     "confidence": lambda row: row.confidence,
     "conversion": lambda row: "; ".join(row.steps),
     "target_path": lambda row: row.target_path,

@@ -6,6 +6,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from opdiff.core.graphmode import DataMode, FurtherFigures, differences
+from opdiff.core.reasons import render, render_all
 from opdiff.report.cells import escape_formula
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
             *target,
             *(row.further or _NO_FURTHER),
             escape_formula(_fail_reason(row)),
-            escape_formula(row.rule),
+            escape_formula(render(row.evidence)),
             row.confidence,
             str(verdict.colour),
         )
@@ -86,8 +87,8 @@ def iter_cells(judged: Judged, mode: DataMode) -> Iterator[tuple[Cell, ...]]:
 def _message(row: GraphRow, verdict: Verdict) -> str:
     """What is to be known about a row, each thing once."""
     if not row.notes and not verdict.why:
-        return row.reason
-    return "; ".join(dict.fromkeys(part for part in (row.reason, *row.notes, *map(str, verdict.why)) if part))
+        return render(row.reason)
+    return render_all(reason for reason in (row.reason, *row.notes, *verdict.why) if reason is not None)
 
 
 def api_name(row: GraphRow) -> str:
@@ -150,6 +151,6 @@ def _blank(value: float | None) -> Cell:
 def _fail_reason(row: GraphRow) -> str:
     """Why the further metrics are missing; empty where they are there, or where nothing is wrong."""
     if row.reason:
-        return row.reason
+        return render(row.reason)
     is_lost = row.mode is DataMode.REAL and row.real is not None and row.further is None
-    return "; ".join(row.notes) or "the numbers are too large for these metrics" if is_lost else ""
+    return render_all(row.notes) or "the numbers are too large for these metrics" if is_lost else ""

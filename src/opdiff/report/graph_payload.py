@@ -30,7 +30,7 @@ def graph_mode_columns(about: GraphMode, packer: Packer, network: Callable[[Sequ
     return {
         "units": [[unit.rank, unit.token, unit.graph, unit.network] for unit in about.units],
         "networks": [network(nodes) for nodes in about.networks],
-        "notes": [note.encode(errors="backslashreplace").decode() for note in about.notes],
+        "notes": [str(note).encode(errors="backslashreplace").decode() for note in about.notes],
         "unit": packer.integers([spot.unit for spot in spots]),
         "mode": packer.integers([MODES.index(spot.row.mode) for spot in spots]),
         "result": packer.integers([_result(spot) for spot in spots]),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from opdiff.core.comparison import OpLabel
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
-from opdiff.core.graphmode import Figures, row_order
+from opdiff.core.graphmode import SCENARIOS, Figures, GraphKind, row_order
+from opdiff.core.reasons import all_of
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.rows import GraphMode, ReportRow, SavedComparison, Side, Spot, Unit
 
@@ -53,7 +54,7 @@ def put_together(parts: Sequence[SavedGraph]) -> SavedComparison:
             spots.append(Spot(of_token[row.token], row, verdict))
             rows.append(report_row(row, number))
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    golden_kind = DumpKind.ARRAYS if first.scenario.endswith("FX") else DumpKind.NPU
+    golden_kind = DumpKind.ARRAYS if first.scenario == SCENARIOS[GraphKind.FX] else DumpKind.NPU
     return SavedComparison(
         Side(first.target, DumpKind.NPU, quantized=False),
         Side(first.golden, golden_kind, quantized=False),
@@ -106,8 +107,8 @@ def report_row(row: GraphRow, number: int) -> ReportRow:
         theirs.dtype,
         shape=ours.shape if target else theirs.shape,
         metrics=row.metrics,
-        reason=row.reason or "; ".join(row.notes),
-        rule=row.rule,
+        reason=row.reason or (all_of(row.notes) if row.notes else None),
+        evidence=row.evidence,
         confidence=row.confidence,
     )
 

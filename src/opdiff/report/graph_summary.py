@@ -69,7 +69,7 @@ class Tally:
                 self.counts[rank, row.token] = Counter()
             self.counts[rank, row.token][outcome] += 1
             if row.reason:
-                self.reasons[row.reason] += 1
+                self.reasons[str(row.reason)] += 1
             elif verdict.result == "FAIL":
                 place = Place(row.token, rank or 0, graph or 0, row.timestamp, row.op, api_name(row))
                 self.first = _earlier(self.first, place)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.atomic_file import whole_file
+from opdiff.core.reasons import render
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import NOT_COMPARABLE, SUSPICIOUS, WRONG, judged
 
@@ -44,7 +45,7 @@ def write_junit(kept: SavedComparison, path: str) -> None:
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="opdiff" {counts}>',
-        f'<testsuite name="{_escaped(kept.scenario)}" {counts}>',
+        f'<testsuite name="{_escaped(render(kept.scenario))}" {counts}>',
         *(_case(name, tensors) for name, tensors in cases.items()),
         "</testsuite>",
         "</testsuites>",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import render
 from opdiff.report.cells import NOT_GIVEN, write_formatted_table
 from opdiff.report.rows import report_row
 
@@ -38,7 +39,7 @@ def _cells(row: ReportRow, *, sequence: bool) -> tuple[Cell, ...]:
         NOT_GIVEN if row.key is None else str(row.key),
         row.target_path or NOT_GIVEN,
         row.golden_path or NOT_GIVEN,
-        row.rule,
+        render(row.evidence),
         row.confidence,
-        row.reason,
+        render(row.reason),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import render
 from opdiff.report.flat import FIGURES, GRAPH_FIGURES, flat_table
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def write_parquet(kept: SavedComparison, path: str) -> None:
         pa.array([_plain(value, _kind(name)) for value in column], kinds[_kind(name)])
         for name, column in zip(table.names, table.columns, strict=True)
     ]
-    about = {"scenario": kept.scenario, "target": kept.target.path, "golden": kept.golden.path}
+    about = {"scenario": render(kept.scenario), "target": kept.target.path, "golden": kept.golden.path}
     about |= {f"made_{name}": value for name, value in kept.environment._asdict().items()}
     metadata = {f"opdiff.{name}": _text(value) for name, value in about.items()}
     names = [_text(name) for name in table.names]

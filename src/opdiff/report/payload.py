@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
     from opdiff.report.judged import Judged
-    from opdiff.report.rows import GraphMode, SavedComparison, Side
+    from opdiff.report.rows import SavedComparison, Side
 
 VERSION = 2
 
@@ -57,7 +57,7 @@ def pack(kept: SavedComparison, edges: Edges, changes: Changes | None = None) ->
     thoughts = judged(kept)
     document: dict[str, Any] = {
         "version": VERSION,
-        "scenario": kept.scenario,
+        "scenario": render(kept.scenario),
         "target": _side(kept.target),
         "golden": _side(kept.golden),
         "environment": kept.environment._asdict(),
@@ -65,7 +65,7 @@ def pack(kept: SavedComparison, edges: Edges, changes: Changes | None = None) ->
         "rows": _rows(kept.rows, packer) | _thoughts(thoughts, packer),
         "metrics": _metrics(kept.rows, packer),
         "custom": _custom(kept.rows, packer),
-        "story": _story(thoughts) | {"chinese": _chinese(thoughts, kept.graph_mode)},
+        "story": _story(thoughts) | {"chinese": _chinese(thoughts, kept)},
         "graph": _graph(kept.graph, packer),
         "profiles": [_profile(profile, packer) for profile in kept.profiles],
     }
@@ -112,7 +112,7 @@ def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
         "shape": texts(_made(lambda shape: "" if shape is None else str(list(shape)), of["shape"])),
         "steps": texts(["\n".join(steps) for steps in of["steps"]]),
         "reason": texts([reason_text(row) for row in rows]),
-        "rule": texts(of["rule"]),
+        "rule": texts(_made(render, of["evidence"])),
         "confidence": integers(_made(_permille, of["confidence"])),
         "overflow": integers([-1 if overflow is None else int(overflow) for overflow in of["overflow"]]),
     }
@@ -191,12 +191,14 @@ def _story(thoughts: Judged) -> dict[str, Any]:
     }
 
 
-def _chinese(thoughts: Judged, about: GraphMode | None) -> dict[str, str]:
-    """The Chinese sentence of each English one."""
-    told: list[tuple[Reason, ...]] = [(rule,) for rule in thoughts.rules]
-    told += [(reason,) for finding in thoughts.findings for reason in (*finding.evidence, *finding.remedies)]
-    told += [spot.verdict.why for spot in (about.spots if about else ())]
-    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in set(told)]
+def _chinese(thoughts: Judged, kept: SavedComparison) -> dict[str, str]:
+    """Return the Chinese sentence of each English one."""
+    single = [*thoughts.rules, *(reason for row in kept.rows for reason in (row.reason, row.evidence) if reason)]
+    single += [reason for finding in thoughts.findings for reason in (*finding.evidence, *finding.remedies)]
+    single += kept.graph_mode.notes if kept.graph_mode else ()
+    several: set[tuple[Reason, ...]] = {(reason,) for reason in single}
+    several |= {spot.verdict.why for spot in (kept.graph_mode.spots if kept.graph_mode else ())}
+    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in several]
     return {printable(english): printable(chinese) for english, chinese in both if english != chinese}
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Comparison, Measured, Unpaired
+from opdiff.core.reasons import quoted
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import GraphNode, Judgement, Metrics, OpLabel, Pairing, Profile, Row
     from opdiff.core.dump import Dump, DumpKind
     from opdiff.core.graphmode import GraphRow
     from opdiff.core.graphmode import Verdict as GraphVerdict
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor, TensorKey
 
 
@@ -55,8 +57,8 @@ class ReportRow(NamedTuple):
         metrics: the numbers; `None` when there are none.
         custom: metrics of the user's own: name, value, message.
         overflow: whether the target saturated; `None` when not looked at.
-        reason: why there are no numbers, or what is to be known about them.
-        rule: why the two tensors belong together.
+        reason: why there are no metrics, or a reservation about them.
+        evidence: why the two tensors belong together; `None` where nothing was paired.
         confidence: how sure that is; `None` where nothing was paired.
     """
 
@@ -74,8 +76,8 @@ class ReportRow(NamedTuple):
     metrics: Metrics | None = None
     custom: tuple[tuple[str, str, str], ...] = ()
     overflow: bool | None = None
-    reason: str = ""
-    rule: str = ""
+    reason: Reason | None = None
+    evidence: Reason | None = None
     confidence: float | None = None
 
 
@@ -118,7 +120,7 @@ class GraphMode(NamedTuple):
     spots: tuple[Spot, ...]
     networks: tuple[tuple[GraphNode, ...], ...] = ()
     found: tuple[tuple[int, ...], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
 
 class SavedComparison(NamedTuple):
@@ -131,7 +133,7 @@ class SavedComparison(NamedTuple):
 
     target: Side
     golden: Side
-    scenario: str
+    scenario: Reason
     rows: tuple[ReportRow, ...]
     metrics: str = "all"
     sequence: bool = False
@@ -213,8 +215,8 @@ def _measured(row: Measured) -> ReportRow:
         row.metrics,
         row.custom,
         row.overflow,
-        row.reason,
-        pairing.rule,
+        quoted(row.reason) if row.reason else None,
+        pairing.evidence,
         pairing.confidence,
     )
 

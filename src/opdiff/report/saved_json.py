@@ -3,6 +3,7 @@
 The file is an object with `schema`, `version`, `made_by`, `target`, `golden`, `scenario`, `graph`, `judgement`,
 `profiles` and `rows`, a line a row.
 Fields are those of `SavedComparison`. JSON has no NaN and no infinity: they are the words `nan`, `inf` and `-inf`.
+Reasons are objects of `code`, `facts` and `text`; in version 1 they were sentences, and `evidence` was called `rule`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.comparison import Comparison
+    from opdiff.core.graphmode import GraphRow
+    from opdiff.core.reasons import Reason
 
     Decoder = Callable[[object], object]
 
 SCHEMA = "opdiff.comparison"
-VERSION = 1
+VERSION = 2
+_READABLE_VERSIONS = (1, VERSION)
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -49,6 +53,7 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     """Write the whole file; `made_by` tells which program in which version did."""
     kept = saved(comparison)
     head = {"schema": SCHEMA, "version": VERSION, "made_by": made_by, **kept._asdict()}
+    head["scenario"] = reason_to_json(kept.scenario)
     for name in ("graph", "judgement", "profiles"):
         if not head[name]:
             del head[name]
@@ -57,7 +62,16 @@ def save(comparison: Comparison | SavedComparison, path: str, *, made_by: str = 
     if kept.judgement is not None:
         head["judgement"] = _judgement_to_json(kept.judgement)
     with whole_file(path) as file:
-        file.writelines(json_document(head, kept.rows))
+        file.writelines(json_document(head, map(row_to_json, kept.rows)))
+
+
+def row_to_json(row: ReportRow | GraphRow) -> dict[str, object]:
+    """Return the fields of a row with its reasons as JSON holds them."""
+    reasons = {
+        name: None if reason is None else reason_to_json(reason)
+        for name, reason in (("reason", row.reason), ("evidence", row.evidence))
+    }
+    return row._asdict() | reasons
 
 
 def _judgement_to_json(judgement: Judgement) -> dict[str, object]:
@@ -83,13 +97,13 @@ def load(path: str) -> SavedComparison:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        return _decode(document_of(data, SCHEMA, VERSION))
+        return _decode(document_of(data, SCHEMA))
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"is not a saved comparison: {error}") from error
 
 
-def document_of(data: bytes, schema: str, version: int) -> dict[str, Any]:
-    """The object in a file of this schema and version.
+def document_of(data: bytes, schema: str) -> dict[str, Any]:
+    """Return the object in a file of this schema, in any version that can be read.
 
     Raises:
         ValueError: it is another one, or not JSON.
@@ -97,9 +111,17 @@ def document_of(data: bytes, schema: str, version: int) -> dict[str, Any]:
     document = json.loads(data, parse_constant=_no_constant)
     if not isinstance(document, dict) or document.get("schema") != schema:
         raise ValueError(f"it does not say that its schema is {schema!r}")
-    if document.get("version") != version:
-        raise ValueError(f"it is of version {document.get('version')!r}, and only version {version} is known")
+    if document.get("version") not in _READABLE_VERSIONS:
+        known = " and ".join(map(str, _READABLE_VERSIONS))
+        raise ValueError(f"it is of version {document.get('version')!r}; versions {known} can be read")
     return document
+
+
+def current_row(value: object) -> object:
+    """Return the object of a row with the names that its fields have in the current version."""
+    if not isinstance(value, dict) or "rule" not in value:
+        return value
+    return {"evidence" if name == "rule" else name: item for name, item in value.items()}
 
 
 def _decode(document: dict[str, Any]) -> SavedComparison:
@@ -107,6 +129,8 @@ def _decode(document: dict[str, Any]) -> SavedComparison:
     if isinstance(judgement, dict):
         # Older files have the advice in two languages.
         judgement.pop("advice_zh", None)
+    if document["version"] == 1 and isinstance(document.get("rows"), list):
+        document["rows"] = [current_row(row) for row in document["rows"]]
     kept: SavedComparison = build(SavedComparison, {key: document[key] for key in document if key not in _HEAD})
     return kept
 
@@ -194,6 +218,11 @@ def _items(decoder: Decoder) -> Decoder:
     return decode
 
 
+def _optional_reason(value: object) -> Reason | None:
+    """A reason; in version 1 an empty sentence was none."""
+    return None if value is None or value == "" else reason_from_json(value)
+
+
 def _triple(value: object) -> object:
     triple = _items(_of(str))(value)
     if not isinstance(triple, tuple) or len(triple) != 3:
@@ -214,6 +243,9 @@ def _shown(value: object) -> str:
 DECODERS: dict[str, Decoder] = {}
 DECODERS |= {
     "str": _of(str),
+    "Reason": reason_from_json,
+    "Reason | None": _optional_reason,
+    "tuple[Reason, ...]": _items(reason_from_json),
     "bool": _of(bool),
     "int": _of(int),
     "float": _number,
@@ -222,8 +254,6 @@ DECODERS |= {
     "float | None": optional(_number),
     "float | int | None": optional(_number),
     "tuple[str, ...]": _items(_of(str)),
-    "Reason": reason_from_json,
-    "tuple[Reason, ...]": _items(reason_from_json),
     "tuple[int, ...]": _items(_of(int)),
     "tuple[float, ...]": _items(_number),
     "tuple[tuple[str, str, str], ...]": _items(_triple),

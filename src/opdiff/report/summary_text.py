@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from opdiff.core.formatting import format_number
-from opdiff.core.reasons import Language, render
+from opdiff.core.reasons import Language, kind_of, render
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
 from opdiff.report.rows import saved
@@ -64,29 +64,19 @@ def _counts(rows: Sequence[ReportRow], compared: Sequence[ReportRow]) -> Iterato
 
 
 def _reasons(failed: Sequence[ReportRow]) -> Iterator[str]:
-    """The most frequent reasons, each by its first example: names of operators are not what tells them apart."""
+    """Yield the most frequent kinds of reasons, each with its first example."""
     if not failed:
         return
-    examples: dict[str, str] = {}
-    counts: Counter[str] = Counter()
+    examples: dict[tuple[str, ...], str] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
     for row in failed:
-        kind = _without_names(row)
+        kind = kind_of(row.reason) if row.reason else ()
         examples.setdefault(kind, reason_text(row))
         counts[kind] += 1
     for kind, count in counts.most_common(_MOST):
         yield f"  {count} x{', such as:' if count > 1 else ''} {_short(examples[kind]) or 'no reason given'}"
     if len(counts) > _MOST:
         yield f"  and {_counted(len(counts) - _MOST, 'other reason')}"
-
-
-def _without_names(row: ReportRow) -> str:
-    names = {*row.label.target.split(","), *row.label.golden.split(","), row.label.op_type, row.target_path}
-    keys = {str(key) for key in (row.key, row.golden_key) if key is not None}
-    # The longest first: the name of one operator may be a part of another's.
-    longest_first = sorted((names | keys) - {"", "*"}, key=len, reverse=True)
-    # Other words with a digit in them are names and numbers too.
-    any_of = "|".join([*map(re.escape, longest_first), r"[\w/.-]*[0-9][\w/.-]*"])
-    return re.sub(rf"(?<!\w)(?:{any_of})(?!\w)", "…", reason_text(row))
 
 
 def _accuracy(compared: Sequence[ReportRow]) -> Iterator[str]:

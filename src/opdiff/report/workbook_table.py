@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import render_all
+from opdiff.core.reasons import render, render_all
 from opdiff.report.flat import flat_table
 from opdiff.report.judged import LEVELS, SUSPICIOUS, WRONG, judged
 from opdiff.report.workbook import GREEN, MAX_ROWS, RED, YELLOW, cell_text, new_workbook, write_cells
@@ -38,7 +38,7 @@ def _write_summary(sheet: Any, kept: SavedComparison, fills: dict[str, Any]) -> 
 
 def _summary(kept: SavedComparison) -> Iterator[tuple[str, object]]:
     thoughts = judged(kept)
-    yield "scenario", kept.scenario
+    yield "scenario", render(kept.scenario)
     yield "target", kept.target.path
     yield "golden", kept.golden.path
     yield "made by", f"opdiff {kept.environment.opdiff}".strip()

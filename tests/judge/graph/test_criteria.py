@@ -7,6 +7,7 @@ from math import inf, nan
 import pytest
 
 from opdiff.core.graphmode import DataMode, Figures, GraphRow, RealFigures, SideFacts
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.judge.graph.criteria import judge_rows
 
@@ -25,7 +26,9 @@ def row(
     golden_only: bool = False,
 ) -> GraphRow:
     sides = SideFacts("a", "A", target), SideFacts("b", "B", golden)
-    return GraphRow(0, "op", slot, 0, 0, mode, *sides, real, reason=reason, golden_only=golden_only)
+    return GraphRow(
+        0, "op", slot, 0, 0, mode, *sides, real, reason=quoted(reason) if reason else None, golden_only=golden_only
+    )
 
 
 def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> RealFigures:

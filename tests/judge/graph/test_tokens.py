@@ -20,7 +20,7 @@ def token(
     number: int, *rows: tuple[str, Slot, Verdict], mode: DataMode = DataMode.STATISTICS, reason: str = "", rank: int = 0
 ) -> GraphToken:
     graph_rows = [
-        GraphRow(number, op, slot, 0, place, mode, None, None, reason=reason)
+        GraphRow(number, op, slot, 0, place, mode, None, None, reason=quoted(reason) if reason else None)
         for place, (op, slot, _) in enumerate(rows)
     ]
     reported = [row(op, slot)._replace(metrics=None) for op, slot, _ in rows]
@@ -123,7 +123,8 @@ def test_good_runs_claim_no_more_than_was_compared(mode: DataMode, code: str) ->
 
 def test_rows_with_a_reason_cannot_be_compared() -> None:
     made = token(0, ("a", Slot.OUTPUT, RED), reason="no partner")
-    judgement = judge_tokens([made._replace(rows=[made.rows[0]._replace(reason="no partner")])], Limits()).judgement  # type: ignore[attr-defined]  # they are rows of reports
+    row = made.rows[0]._replace(reason=quoted("no partner"))  # type: ignore[attr-defined]  # they are rows of reports
+    judgement = judge_tokens([made._replace(rows=[row])], Limits()).judgement
     assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
     assert judgement.verdicts[0].level is Level.NOT_COMPARABLE
     assert judgement.advice == (because("judge.nothing_compared"),)

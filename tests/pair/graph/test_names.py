@@ -18,7 +18,7 @@ def names(*found: str | TextNode) -> GraphNames:
 
 
 def decoded(graph: GraphNames, name: str, full_name: str = "") -> tuple[list[str], float]:
-    result = graph.decode(GraphOp(name, "T", 0, "", full_name=full_name))
+    result = graph.resolve(GraphOp(name, "T", 0, "", full_name=full_name))
     return ([], 0.0) if result is None else ([op.name for op in result.operators], result.confidence)
 
 

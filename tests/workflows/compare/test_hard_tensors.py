@@ -121,7 +121,7 @@ def test_a_bad_output_of_an_array_target_does_not_cost_its_neighbours(case: Case
     result = case.compared("-qfr", rules)
     assert_measured(result.row("a:output:0"), OTHER, GOOD)
     assert len(result.rows) == 2
-    assert "the target's file of a cannot be read: a.1." in result.rows[1]["CompareFailReason"]
+    assert "the target file of a cannot be read: a.1." in result.rows[1]["CompareFailReason"]
 
 
 def test_complex_numbers_are_compared_by_their_parts_and_with_nothing_else(case: Case) -> None:

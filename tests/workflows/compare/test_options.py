@@ -271,10 +271,12 @@ def test_pairs_override_what_they_name_and_nothing_else(case: Case) -> None:
         pytest.param("pair = 1", 3, "a list of [[pair]] tables is expected", id="no tables"),
         pytest.param("[[pair]", 3, "not valid TOML", id="no TOML"),
         pytest.param('[[pair]]\ntarget = "op1"\n', 3, "pair 1: both target and golden have to be given", id="half"),
-        pytest.param('[[pair]]\ntarget = "op1"\ngolden = "x"\n', 2, "the golden side has no operator x", id="golden"),
-        pytest.param('[[pair]]\ntarget = "op11"\ngolden = "op1"\n', 2, "the target has no operator op11", id="target"),
+        pytest.param('[[pair]]\ntarget = "op1"\ngolden = "x"\n', 2, "the golden dump has no operator x", id="golden"),
         pytest.param(
-            '[[pair]]\ntarget = "op1:output:7"\ngolden = "op1"\n', 2, "the target has no op1:output:7", id="output"
+            '[[pair]]\ntarget = "op11"\ngolden = "op1"\n', 2, "the target dump has no operator op11", id="target"
+        ),
+        pytest.param(
+            '[[pair]]\ntarget = "op1:output:7"\ngolden = "op1"\n', 2, "the target dump has no op1:output:7", id="output"
         ),
     ],
 )

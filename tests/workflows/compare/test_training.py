@@ -82,7 +82,7 @@ def test_rules_of_another_run_are_found_by_the_number_of_the_graph(case: Case) -
     write_step(case, 1, model="train_7_11")
     outcome = case.run("-fr", write_rules(case, net=("train_6_11", CONV)))
     assert outcome.code == 0, outcome
-    assert "the rules are those of train_6_11, the dumps those of train_7_11" in outcome.out
+    assert "the rules are for train_6_11, the dumps are from train_7_11" in outcome.out
     assert names(case) == ["0_train_7_11_1_result.csv"]
 
 
@@ -93,7 +93,7 @@ def test_a_model_without_rules_does_not_stop_the_others(case: Case) -> None:
     outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
     assert outcome.code == 0, outcome
     folder = step_folder(case, 1, model="unknown")
-    assert f"{folder}: not compared: no rule file has a graph named unknown, or one with its number" in outcome.out
+    assert f"{folder}: not compared: no rule file has a graph named unknown or with its graph number" in outcome.out
     assert names(case) == ["0_train_7_11_1_result.csv"]
 
 

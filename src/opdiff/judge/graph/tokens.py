@@ -6,12 +6,11 @@ and the colour decide.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Birth, Judgement, Level, Verdict
 from opdiff.core.graphmode import Colour, DataMode
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
 from opdiff.judge import judge_network
 from opdiff.judge.advice import advice_of
@@ -99,7 +98,11 @@ def _judged(token: GraphToken, limits: Limits, networks: Networks) -> Judgement:
     by_network = iter(found.verdicts)
     verdicts = [
         _verdict(
-            row, verdict, Verdict(Level.NOT_COMPARABLE, quoted(row.reason)) if row.golden_only else next(by_network)
+            row,
+            verdict,
+            Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
+            if row.golden_only
+            else next(by_network),
         )
         for row, verdict in zip(token.graph_rows, token.verdicts, strict=True)
     ]
@@ -126,17 +129,10 @@ def _by_colour(row: GraphRow, verdict: GraphVerdict) -> Verdict:
     if row.mode is DataMode.MD5:
         equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
         return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
-    why = _joined(verdict.why) or (_GOOD_STATISTICS if passed else _BAD_STATISTICS)
+    why = all_of(verdict.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))
     if passed:
         return Verdict(Level.NOISE if verdict.colour is Colour.GREEN else Level.SUSPICIOUS, why)
     return Verdict(Level.WRONG if verdict.colour is Colour.RED else Level.SUSPICIOUS, why)
-
-
-def _joined(reasons: Sequence[Reason]) -> Reason | None:
-    """Several reasons as one."""
-    if not reasons:
-        return None
-    return reduce(lambda first, second: because("core.and", first=first, second=second), reasons)
 
 
 def _with_origins(token: GraphToken, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:

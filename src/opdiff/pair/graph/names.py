@@ -1,85 +1,96 @@
-"""From the name of a dumped operator to the operators of the graph that it stands for."""
+"""Operators of a graph by the names of dumped operators."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import because
+from opdiff.core.tensor import file_form
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.graphmode import GraphOp
+    from opdiff.core.reasons import Reason
 
-_UNSAFE = str.maketrans(" ./\\", "____")
 _NUMBER_FOLLOWS = re.compile(r"_?[0-9]")
-_MAX_NAME = 4096
+_MAX_NAME_LENGTH = 4096
 # Writers cut names that are too long for a file name.
-_CUT_FROM = 180
+_MIN_CUT_LENGTH = 180
 
-EXACT, RECORDED, ORIGINALS, SPLIT, TAIL, CUT = 1.0, 1.0, 1.0, 0.8, 0.9, 0.7
+_CERTAIN = 1.0
+_LAST_PART_CONFIDENCE = 0.9
+_JOINED_CONFIDENCE = 0.8
+_CUT_CONFIDENCE = 0.7
 
 
-class Decoded(NamedTuple):
-    """The operators of the graph that a name stands for, in order; how that is known, and how sure it is."""
+class ResolvedOp(NamedTuple):
+    """The operators of the graph that a dumped one stands for, in order; how they were found, and how sure that is."""
 
     operators: tuple[TextOp, ...]
-    how: str
+    match: Reason
     confidence: float
 
     @property
     def is_fused(self) -> bool:
-        """Whether it stands for several."""
+        """Whether it stands for several operators."""
         return len(self.operators) > 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its operators."""
+        return tuple(op.name for op in self.operators)
 
 
 class GraphNames:
-    """The names of a graph, as file names write them."""
+    """Operators of a graph by the file form of their names."""
 
     def __init__(self, graph: TextGraph) -> None:
         self._graph = graph
         self._by_name: dict[str, TextOp | None] = {}
-        self._by_tail: dict[str, TextOp | None] = {}
+        self._by_last_part: dict[str, TextOp | None] = {}
         for op in graph.operators.values():
-            _add(self._by_name, safe(op.name), op)
+            _add(self._by_name, file_form(op.name), op)
             if "/" in op.name:
-                _add(self._by_tail, safe(op.name.rpartition("/")[2]), op)
+                _add(self._by_last_part, file_form(op.name.rpartition("/")[2]), op)
 
-    def decode(self, op: GraphOp) -> Decoded | None:
-        """The operators that a dumped one stands for; `None` when the graph has none such."""
+    def resolve(self, op: GraphOp) -> ResolvedOp | None:
+        """Return the operators that a dumped one stands for; `None` when the graph has none of that name."""
         exact = self._by_name.get(op.name)
         if exact is not None:
-            return self._with_originals(exact, "the same name in the graph", EXACT)
+            return self._with_originals(exact, because("pair.match_name"), _CERTAIN)
         recorded = self._graph.operators.get(op.full_name) if op.full_name else None
         if recorded is not None:
-            return self._with_originals(recorded, "the name that the dump records", RECORDED)
+            return self._with_originals(recorded, because("pair.match_recorded_name"), _CERTAIN)
         if op.name in self._by_name:
-            # Two operators of the graph have this name in files.
+            # Two operators of the graph have this file form.
             return None
-        tail = self._by_tail.get(op.name)
-        if tail is not None:
-            return self._with_originals(tail, "the end of a name in the graph", TAIL)
+        last_part = self._by_last_part.get(op.name)
+        if last_part is not None:
+            return self._with_originals(last_part, because("pair.match_last_part"), _LAST_PART_CONFIDENCE)
         parts = self._split(op.name)
         if parts:
-            return Decoded(parts, "names in the graph, put together", SPLIT)
+            return ResolvedOp(parts, because("pair.match_joined_names"), _JOINED_CONFIDENCE)
         cut = self._find_cut(op.name)
-        return Decoded((cut,), "the beginning of a long name in the graph", CUT) if cut is not None else None
+        return ResolvedOp((cut,), because("pair.match_cut_name"), _CUT_CONFIDENCE) if cut is not None else None
 
-    def _with_originals(self, op: TextOp, how: str, confidence: float) -> Decoded:
+    def _with_originals(self, op: TextOp, match: Reason, confidence: float) -> ResolvedOp:
         originals = [self._graph.operators.get(name) for name in op.originals if name != op.name]
         found = tuple(original for original in originals if original is not None)
         if found and not any(op.output_names):
-            return Decoded(found, "the operators that the graph says it was made from", ORIGINALS)
-        return Decoded((op,), how, confidence)
+            return ResolvedOp(found, because("pair.match_originals"), _CERTAIN)
+        return ResolvedOp((op,), match, confidence)
 
     def _split(self, name: str) -> tuple[TextOp, ...]:
-        """The operators whose names make up the whole name: the longest first part, of all ways that reach the end.
+        """Split a name into names of the graph, the longest first part that can be continued to the end.
 
         A name is never cut before a number: `Sub_7` is not `Sub`.
         """
-        if len(name) > _MAX_NAME:
+        if len(name) > _MAX_NAME_LENGTH:
             return ()
-        # From each place, the length of the first part of the best way to the end.
+        # For each position from which the end can be reached: the end of the first part, and its operator.
         ways: dict[int, tuple[int, TextOp | None]] = {len(name): (0, None)}
         for start in range(len(name) - 1, -1, -1):
             for end in range(len(name), start, -1):
@@ -88,27 +99,22 @@ class GraphNames:
                     ways[start] = (end, op)
                     break
         parts: list[TextOp] = []
-        place = 0
-        while place < len(name) and place in ways:
-            place, op = ways[place]
+        position = 0
+        while position < len(name) and position in ways:
+            position, op = ways[position]
             if op is not None:
                 parts.append(op)
         return tuple(parts)
 
     def _find_cut(self, name: str) -> TextOp | None:
-        if len(name) < _CUT_FROM:
+        if len(name) < _MIN_CUT_LENGTH:
             return None
         found = [op for full, op in self._by_name.items() if op is not None and full.startswith(name)]
         return found[0] if len(found) == 1 else None
 
 
-def safe(name: str) -> str:
-    """A name as file names write it."""
-    return name.translate(_UNSAFE)
-
-
 def external_inputs(operators: Iterable[TextOp]) -> tuple[tuple[TextOp, int], ...]:
-    """The inputs of a fused operator: those of its parts that do not come from another part, as operator and index."""
+    """Return the inputs of a fused operator, as part and index: those that do not come from another part."""
     inner = {op.name for op in operators}
     return tuple(
         (op, index) for op in operators for index, (producer, _) in enumerate(op.inputs) if producer not in inner
@@ -116,5 +122,5 @@ def external_inputs(operators: Iterable[TextOp]) -> tuple[tuple[TextOp, int], ..
 
 
 def _add(names: dict[str, TextOp | None], name: str, op: TextOp) -> None:
-    """Two operators of one name leave it without meaning."""
+    """Add a name; one that two operators have is ambiguous and stands for neither."""
     names[name] = None if name in names else op

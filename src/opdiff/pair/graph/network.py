@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import TextGraph
     from opdiff.core.graphmode import GraphOp
-    from opdiff.pair.graph.names import Decoded
+    from opdiff.pair.graph.names import ResolvedOp
 
 
 def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNode, ...]:
@@ -23,7 +23,7 @@ def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     if not graph.operators:
         return ()
     names = GraphNames(graph)
-    dumped = {op.name: (op, names.decode(op)) for op in sorted(operators, key=lambda op: op.timestamp)}
+    dumped = {op.name: (op, names.resolve(op)) for op in sorted(operators, key=lambda op: op.timestamp)}
     owners = _owners(dumped)
     nodes: list[tuple[int, GraphNode]] = []
     number = -1
@@ -39,7 +39,7 @@ def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     return tuple(node for _, node in sorted(nodes, key=lambda item: item[0]))
 
 
-def _owners(dumped: Mapping[str, tuple[GraphOp, Decoded | None]]) -> dict[str, tuple[str, bool]]:
+def _owners(dumped: Mapping[str, tuple[GraphOp, ResolvedOp | None]]) -> dict[str, tuple[str, bool]]:
     """By each operator of the text, the dumped operator that it is part of, and whether its outputs are that one's."""
     owners: dict[str, tuple[str, bool]] = {}
     for name, (_, found) in dumped.items():
@@ -49,7 +49,7 @@ def _owners(dumped: Mapping[str, tuple[GraphOp, Decoded | None]]) -> dict[str, t
     return owners
 
 
-def _node(op: GraphOp, found: Decoded | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
+def _node(op: GraphOp, found: ResolvedOp | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
     if found is None:
         return GraphNode(op.name, op.op_type, ("",) * len(op.inputs))
     inputs = tuple(_source(part.inputs[index], owners) for part, index in external_inputs(found.operators))

@@ -1,6 +1,6 @@
-"""Which tensors of one token must be equal: the graph engine's dump against FX, or against itself without fusion.
+"""Pairing of one token: a GE dump with an FX dump, or with a GE dump without fusion.
 
-Every target operator gives rows: its tensors with their partners, or with the reason why there is none.
+Every target operator has rows: its tensors with their partners, or with the reason why there is none.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.graphmode import GraphKind
-from opdiff.core.tensor import Slot
-from opdiff.pair.graph.names import GraphNames, external_inputs, safe
+from opdiff.core.reasons import Reason, all_of, because, quoted
+from opdiff.core.tensor import Slot, file_form
+from opdiff.pair.graph.names import GraphNames, external_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,262 +22,271 @@ if TYPE_CHECKING:
     from opdiff.core.dump import SideTensor
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.graphmode import GraphOp, TokenDump
-    from opdiff.pair.graph.names import Decoded
+    from opdiff.pair.graph.names import ResolvedOp
 
     Row = Pairing | Unpaired
 
 _FX_TENSOR = re.compile(r"(.+)\.OUTPUT\.(\d{1,9})")
-_CONVERTS = ("Cast", "TransData")
-_POSITION, _SELF, _PRODUCER = 0.9, 0.6, 0.95
-# Operators that carry data into and out of a graph; they compute nothing.
-_PLUMBING = frozenset({"Data", "Const", "ConstPlaceHolder", "RefData", "NetOutput", "Variable", "Constant"})
+_CONVERSIONS = ("Cast", "TransData")
+_POSITION_CONFIDENCE = 0.9
+_PRODUCER_CONFIDENCE = 0.95
+_INSERTED_CONFIDENCE = 0.6
+# Types that carry data into and out of a graph and compute nothing.
+_DATA_TYPES = frozenset({"Data", "Const", "ConstPlaceHolder", "RefData", "NetOutput", "Variable", "Constant"})
 
 
 @dataclass(slots=True)
 class _Token:
-    """One token of both sides, the graph, and which golden operators found use."""
+    """Golden side and graph of one token, and the golden operators that were paired."""
 
     unit: Unit
     golden: TokenDump
     graph: TextGraph
     names: GraphNames
-    by_safe_name: dict[str, GraphOp] = field(default_factory=dict)
+    by_file_form: dict[str, GraphOp] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
 
 class _Partner(NamedTuple):
-    """A golden tensor, the type of its operator, why it is the one, and how sure that is."""
+    """A golden tensor, its operator, the evidence for the pair, and how sure that is."""
 
     tensor: SideTensor
     op: GraphOp
-    rule: str
+    evidence: Reason
     confidence: float
 
 
 def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Row, ...]:
-    """The rows of one token: target operators as they were dumped, then golden operators that found no use."""
+    """Return the rows of one token: target operators as they were dumped, then golden operators without partner."""
     if golden is None:
-        return tuple(
-            _unpaired(unit, op, "the golden dump does not have this token") for op in target.operators.values()
-        )
+        reason = because("pair.no_token")
+        return tuple(_unpaired(unit, op, reason) for op in target.operators.values())
     token = _Token(unit, golden, graph, GraphNames(graph))
-    token.by_safe_name = {safe(name): op for name, op in golden.operators.items()}
+    token.by_file_form = {file_form(name): op for name, op in golden.operators.items()}
     rows: list[Row] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
-    rows += [_unpaired(unit, op, why) for op, why in target.doubled]
+    rows += [_unpaired(unit, op, quoted(why)) for op, why in target.doubled]
     rows += _unused(token)
     return tuple(rows)
 
 
 def fx_operator_names(graph: TextGraph) -> frozenset[str]:
-    """The FX operators that a graph names."""
+    """Return the names of the FX operators in a graph."""
     names = {name for op in graph.operators.values() for name in op.output_names}
     return frozenset(match[1] for match in map(_FX_TENSOR.fullmatch, names) if match)
 
 
 def _pair_op(op: GraphOp, token: _Token) -> Iterator[Row]:
-    decoded = token.names.decode(op)
-    stack = token.graph.stacks.get(decoded.operators[0].name, "") if decoded else ""
+    resolved = token.names.resolve(op)
+    stack = token.graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
     if op.problem:
-        yield _unpaired(token.unit, op, f"the target's file cannot be read: {op.problem}", stack=stack)
+        reason = because("pair.unreadable", side="target", problem=op.problem)
+        yield _unpaired(token.unit, op, reason, stack)
     elif not op.inputs and not op.outputs:
-        yield _unpaired(token.unit, op, "the target's file holds no tensor", stack=stack)
+        yield _unpaired(token.unit, op, because("pair.no_tensor"), stack)
     elif token.golden.kind is GraphKind.FX:
-        yield from _pair_fx(op, decoded, token, stack)
+        yield from _pair_fx(op, resolved, token, stack)
     else:
-        yield from _pair_ge(op, decoded, token, stack)
+        yield from _pair_ge(op, resolved, token, stack)
 
 
 # Against FX
 
 
-def _pair_fx(op: GraphOp, decoded: Decoded | None, token: _Token, stack: str) -> Iterator[Row]:
-    named = decoded is not None and any(any(part.output_names) for part in decoded.operators)
-    if decoded is None or not named:
-        yield from _without_fx(op, decoded, token, stack)
+def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
+    named = resolved is not None and any(any(part.output_names) for part in resolved.operators)
+    if resolved is None or not named:
+        yield from _without_fx(op, resolved, token, stack)
         return
-    inputs = _fx_inputs(op, decoded, token)
-    for place, tensor in enumerate(op.inputs):
-        yield _row(op, tensor, inputs[place], token, stack)
+    inputs = _fx_inputs(op, resolved, token)
+    for tensor, partner in zip(op.inputs, inputs, strict=True):
+        yield _row(op, tensor, partner, token, stack)
     for tensor in op.outputs:
-        yield _row(op, tensor, _fx_output(tensor, decoded, token), token, stack)
+        yield _row(op, tensor, _fx_output(tensor, resolved, token), token, stack)
 
 
-def _without_fx(op: GraphOp, decoded: Decoded | None, token: _Token, stack: str) -> Iterator[Row]:
-    """An operator that FX does not know: the compiler's own, or a helper of another one."""
-    if any(word in op.op_type for word in _CONVERTS) and op.inputs and op.outputs:
+def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
+    """Yield the rows of an operator that FX does not have: one that the compiler made, or a helper of another one."""
+    if any(word in op.op_type for word in _CONVERSIONS) and op.inputs and op.outputs:
         yield from _pair_with_itself(op, token, stack)
         return
-    if decoded is None:
-        why = f"the graph has no operator {op.name}; the compiler made it, or its name was changed"
-    elif decoded.operators[0].op_type in _PLUMBING:
-        why = f"{op.name} ({decoded.operators[0].op_type}) only carries data; FX has no such operator"
+    if resolved is None:
+        reason = because("pair.not_in_graph", name=op.name)
+    elif resolved.operators[0].op_type in _DATA_TYPES:
+        reason = because("pair.carries_data", name=op.name, op_type=resolved.operators[0].op_type)
     else:
-        why = f"the graph names no FX tensor for {op.name}: it is a helper that FX does not have"
-    yield _unpaired(token.unit, op, why, stack=stack)
+        reason = because("pair.helper", name=op.name)
+    yield _unpaired(token.unit, op, reason, stack)
 
 
-def _fx_output(tensor: SideTensor, decoded: Decoded, token: _Token) -> _Partner | str:
-    last = decoded.operators[-1]
+def _fx_output(tensor: SideTensor, resolved: ResolvedOp, token: _Token) -> _Partner | Reason:
+    last = resolved.operators[-1]
     name = last.output_names[tensor.key.index] if tensor.key.index < len(last.output_names) else ""
     if name:
-        return _find_fx(name, decoded, token)
+        return _find_fx(name, resolved, token)
     # Not every output descriptor is marked: the outputs of one FX operator have the same order.
     known = next((match for text in last.output_names if (match := _FX_TENSOR.fullmatch(text))), None)
+    unnamed = because("pair.no_fx_name_of_output", index=tensor.key.index, name=last.name)
     if known is None:
-        return f"the graph names no FX tensor for output {tensor.key.index} of {last.name}"
-    partner = _find_fx(f"{known[1]}.OUTPUT.{tensor.key.index}", decoded, token)
-    if isinstance(partner, str) or not _fits(tensor, partner.tensor):
-        return f"the graph names no FX tensor for output {tensor.key.index} of {last.name}"
-    return _Partner(partner.tensor, partner.op, f"{partner.rule}; by the order of the outputs", _POSITION)
+        return unnamed
+    partner = _find_fx(f"{known[1]}.OUTPUT.{tensor.key.index}", resolved, token)
+    if isinstance(partner, Reason) or not _fits(tensor, partner.tensor):
+        return unnamed
+    evidence = all_of((partner.evidence, because("pair.output_order")))
+    return _Partner(partner.tensor, partner.op, evidence, _POSITION_CONFIDENCE)
 
 
-def _find_fx(name: str, decoded: Decoded, token: _Token, rule: str = "") -> _Partner | str:
+def _find_fx(name: str, resolved: ResolvedOp, token: _Token, evidence: Reason | None = None) -> _Partner | Reason:
     match = _FX_TENSOR.fullmatch(name)
     if match is None:
-        return f"{name!r} in the graph is not the name of an FX tensor"
+        return because("pair.not_an_fx_name", tensor=name)
     op = token.golden.operators.get(match[1])
     if op is None:
-        return f"the golden dump has no FX operator {match[1]}"
+        return because("pair.no_fx_operator", name=match[1])
     tensor = op.find_output(int(match[2]))
     if tensor is None:
-        return f"the golden dump has no output {match[2]} of {match[1]}"
-    parts = " + ".join(part.name for part in decoded.operators)
-    how = f" ({decoded.how}: {parts})" if decoded.is_fused or decoded.confidence < 1 else ""
-    return _Partner(tensor, op, (rule or f"_fx_tensor_name {name}") + how, decoded.confidence)
+        return because("pair.no_output_dumped", index=int(match[2]), name=match[1])
+    evidence = evidence or because("pair.fx_name", tensor=name)
+    if resolved.is_fused or resolved.confidence < 1:
+        evidence = because("pair.matched", evidence=evidence, match=resolved.match, parts=resolved.names)
+    return _Partner(tensor, op, evidence, resolved.confidence)
 
 
-def _fx_inputs(op: GraphOp, decoded: Decoded, token: _Token) -> list[_Partner | str]:
-    """A partner for each input: what the graph says it is, else the FX operator's own arguments in order."""
-    sources = _sources(op, decoded)
-    by_order = _by_order(op, decoded, token)
-    found: list[_Partner | str] = []
-    for place, tensor in enumerate(op.inputs):
-        partner = _named_input(sources[place], decoded, token)
+def _fx_inputs(op: GraphOp, resolved: ResolvedOp, token: _Token) -> list[_Partner | Reason]:
+    """Return a partner for each input: by the names in the graph, else by the order of the FX operator's arguments."""
+    sources = _sources(op, resolved)
+    by_order = _by_order(op, resolved, token)
+    found: list[_Partner | Reason] = []
+    for number, tensor in enumerate(op.inputs):
+        partner = _named_input(sources[number], resolved, token)
         if isinstance(partner, _Partner) and not _fits(tensor, partner.tensor):
-            partner = f"{partner.rule} does not have as many elements"
-        if isinstance(partner, str):
-            partner = by_order.get(place) or partner
+            partner = because("pair.size_differs", evidence=partner.evidence)
+        if isinstance(partner, Reason):
+            partner = by_order.get(number) or partner
         found.append(partner)
     return found
 
 
-def _sources(op: GraphOp, decoded: Decoded) -> list[tuple[TextOp, int] | None]:
-    """For each dumped input, the input of the graph that it is; `None` where the numbers do not fit."""
-    wanted = external_inputs(decoded.operators)
-    if len(wanted) != len(op.inputs) and decoded.is_fused:
+def _sources(op: GraphOp, resolved: ResolvedOp) -> list[tuple[TextOp, int] | None]:
+    """Return the input of the graph for each dumped input; `None` where the graph has fewer."""
+    wanted = external_inputs(resolved.operators)
+    if len(wanted) != len(op.inputs) and resolved.is_fused:
         # One tensor that several parts read may be an input once.
         once: dict[tuple[str, int], tuple[TextOp, int]] = {}
         for part, index in wanted:
             once.setdefault(part.inputs[index], (part, index))
         wanted = tuple(once.values()) if len(once) == len(op.inputs) else wanted
-    return [wanted[place] if place < len(wanted) else None for place in range(len(op.inputs))]
+    return [wanted[number] if number < len(wanted) else None for number in range(len(op.inputs))]
 
 
-def _named_input(source: tuple[TextOp, int] | None, decoded: Decoded, token: _Token) -> _Partner | str:
+def _named_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _Token) -> _Partner | Reason:
     if source is None:
-        return "the graph has fewer inputs of this operator than were dumped"
+        return because("pair.fewer_inputs", parts=resolved.names)
     part, index = source
     own = part.input_names[index] if index < len(part.input_names) else ""
     name = own or token.graph.fx_name(*part.inputs[index])
     if not name:
-        return f"the graph names no FX tensor for input {index} of {part.name}"
-    rule = f"_fx_tensor_name {name} of the input" if own else f"_fx_tensor_name {name} of {part.inputs[index][0]}"
-    return _find_fx(name, decoded, token, rule)
+        return because("pair.no_fx_name_of_input", index=index, name=part.name)
+    if own:
+        return _find_fx(name, resolved, token, because("pair.fx_name_of_input", tensor=name))
+    producer, _ = part.inputs[index]
+    return _find_fx(name, resolved, token, because("pair.fx_name_of_producer", tensor=name, producer=producer))
 
 
-def _by_order(op: GraphOp, decoded: Decoded, token: _Token) -> dict[int, _Partner]:
-    """The arguments of the (first) FX operator by position; only numbers, and only as many of them as there are."""
-    first = decoded.operators[0]
+def _by_order(op: GraphOp, resolved: ResolvedOp, token: _Token) -> dict[int, _Partner]:
+    """Return the tensor arguments of the (first) FX operator by the number of the input that each fits."""
+    first = resolved.operators[0]
     match = next((match for name in first.output_names if (match := _FX_TENSOR.fullmatch(name))), None)
     fx = token.golden.operators.get(match[1]) if match else None
     if fx is None:
         return {}
-    # What cannot be read is not a tensor: None, a type, a device, a text.
+    # An argument that cannot be read is not a tensor, but None, a type, a device or a string.
     arguments = [tensor for tensor in fx.inputs if not tensor.problem]
     found: dict[int, _Partner] = {}
     start = 0
-    for place, tensor in enumerate(op.inputs):
+    for number, tensor in enumerate(op.inputs):
         at = next((at for at in range(start, len(arguments)) if _fits(tensor, arguments[at])), None)
         if at is not None:
-            rule = f"argument {arguments[at].key.index} of {fx.name}, by position"
-            found[place] = _Partner(arguments[at], fx, rule, min(_POSITION, decoded.confidence))
+            evidence = because("pair.fx_argument", index=arguments[at].key.index, name=fx.name)
+            found[number] = _Partner(arguments[at], fx, evidence, min(_POSITION_CONFIDENCE, resolved.confidence))
             start = at + 1
     return found
 
 
 def _fits(target: SideTensor, golden: SideTensor) -> bool:
-    """Whether both have as many elements, as far as that is known."""
+    """Whether both have the same number of elements, as far as it is known."""
     return golden.count is None or target.count is None or target.count == golden.count
 
 
 # Against the same graph without fusion
 
 
-def _pair_ge(op: GraphOp, decoded: Decoded | None, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
     same = token.golden.operators.get(op.name)
     if same is not None:
         yield from _pair_same(op, same, token, stack)
-    elif decoded is not None and (decoded.is_fused or _find_ge(decoded.operators[0], token) is not None):
-        yield from _pair_fused(op, decoded, token, stack)
-    elif any(word in op.op_type for word in _CONVERTS) and op.inputs and op.outputs:
+    elif resolved is not None and (resolved.is_fused or _find_ge(resolved.operators[0], token) is not None):
+        yield from _pair_fused(op, resolved, token, stack)
+    elif any(word in op.op_type for word in _CONVERSIONS) and op.inputs and op.outputs:
         yield from _pair_with_itself(op, token, stack)
     else:
-        made = "" if decoded else ", and the graph does not have it either"
-        yield _unpaired(token.unit, op, f"the golden dump has no operator {op.name}{made}", stack=stack)
+        reason = because("pair.no_operator_dumped" if resolved else "pair.no_operator_anywhere", name=op.name)
+        yield _unpaired(token.unit, op, reason, stack)
 
 
 def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
     for tensor in (*op.inputs, *op.outputs):
         others = golden.inputs if tensor.key.slot is Slot.INPUT else golden.outputs
         other = next((other for other in others if other.key.index == tensor.key.index), None)
-        partner: _Partner | str
+        partner: _Partner | Reason
         if golden.problem:
-            partner = f"the golden file cannot be read: {golden.problem}"
+            partner = because("pair.unreadable", side="golden", problem=golden.problem)
             token.used.add(golden.name)
         elif other is None:
-            partner = f"the golden dump has no {tensor.key.slot} {tensor.key.index} of {op.name}"
+            code = "pair.no_input_dumped" if tensor.key.slot is Slot.INPUT else "pair.no_output_dumped"
+            partner = because(code, index=tensor.key.index, name=op.name)
         else:
-            partner = _Partner(other, golden, "the same name in both dumps", 1.0)
+            partner = _Partner(other, golden, because("pair.same_name_in_dumps"), 1.0)
         yield _row(op, tensor, partner, token, stack)
 
 
-def _pair_fused(op: GraphOp, decoded: Decoded, token: _Token, stack: str) -> Iterator[Row]:
-    parts = " + ".join(part.name for part in decoded.operators)
-    sources = _sources(op, decoded)
-    for place, tensor in enumerate(op.inputs):
-        yield _row(op, tensor, _ge_input(sources[place], parts, decoded, token), token, stack)
-    last = next((found for part in reversed(decoded.operators) if (found := _find_ge(part, token))), None)
-    is_last = last is not None and last is _find_ge(decoded.operators[-1], token)
+def _pair_fused(op: GraphOp, resolved: ResolvedOp, token: _Token, stack: str) -> Iterator[Row]:
+    for tensor, source in zip(op.inputs, _sources(op, resolved), strict=True):
+        yield _row(op, tensor, _ge_input(source, resolved, token), token, stack)
+    last = next((found for part in reversed(resolved.operators) if (found := _find_ge(part, token))), None)
+    is_last = last is not None and last is _find_ge(resolved.operators[-1], token)
     for tensor in op.outputs:
         made = last.find_output(tensor.key.index) if last is not None and is_last else None
-        partner: _Partner | str = f"the golden dump has no output {tensor.key.index} of {decoded.operators[-1].name}"
+        partner: _Partner | Reason = because("pair.no_output_dumped", index=tensor.key.index, name=resolved.names[-1])
         if made is not None and last is not None:
-            partner = _Partner(made, last, f"the last of {parts} ({decoded.how})", decoded.confidence)
+            evidence = because("pair.last_of", parts=resolved.names, match=resolved.match)
+            partner = _Partner(made, last, evidence, resolved.confidence)
         yield _row(op, tensor, partner, token, stack)
 
 
-def _ge_input(source: tuple[TextOp, int] | None, parts: str, decoded: Decoded, token: _Token) -> _Partner | str:
-    """The input of the part that reads it, else the output of the operator that makes it."""
+def _ge_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _Token) -> _Partner | Reason:
+    """Return the input of the part that reads it, else the output of its producer."""
     if source is None:
-        return f"{parts} have fewer inputs in the graph than were dumped"
+        return because("pair.fewer_inputs", parts=resolved.names)
     part, index = source
     own = _find_ge(part, token)
     if own is not None and index < len(own.inputs):
-        rule = f"input {index} of {part.name}, one of {parts} ({decoded.how})"
-        return _Partner(own.inputs[index], own, rule, decoded.confidence)
+        evidence = because(
+            "pair.input_of_part", index=index, name=part.name, parts=resolved.names, match=resolved.match
+        )
+        return _Partner(own.inputs[index], own, evidence, resolved.confidence)
     producer, output = part.inputs[index]
-    made_by = token.by_safe_name.get(safe(producer))
+    made_by = token.by_file_form.get(file_form(producer))
     made = made_by.find_output(output) if made_by is not None else None
     if made is None or made_by is None:
-        return f"the golden dump has neither input {index} of {part.name} nor output {output} of {producer}"
-    rule = f"output {output} of {producer}, which {part.name} reads ({decoded.how})"
-    return _Partner(made, made_by, rule, min(decoded.confidence, _PRODUCER))
+        return because("pair.neither_dumped", index=index, name=part.name, output=output, producer=producer)
+    evidence = because("pair.output_of_producer", index=output, producer=producer, name=part.name, match=resolved.match)
+    return _Partner(made, made_by, evidence, min(resolved.confidence, _PRODUCER_CONFIDENCE))
 
 
 def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
-    found = token.by_safe_name.get(safe(part.name))
+    found = token.by_file_form.get(file_form(part.name))
     return None if found is None or found.problem else found
 
 
@@ -284,30 +294,29 @@ def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
 
 
 def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
-    """An inserted conversion must not change the numbers: what comes out is compared with what went in."""
+    """Yield the rows of an inserted conversion, which keeps the values: each output against the input of its number."""
     for tensor in op.outputs:
         source: Sequence[SideTensor] = [other for other in op.inputs if other.key.index == tensor.key.index]
-        partner: _Partner | str = f"{op.name} has no input {tensor.key.index} to compare its output with"
+        partner: _Partner | Reason = because("pair.no_own_input", name=op.name, index=tensor.key.index)
         if source:
-            index = tensor.key.index
-            rule = f"{op.op_type} was inserted: output {index} against input {index} of the same file"
-            partner = _Partner(source[0], op, rule, _SELF)
+            evidence = because("pair.inserted", op_type=op.op_type, index=tensor.key.index)
+            partner = _Partner(source[0], op, evidence, _INSERTED_CONFIDENCE)
         yield _row(op, tensor, partner, token, stack)
 
 
-def _row(op: GraphOp, tensor: SideTensor, partner: _Partner | str, token: _Token, stack: str) -> Row:
-    if isinstance(partner, str):
+def _row(op: GraphOp, tensor: SideTensor, partner: _Partner | Reason, token: _Token, stack: str) -> Row:
+    if isinstance(partner, Reason):
         return _unpaired(token.unit, op, partner, stack, tensor)
     token.used.add(partner.op.name)
     golden = partner.tensor
     if golden.problem:
-        why = f"the golden file cannot be read: {golden.problem}"
-        return _unpaired(token.unit, op, why, stack, tensor)
+        reason = because("pair.unreadable", side="golden", problem=golden.problem)
+        return _unpaired(token.unit, op, reason, stack, tensor)
     return Pairing(
         OpLabel(0, 0, op.op_type, op.name, partner.op.name),
         tensor,
         golden,
-        rule=partner.rule,
+        evidence=partner.evidence,
         confidence=partner.confidence,
         unit=token.unit,
         golden_type=partner.op.op_type,
@@ -317,14 +326,20 @@ def _row(op: GraphOp, tensor: SideTensor, partner: _Partner | str, token: _Token
 
 
 def _unpaired(
-    unit: Unit, op: GraphOp, why: str, stack: str = "", tensor: SideTensor | None = None, *, golden_only: bool = False
+    unit: Unit,
+    op: GraphOp,
+    reason: Reason,
+    stack: str = "",
+    tensor: SideTensor | None = None,
+    *,
+    golden_only: bool = False,
 ) -> Unpaired:
     tensors = (*op.inputs, *op.outputs) if tensor is None else (tensor,)
     return Unpaired(
         OpLabel(0, 0, op.op_type, op.name, op.name if golden_only else "*"),
         tensor.key if tensor is not None else None,
         tensor,
-        why,
+        reason,
         unit,
         op.path,
         op.timestamp,
@@ -335,10 +350,14 @@ def _unpaired(
 
 
 def _unused(token: _Token) -> list[Row]:
-    """Golden operators that nothing was compared with, so that nothing of the golden dump is lost silently."""
-    why = "no operator of the target was compared with this golden operator; it may have been fused or left out"
+    """Return a row for each golden operator without partner, so that the report covers the whole golden dump."""
     return [
-        _unpaired(token.unit, op, f"{why}: {op.problem}" if op.problem else why, golden_only=True)
+        _unpaired(token.unit, op, _unused_reason(op), golden_only=True)
         for name, op in token.golden.operators.items()
         if name not in token.used
     ]
+
+
+def _unused_reason(op: GraphOp) -> Reason:
+    unused = because("pair.golden_unused")
+    return all_of((unused, because("pair.unreadable", side="golden", problem=op.problem))) if op.problem else unused

@@ -35,8 +35,7 @@ def saved_parts(
 ) -> list[SavedGraph]:
     """What is kept of one graph, in parts: one for each mode that has rows."""
     about = plan.target, plan.golden, plan.scenario
-    where = "" if result.rank is None else f"rank {result.rank}: "
-    more = result.nodes, (*plan.notes, *(f"{where}{note}" for note in result.notes)), environment
+    more = result.nodes, (*plan.notes, *result.notes), environment
     judged = list(zip(result.rows, result.verdicts, strict=True))
     parts = []
     for mode in (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5):
@@ -134,8 +133,8 @@ def write_summary(tally: Tally, plan: GraphPlan, options: GraphOptions) -> str:
         "made_by": _MADE_BY,
         "target": plan.target,
         "golden": plan.golden,
-        "scenario": plan.scenario,
+        "scenario": str(plan.scenario),
+        "notes": list(map(str, plan.notes)),
     }
-    about |= {"notes": list(plan.notes)}
     name = f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}.json"
     return write_new(options.output, name, lambda draft: write_summary_json(tally, about, draft))

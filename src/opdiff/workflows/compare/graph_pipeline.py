@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Pairing, Unit
 from opdiff.core.errors import InputError
-from opdiff.core.graphmode import DataMode, GraphKind, GraphRow, SideFacts, row_order
+from opdiff.core.graphmode import SCENARIOS, DataMode, GraphKind, GraphRow, SideFacts, row_order
+from opdiff.core.reasons import because, quoted
 from opdiff.judge.graph.criteria import judge_rows
 from opdiff.pair.graph.network import graph_nodes
 from opdiff.pair.graph.token import pair_token
@@ -15,7 +16,7 @@ from opdiff.read.graph.token_files import read_token
 from opdiff.read.graph.tree import read_graph_tree
 from opdiff.run import Work, fitting_workers, run, usable_cores
 from opdiff.workflows.compare.graph_job import GraphJob, described, died, measure_graph_job, measure_real_jobs, mode_of
-from opdiff.workflows.compare.graph_units import GraphTexts, GraphUnit, find_units, pair_ranks
+from opdiff.workflows.compare.graph_units import GraphTexts, GraphUnit, find_units, in_rank, pair_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import GraphNode, Unpaired
     from opdiff.core.dump import SideTensor
     from opdiff.core.graphmode import Figures, GraphOp, Verdict
+    from opdiff.core.reasons import Reason
     from opdiff.workflows.compare.graph_job import Measurement
 
     Progress = Callable[[int, int], None]
@@ -55,13 +57,12 @@ class GraphPlan(NamedTuple):
     golden: str
     golden_kind: GraphKind
     units: tuple[GraphUnit, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
 
     @property
-    def scenario(self) -> str:
-        """What is compared with what, in words."""
-        golden = "FX" if self.golden_kind is GraphKind.FX else "GE with fusion off"
-        return f"GE with fusion on against {golden}"
+    def scenario(self) -> Reason:
+        """What is compared with what."""
+        return SCENARIOS[self.golden_kind]
 
 
 class GraphResult(NamedTuple):
@@ -71,7 +72,7 @@ class GraphResult(NamedTuple):
     graph: int | None
     rows: tuple[GraphRow, ...]
     verdicts: tuple[Verdict, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     defects: tuple[str, ...] = ()
     nodes: tuple[GraphNode, ...] = ()
 
@@ -82,7 +83,7 @@ class _Pending:
 
     unit: GraphUnit
     rows: tuple[Row, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
     nodes: tuple[GraphNode, ...] = ()
     measured: dict[int, Measurement] = field(default_factory=dict)
 
@@ -99,7 +100,7 @@ def plan_graphs(options: GraphOptions) -> GraphPlan:
         raise InputError(target.root, "this is an FX dump; the target is a dump of the graph engine, FX is the golden")
     ranks, notes = pair_ranks(target, golden, options.rank)
     texts = GraphTexts(target, golden)
-    found = [*target.notes, *golden.notes, *notes]
+    found = [*map(quoted, (*target.notes, *golden.notes)), *notes]
     units = find_units(ranks, golden.kind, texts, found)
     if options.graph is not None:
         units = [unit for unit in units if unit.number == options.graph]
@@ -133,7 +134,7 @@ def compare_graphs(plan: GraphPlan, options: GraphOptions, progress: Progress) -
 
 def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _Pending:
     rows: list[Row] = []
-    notes: list[str] = []
+    notes: list[Reason] = []
     dumped: dict[str, GraphOp] = {}
     theirs = unit.golden.tokens if unit.golden is not None else {}
     for token, folders in unit.target.tokens.items():
@@ -144,15 +145,17 @@ def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _
         rows += pair_token(Unit(unit.rank, token, unit.graph), target, golden, unit.text)
         dumped |= {name: op for name, op in target.operators.items() if name not in dumped}
         if golden is None:
-            notes.append(f"token {token}: the golden dump does not have it")
+            notes.append(because("pair.token_not_in_golden", token=token))
         left_out = [*target.left_out, *(golden.left_out if golden else ())]
         if left_out:
-            notes.append(f"token {token}: {len(left_out)} files left out, such as {': '.join(left_out[0])}")
+            path, problem = left_out[0]
+            notes.append(because("pair.files_left_out", token=token, count=len(left_out), path=path, problem=problem))
     notes += [
-        f"token {token}: only the golden dump has it; not compared"
+        because("pair.token_only_in_golden", token=token)
         for token in theirs
         if token not in unit.target.tokens and options.token in (None, token)
     ]
+    notes = [in_rank(note, unit.rank) for note in notes]
     return _Pending(unit, tuple(rows), tuple(notes), graph_nodes(dumped.values(), unit.text))
 
 
@@ -185,7 +188,7 @@ def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Prog
 
 def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
     rows = [
-        _row(row, pending.measured[place], options) if isinstance(row, Pairing) else _lonely(row, options)
+        _row(row, pending.measured[place], options) if isinstance(row, Pairing) else _unpaired_row(row, options)
         for place, row in enumerate(pending.rows)
     ]
     rows.sort(key=row_order)
@@ -197,7 +200,7 @@ def _result(pending: _Pending, options: GraphOptions) -> GraphResult:
 
 def _row(pairing: Pairing, measured: Measurement, options: GraphOptions) -> GraphRow:
     target, golden = pairing.target, pairing.golden
-    guess = (f"paired with confidence {pairing.confidence:g}: {pairing.rule}",) if pairing.confidence < 1 else ()
+    doubt = because("pair.low_confidence", confidence=pairing.confidence, evidence=pairing.evidence)
     return GraphRow(
         _token(pairing),
         pairing.label.target,
@@ -210,9 +213,9 @@ def _row(pairing: Pairing, measured: Measurement, options: GraphOptions) -> Grap
         measured.real,
         measured.further,
         measured.metrics,
-        measured.notes + guess,
-        measured.reason,
-        pairing.rule,
+        (*map(quoted, measured.notes), *([doubt] if pairing.confidence < 1 else [])),
+        quoted(measured.reason) if measured.reason else None,
+        pairing.evidence,
         pairing.confidence,
         pairing.stack,
     )
@@ -226,7 +229,7 @@ def _facts(tensor: SideTensor, op_type: str, figures: Figures) -> SideFacts:
     return SideFacts(tensor.path + tensor.location, op_type, figures)
 
 
-def _lonely(row: Unpaired, options: GraphOptions) -> GraphRow:
+def _unpaired_row(row: Unpaired, options: GraphOptions) -> GraphRow:
     op_type, tensor = row.label.op_type, row.target
     facts = SideFacts(row.path, op_type) if tensor is None else _facts(tensor, op_type, described(tensor))
     return GraphRow(
@@ -235,7 +238,7 @@ def _lonely(row: Unpaired, options: GraphOptions) -> GraphRow:
         row.key and row.key.slot,
         row.key and row.key.index,
         row.timestamp,
-        _lonely_mode(row, options.mode),
+        _unpaired_mode(row, options.mode),
         None if row.golden_only else facts,
         facts if row.golden_only else None,
         reason=row.reason,
@@ -244,8 +247,8 @@ def _lonely(row: Unpaired, options: GraphOptions) -> GraphRow:
     )
 
 
-def _lonely_mode(row: Unpaired, wanted: DataMode) -> DataMode:
-    """The table in which a row without a partner is told: that of its operator's data."""
+def _unpaired_mode(row: Unpaired, wanted: DataMode) -> DataMode:
+    """Return the mode whose table has the row: that of its operator's data."""
     if wanted is not DataMode.AUTO:
         return wanted
     return DataMode.REAL if row.has_data else DataMode.STATISTICS

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.graph import TextGraph
 from opdiff.core.graphmode import GraphKind
-from opdiff.pair.graph.names import safe
+from opdiff.core.reasons import because, quoted
+from opdiff.core.tensor import file_form
 from opdiff.pair.graph.token import fx_operator_names
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.graph.tree import merge_groups
@@ -18,6 +19,7 @@ from opdiff.read.rules.graph_text import read_graph_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from opdiff.core.reasons import Reason
     from opdiff.read.graph.tree import GraphFile, GraphFolders, GraphTree
 
 _MAX_LISTED = 8
@@ -42,8 +44,10 @@ class GraphUnit(NamedTuple):
     golden: GraphFolders | None
 
 
-def pair_ranks(target: GraphTree, golden: GraphTree, rank: int | None) -> tuple[tuple[RankPair, ...], tuple[str, ...]]:
-    """The ranks that both sides have, and words about the others.
+def pair_ranks(
+    target: GraphTree, golden: GraphTree, rank: int | None
+) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
+    """Return the ranks that both sides have, and notes about the others.
 
     Raises:
         UsageError: it has to be said which rank is meant.
@@ -56,8 +60,8 @@ def pair_ranks(target: GraphTree, golden: GraphTree, rank: int | None) -> tuple[
             raise InputError(
                 golden.root, f"no common rank: the target has {_listed(ours)}, the golden {_listed(theirs)}"
             )
-        notes = [f"rank {number}: only the target has it; not compared" for number in ours if number not in theirs]
-        notes += [f"rank {number}: only the golden has it; not compared" for number in theirs if number not in ours]
+        notes = [_one_sided_rank(number, "target") for number in ours if number not in theirs]
+        notes += [_one_sided_rank(number, "golden") for number in theirs if number not in ours]
         shown = target.has_ranks or len(ours) > 1
         pairs = [RankPair(number if shown else None, target.ranks[number], golden.ranks[number]) for number in common]
         return tuple(pairs), tuple(notes)
@@ -69,6 +73,10 @@ def pair_ranks(target: GraphTree, golden: GraphTree, rank: int | None) -> tuple[
         raise UsageError(f"{several.root} {problem}")
     name = ours[0] if target.has_ranks else None
     return (RankPair(name, target.ranks[ours[0]], golden.ranks[theirs[0]]),), ()
+
+
+def _one_sided_rank(rank: int, side: str) -> Reason:
+    return because("pair.rank_on_one_side", rank=rank, side=side)
 
 
 def _wanted(tree: GraphTree, rank: int | None) -> list[int]:
@@ -90,11 +98,11 @@ class GraphTexts:
     """The texts of the target's graphs, read when they are needed, each once."""
 
     def __init__(self, target: GraphTree, golden: GraphTree) -> None:
-        self.notes: list[str] = []
+        self.notes: list[Reason] = []
         self._files = target.texts
         if not self._files and golden.texts:
             self._files = golden.texts
-            self.notes.append(f"{target.root} has no graph text; those of the golden dump are used")
+            self.notes.append(because("pair.golden_graph_texts", path=target.root))
         self._read: dict[str, TextGraph | None] = {}
         self._known: dict[bytes, TextGraph] = {}
         if not self._files and golden.kind is GraphKind.FX:
@@ -104,7 +112,7 @@ class GraphTexts:
             )
             raise InputError(target.root, problem)
         if not self._files:
-            self.notes.append("there is no graph text: only operators of the same name are compared")
+            self.notes.append(because("pair.no_graph_texts"))
 
     def of_rank(self, rank: int | None) -> list[GraphFile]:
         """One file for each graph: of this rank if there is one, original before optimized, newest first."""
@@ -116,9 +124,7 @@ class GraphTexts:
                 best.setdefault(file.number, file)
         for file in best.values():
             if not file.is_original:
-                self.notes.append(
-                    f"{os.path.basename(file.path)}: the original graph is missing, the optimized one is used"
-                )
+                self.notes.append(because("pair.optimized_graph", file=os.path.basename(file.path)))
         return [best[number] for number in sorted(best)]
 
     def read(self, file: GraphFile) -> TextGraph | None:
@@ -127,15 +133,17 @@ class GraphTexts:
             try:
                 graph = read_graph_text(file.path, self._known)
             except InputError as error:
-                self.notes.append(str(error))
+                self.notes.append(quoted(str(error)))
                 self._read[file.path] = None
                 return None
-            self.notes += [f"{file.path}: {problem}" for problem in graph.problems]
+            self.notes += [
+                because("pair.graph_text_problem", path=file.path, problem=problem) for problem in graph.problems
+            ]
             self._read[file.path] = graph
         return self._read[file.path]
 
 
-def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, notes: list[str]) -> list[GraphUnit]:
+def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[GraphUnit]:
     """Every graph of every rank with what belongs to it."""
     units: list[GraphUnit] = []
     for pair in ranks:
@@ -143,32 +151,38 @@ def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, 
     return units
 
 
-def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: list[str]) -> list[GraphUnit]:
+def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[GraphUnit]:
     files = texts.of_rank(pair.rank)
-    where = "" if pair.rank is None else f"rank {pair.rank}: "
+    found: list[Reason] = []
     graphs = {file.number: graph for file in files if (graph := texts.read(file)) is not None}
     if not graphs:
         graphs = {0: TextGraph("", {})}
     ours, strangers = _assigned(pair.target, graphs, _own_names)
-    notes += [f"{where}{group.label}: there is no graph text of it; not compared" for group in strangers]
+    found += [because("pair.target_without_text", graph=group.label) for group in strangers]
     theirs, strangers = _assigned(pair.golden, graphs, fx_operator_names if golden is GraphKind.FX else _own_names)
-    notes += [f"{where}{group.label} of the golden dump: the target has no text of it" for group in strangers]
+    found += [because("pair.golden_without_text", graph=group.label) for group in strangers]
     units = []
     for number, graph in graphs.items():
         if number not in ours:
             if number in theirs:
-                notes.append(f"{where}graph {number}: the target has no dump of it; not compared")
+                found.append(because("pair.graph_not_in_target", graph=number))
             continue
         if number not in theirs:
-            notes.append(f"{where}graph {number}: the golden dump does not have it; its rows have no partners")
+            found.append(because("pair.graph_not_in_golden", graph=number))
         golden_folders = merge_groups(theirs[number]) if number in theirs else None
         shown = number if len(graphs) > 1 else None
         units.append(GraphUnit(pair.rank, shown, number, graph, merge_groups(ours[number]), golden_folders))
+    notes += (in_rank(note, pair.rank) for note in found)
     return units
 
 
+def in_rank(note: Reason, rank: int | None) -> Reason:
+    """Return a note with its rank, where there are ranks."""
+    return note if rank is None else because("pair.in_rank", rank=rank, note=note)
+
+
 def _own_names(graph: TextGraph) -> frozenset[str]:
-    return frozenset(safe(name) for name in graph.operators)
+    return frozenset(file_form(name) for name in graph.operators)
 
 
 def _assigned(

@@ -110,11 +110,11 @@ def _iter_steps(options: CompareOptions) -> Iterator[Sides | NotCompared]:
     rule_files, errors = read_rule_directory(options.fusion_rules)
     batch = match_rules(rule_files, models)
     if not batch.jobs:
-        reasons = "; ".join(dict.fromkeys(unmatched.reason for unmatched in batch.unmatched))
+        reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in batch.unmatched))
         raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
     golden = read_dump(options.golden, with_rules=True)
     yield from (NotCompared(error.path, str(error.problem)) for error in errors)
-    yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in batch.unmatched)
+    yield from (NotCompared(unmatched.folder.path, str(unmatched.reason)) for unmatched in batch.unmatched)
     yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
 
 
@@ -127,7 +127,7 @@ def _step(job: BatchJob, folder: Folder, golden: Dump) -> Sides | NotCompared:
         return NotCompared(place.path, str(error.problem))
     name = batch_file_name(str(place.device), place.model, str(place.step), time.localtime())
     # The name of the result does not tell the model's id.
-    notes = (f"{place.path}:", *([job.note] if job.note else []))
+    notes = (f"{place.path}:", *([str(job.note)] if job.note else []))
     return Sides(name, target, golden, rules, notes, in_batch=True)
 
 

@@ -79,7 +79,7 @@ def _compare_sides(sides: Sides, options: CompareOptions, progress: Progress) ->
     rows, defects = _measured(_paired(sides, options), custom, options, progress)
     view = (options.metrics, options.is_selected, options.overflow)
     graph = graph_of(sides.target, sides.rules.fusion or sides.rules.quant)
-    comparison = Comparison(sides.target, sides.golden, str(scenario), rows, *view, graph)
+    comparison = Comparison(sides.target, sides.golden, scenario.reason, rows, *view, graph)
     return Compared(sides.name, comparison, sides.notes, defects, tuple(metric.name for metric in custom))
 
 

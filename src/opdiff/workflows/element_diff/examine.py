@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.align.walk import walk_pair
 from opdiff.core.comparison import Measured, Pairing, Unpaired
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import is_possible, measure_batch
@@ -114,7 +115,7 @@ def examine_operator(
         key=pairing.key,
         golden_key=pairing.golden_key,
         op_type=pairing.label.op_type,
-        rule=pairing.rule,
+        rule=render(pairing.evidence),
         target_path=pairing.target.data.source.path,
         golden_path=pairing.golden.data.source.path,
         target_dtype=pair.target.dtype.name,
@@ -170,5 +171,5 @@ def _summary(row: Pairing | Unpaired, measured: Measured | None) -> TensorSummar
         raise AssertionError("rows of whole operators have no tensor")
     if measured is None:
         shape, dtype = (target.spec.shape, target.spec.dtype.name) if target else ((), "")
-        return TensorSummary(key, dtype, shape, None, row.reason if isinstance(row, Unpaired) else "")
+        return TensorSummary(key, dtype, shape, None, str(row.reason) if isinstance(row, Unpaired) else "")
     return TensorSummary(key, measured.target_dtype, measured.shape, measured.metrics, measured.reason)

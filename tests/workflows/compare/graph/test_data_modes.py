@@ -248,11 +248,7 @@ def test_the_json_has_everything(case: GraphCase) -> None:
     case.one(floats([NAN, 2]), floats([1, 2]))
     table = case.table()
     document = json.loads(table.path.with_suffix(".json").read_text())
-    assert (document["schema"], document["version"], document["rank"]) == (
-        "opdiff.torchair",
-        1,
-        0,
-    )
+    assert (document["schema"], document["version"], document["rank"]) == ("opdiff.torchair", 2, 0)
     (row,) = document["rows"]
     assert row["row"]["real"]["cosine"] == "nan"
     assert row["row"]["metrics"]["target_nans"] == 1

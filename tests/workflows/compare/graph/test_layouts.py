@@ -83,7 +83,7 @@ def test_ranks_have_a_table_each(tmp_path: Path, capsys: pytest.CaptureFixture[s
     shutil.rmtree(tmp_path / "fx/msprobe_fx_dump/worldsize8_global_rank1")
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o")
     assert outcome.code == 0
-    assert "note: rank 1: only the target has it; not compared\n" in outcome.out
+    assert "note: rank 1: only the target dump has it; not compared\n" in outcome.out
     names = sorted(path.name[: len("msprobe_cmp_report_rank0")] for path in (tmp_path / "o").glob("*.csv"))
     assert names == ["msprobe_cmp_report_rank0", "msprobe_cmp_report_rank2"]
 
@@ -192,8 +192,8 @@ def test_a_graph_without_a_text_is_named_and_not_mistaken_for_another(case: Grap
     case.ge("Add", (), (ONE * 3,), folder="worldsize1_global_rank0/20240130064151/0/graph_2_0/2/0")
     case.node(FX, (), (ONE * 3,), folder="worldsize1_global_rank0/graph_2/0")
     outcome = case.run()
-    assert "note: rank 0: graph 2: there is no graph text of it; not compared\n" in outcome.out
-    assert "note: rank 0: graph 2 of the golden dump: the target has no text of it\n" in outcome.out
+    assert "note: rank 0: graph 2: there is no graph text for it; not compared\n" in outcome.out
+    assert "note: rank 0: graph 2 of the golden dump: the target has no graph text for it\n" in outcome.out
     (table,) = (read_table(path) for path in case.out.glob("*.csv"))
     assert table.results == {"Add.output.0": "PASS"}
 

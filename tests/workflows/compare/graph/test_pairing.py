@@ -98,7 +98,7 @@ def test_a_fused_operator_against_fx(case: GraphCase) -> None:
     assert golden(table, "AddMul_1.input.1") == "add-aten.add.INPUT.1"
     assert golden(table, "AddMul_1.input.2") == "exp-aten.exp.OUTPUT.0"
     row = table.of("AddMul_1.output.0")
-    assert row["match_rule"].endswith("(names in the graph, put together: Add + Mul_1)")
+    assert row["match_rule"].endswith("(names of the graph, joined: Add, Mul_1)")
     assert (row["confidence"], row["golden_op_type"]) == ("0.8", "aten.mul")
 
 

@@ -328,7 +328,7 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
     for folder in (tmp_path / "sample" / "fx").rglob("*rank1"):
         shutil.rmtree(folder)
     compare(capsys, made, tmp_path / "out")
-    assert shown(tmp_path / "out").graph_mode["notes"] == ["rank 1: only the target has it; not compared"]
+    assert shown(tmp_path / "out").graph_mode["notes"] == ["rank 1: only the target dump has it; not compared"]
 
 
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:

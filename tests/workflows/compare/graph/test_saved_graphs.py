@@ -44,14 +44,10 @@ def test_what_is_saved_is_what_is_compared(case: GraphCase, mode: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (
-            "opdiff.torchair",
-            "opdiff.comparison",
-            "does not say that its schema is 'opdiff.torchair'",
-        ),
-        ('"version": 1', '"version": 2', "it is of version 2"),
+        ("opdiff.torchair", "opdiff.comparison", "does not say that its schema is 'opdiff.torchair'"),
+        ('"version": 2', '"version": 3', "it is of version 3"),
         ('"token": 0', '"token": "0"', "cannot be GraphRow.token"),
-        ('"rule": ', '"role": ', "GraphRow has not exactly its fields: role"),
+        ('"evidence": ', '"role": ', "GraphRow has not exactly its fields: role"),
         ('"dtype": "float32"', '"dtype": 32', "cannot be Figures.dtype"),
         ('"verdict"', '"vote"', "not an object of row and verdict"),
         ('"rows"', '"lines"', "has not exactly its fields"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from opdiff.core.graphmode import Colour, DataMode, GraphRow, SideFacts, Verdict
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_json import SavedGraph, load_graph_json
 from opdiff.workflows.compare import graph_outputs as graph_writing
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 def part(rank: int, rows: int = 2) -> SavedGraph:
     made = [
         GraphRow(
-            0, f"op_{number}", Slot.OUTPUT, 0, number, DataMode.MD5, SideFacts("/t/a", "Add"), None, reason="alone"
+            0,
+            f"op_{number}",
+            Slot.OUTPUT,
+            0,
+            number,
+            DataMode.MD5,
+            SideFacts("/t/a", "Add"),
+            None,
+            reason=quoted("alone"),
         )
         for number in range(rows)
     ]
     verdict = Verdict("FAIL", "No", Colour.RED)
-    return SavedGraph("/t", "/g", "s", DataMode.MD5, rank, None, tuple((row, verdict) for row in made))
+    return SavedGraph("/t", "/g", quoted("s"), DataMode.MD5, rank, None, tuple((row, verdict) for row in made))
 
 
 def test_each_table_has_its_json_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
