@@ -12,42 +12,42 @@
 #include <thread>
 #include <vector>
 
-#include "bytes.hpp"
+#include "file_data.hpp"
 #include "job.hpp"
 #include "measure.hpp"
 
 namespace opdiff {
 namespace {
 
-// Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all.
-constexpr int64_t kSmallPair = int64_t{8} << 20;
+// Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all threads.
+constexpr int64_t kMaxSmallPair = int64_t{8} << 20;
 
-// How much more than is looked at comes into memory where elements are gathered from all over a file.
-constexpr int64_t kSparse = 16;
+// Ratio of pages loaded to elements used if elements are scattered over a file.
+constexpr int64_t kScatterFactor = 16;
 
-// Small pairs that a thread takes at a time.
-constexpr size_t kHandful = 8;
+// Small pairs that a thread takes at once.
+constexpr size_t kSmallPairsAtOnce = 8;
 
-// More would only wait for each other.
-constexpr int64_t kMostThreads = 512;
+// More threads would only wait for each other.
+constexpr int64_t kMaxThreads = 512;
 
-// Bytes of both sides, as they are declared.
-int64_t declared(const od_job &job) {
+// Bytes of both sides according to the job.
+int64_t declared_bytes(const od_job &job) {
     const int64_t target = std::max<int64_t>(job.target.nbytes, 0), golden = std::max<int64_t>(job.golden.nbytes, 0);
     return target > INT64_MAX - golden ? INT64_MAX : target + golden;
 }
 
-// A pair that is being measured in parts.
+// A large pair being measured in parts.
 struct Task {
     size_t job;
     Pair pair;
     Mapping target, golden;
     Sums sums;
-    Second second;
+    SecondPass second;
     bool in_second = false;
     int64_t left = 0, touched = 0;
-    Problem problem;
-    int culprit = 0;
+    Failure failure;
+    int failed_side = 0;
 };
 
 struct Part {
@@ -62,20 +62,20 @@ public:
         std::iota(order.begin(), order.end(), size_t{0});
         std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
         for (size_t job : order)
-            (bytes(job) > kSmallPair ? large_ : small_).push_back(job);
+            (bytes(job) > kMaxSmallPair ? large_ : small_).push_back(job);
     }
 
-    // False when memory ran out.
+    // Returns false if memory is exhausted.
     bool run() {
         const FaultHandler handler;
-        const int64_t wanted = std::min(batch_.threads, kMostThreads);
+        const int64_t threads_used = std::min(batch_.threads, kMaxThreads);
         std::vector<std::thread> threads;
-        threads.reserve(static_cast<size_t>(wanted));
+        threads.reserve(static_cast<size_t>(threads_used));
         try {
-            for (int64_t i = 1; i < wanted; ++i)
+            for (int64_t i = 1; i < threads_used; ++i)
                 threads.emplace_back([this] { work_or_stop(); });
         } catch (const std::system_error &) {
-            // Fewer threads do as well.
+            // Continue with fewer threads.
         }
         work_or_stop();
         for (std::thread &thread : threads)
@@ -84,7 +84,7 @@ public:
     }
 
 private:
-    int64_t bytes(size_t job) const { return declared(batch_.jobs[job]) / 2; }
+    int64_t bytes(size_t job) const { return declared_bytes(batch_.jobs[job]) / 2; }
     bool cancelled() const { return out_of_memory_ || __atomic_load_n(&batch_.cancelled, __ATOMIC_RELAXED) != 0; }
     void report(int64_t bytes) { __atomic_fetch_add(&batch_.done, bytes, __ATOMIC_RELAXED); }
 
@@ -92,7 +92,7 @@ private:
         try {
             work();
         } catch (const std::bad_alloc &) {
-            // Under the lock: nobody is then between looking at it and falling asleep.
+            // Under the lock, so that no thread misses it between checking and waiting.
             const std::lock_guard<std::mutex> lock(lock_);
             out_of_memory_ = true;
             changed_.notify_all();
@@ -114,7 +114,7 @@ private:
         }
     }
 
-    // The next part of a large pair, or some small pairs; false when nothing is left.
+    // Takes the next part of a large pair, or some small pairs; returns false when nothing is left.
     bool take(Part &part, std::vector<size_t> &jobs) {
         std::unique_lock<std::mutex> lock(lock_);
         while (!cancelled()) {
@@ -128,7 +128,7 @@ private:
                 continue;
             }
             if (next_small_ < small_.size()) {
-                const size_t end = std::min(next_small_ + kHandful, small_.size());
+                const size_t end = std::min(next_small_ + kSmallPairsAtOnce, small_.size());
                 jobs.assign(small_.begin() + static_cast<std::ptrdiff_t>(next_small_),
                             small_.begin() + static_cast<std::ptrdiff_t>(end));
                 next_small_ = end;
@@ -150,21 +150,22 @@ private:
             return false;
         pair.count = description.count;
         pair.run = description.run;
-        pair.scale = {static_cast<int>(description.digits), static_cast<int>(description.min_exponent), pair.is_narrow()};
+        const int digits = static_cast<int>(description.digits);
+        pair.scale = {digits, static_cast<int>(description.min_exponent), pair.fits_float()};
         pair.with_kl = (description.flags & OD_WITH_KL) != 0;
         pair.for_graphs = (description.flags & OD_FOR_GRAPHS) != 0;
         pair.plan();
         return true;
     }
 
-    void fail(size_t job, Problem problem, int culprit = 0) {
+    void fail(size_t job, Failure failure, int failed_side = 0) {
         od_result &result = batch_.results[job];
-        result.status = problem.status;
-        result.detail = problem.detail;
-        result.culprit = culprit;
+        result.status = failure.status;
+        result.detail = failure.detail;
+        result.failed_side = failed_side;
     }
 
-    const char *path(const od_side &side) const { return batch_.texts + side.path; }
+    const char *path(const od_side &side) const { return batch_.paths + side.path; }
 
     // Opens a large pair and lists its parts.
     void start(size_t job, std::unique_lock<std::mutex> &lock) {
@@ -176,29 +177,29 @@ private:
         const auto data = [&](const od_side &side, Mapping &mapping, int number) -> const void * {
             if (side.path < 0)
                 return reinterpret_cast<const void *>(side.data);
-            if (task->problem.status == OD_DONE) {
-                task->problem = mapping.open(path(side), side.offset, side.nbytes);
-                task->culprit = number;
+            if (task->failure.status == OD_DONE) {
+                task->failure = mapping.open(path(side), side.offset, side.nbytes);
+                task->failed_side = number;
             }
             return mapping.data();
         };
-        Problem &problem = task->problem;
+        Failure &failure = task->failure;
         if (!is_usable(description.target, batch_) || !is_usable(description.golden, batch_)) {
-            problem = {OD_BAD_JOB, 0};
+            failure = {OD_BAD_JOB, 0};
         } else {
             const void *target = data(description.target, task->target, 0);
             const void *golden = data(description.golden, task->golden, 1);
-            if (problem.status == OD_DONE && !prepare(job, target, golden, task->pair))
-                problem = {OD_BAD_JOB, 0};
+            if (failure.status == OD_DONE && !prepare(job, target, golden, task->pair))
+                failure = {OD_BAD_JOB, 0};
         }
-        if (problem.status != OD_DONE)
-            fail(job, problem, task->culprit);
+        if (failure.status != OD_DONE)
+            fail(job, failure, task->failed_side);
         lock.lock();
-        if (problem.status == OD_DONE && task->pair.units() > 0) {
+        if (failure.status == OD_DONE && task->pair.units() > 0) {
             list_parts(task);
             return;
         }
-        if (problem.status == OD_DONE)
+        if (failure.status == OD_DONE)
             finish(task->pair, task->sums, task->second, batch_.results[job]);
         close(*task);
     }
@@ -212,13 +213,13 @@ private:
 
     void close(const Task &task) {
         --open_;
-        report(declared(batch_.jobs[task.job]) - reported(task));
+        report(declared_bytes(batch_.jobs[task.job]) - reported(task));
         changed_.notify_all();
     }
 
-    // Progress is told by parts; what was told of a pair.
+    // Progress is reported by parts: bytes per part, and bytes reported for a pair so far.
     int64_t share(const Task &task) const {
-        return declared(batch_.jobs[task.job]) / task.pair.units() / (task.pair.has_second() ? 2 : 1);
+        return declared_bytes(batch_.jobs[task.job]) / task.pair.units() / (task.pair.has_second() ? 2 : 1);
     }
     int64_t reported(const Task &task) const {
         if (task.pair.units() == 0)
@@ -233,27 +234,27 @@ private:
             Task &task;
             int64_t unit;
             std::unique_ptr<Sums> sums;
-            std::unique_ptr<Second> second;
+            std::unique_ptr<SecondPass> second;
         } work{worker, task, part.unit, nullptr, nullptr};
         if (task.in_second) {
-            work.second = std::make_unique<Second>(task.second.empty());
+            work.second = std::make_unique<SecondPass>(task.second.empty());
         } else {
             work.sums = std::make_unique<Sums>();
         }
-        const void *missing = guarded(
+        const void *fault_address = guarded(
             [](void *argument) {
-                const Work &own = *static_cast<Work *>(argument);
-                if (own.sums)
-                    own.worker.first_pass(own.task.pair, own.unit, *own.sums);
+                const Work &part_work = *static_cast<Work *>(argument);
+                if (part_work.sums)
+                    part_work.worker.first_pass(part_work.task.pair, part_work.unit, *part_work.sums);
                 else
-                    own.worker.second_pass(own.task.pair, own.unit, *own.second);
+                    part_work.worker.second_pass(part_work.task.pair, part_work.unit, *part_work.second);
             },
             &work);
         report(share(task));
         const std::lock_guard<std::mutex> lock(lock_);
-        if (missing) {
-            task.problem = {OD_TOO_SHORT, -1};
-            task.culprit = task.golden.holds(missing) ? 1 : 0;
+        if (fault_address) {
+            task.failure = {OD_TOO_SHORT, -1};
+            task.failed_side = task.golden.holds(fault_address) ? 1 : 0;
         } else if (work.sums) {
             task.sums.merge(*work.sums, task.pair.target.kind, task.pair.golden.kind);
         } else {
@@ -264,11 +265,11 @@ private:
             next_pass(part.task);
     }
 
-    // Keeps what a pair has in memory below the limit.
+    // Keeps the resident memory of a pair below the limit.
     void release_behind(Task &task) {
         const auto touched = [&](const Side &side) {
-            // Whole pages come for a few elements.
-            return side.size * (task.pair.count / task.pair.units()) * (side.view.scattered() ? kSparse : 1);
+            // Whole pages are loaded for a few elements.
+            return side.size * (task.pair.count / task.pair.units()) * (side.view.scattered() ? kScatterFactor : 1);
         };
         task.touched += touched(task.pair.target) + touched(task.pair.golden);
         if (task.touched < batch_.resident)
@@ -279,14 +280,14 @@ private:
     }
 
     void next_pass(const std::shared_ptr<Task> &task) {
-        if (task->problem.status != OD_DONE) {
-            fail(task->job, task->problem, task->culprit);
+        if (task->failure.status != OD_DONE) {
+            fail(task->job, task->failure, task->failed_side);
             close(*task);
             return;
         }
         if (!task->in_second) {
-            task->second = plan_second(task->pair, task->sums);
-            if (task->second.wanted()) {
+            task->second = plan_second_pass(task->pair, task->sums);
+            if (task->second.is_needed()) {
                 task->in_second = true;
                 list_parts(task);
                 return;
@@ -300,7 +301,7 @@ private:
         if (cancelled())
             return;
         const od_job &description = batch_.jobs[job];
-        report(declared(description));
+        report(declared_bytes(description));
         if (!is_usable(description.target, batch_) || !is_usable(description.golden, batch_))
             return fail(job, {OD_BAD_JOB, 0});
         const void *data[2];
@@ -314,9 +315,9 @@ private:
             unsigned char *memory = buffers[i]->reserve(static_cast<size_t>(side.nbytes));
             if (!memory)
                 return fail(job, {OD_NO_MEMORY, 0}, i);
-            const Problem problem = read_all(path(side), side.offset, side.nbytes, memory);
-            if (problem.status != OD_DONE)
-                return fail(job, problem, i);
+            const Failure failure = read_all(path(side), side.offset, side.nbytes, memory);
+            if (failure.status != OD_DONE)
+                return fail(job, failure, i);
             data[i] = memory;
         }
         Pair pair;
@@ -325,8 +326,8 @@ private:
         Sums sums;
         for (int64_t unit = 0; unit < pair.units(); ++unit)
             worker.first_pass(pair, unit, sums);
-        Second second = plan_second(pair, sums);
-        for (int64_t unit = 0; second.wanted() && unit < pair.units(); ++unit)
+        SecondPass second = plan_second_pass(pair, sums);
+        for (int64_t unit = 0; second.is_needed() && unit < pair.units(); ++unit)
             worker.second_pass(pair, unit, second);
         finish(pair, sums, second, batch_.results[job]);
     }

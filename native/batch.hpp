@@ -1,11 +1,11 @@
-// Many pairs of tensors on several threads: large ones in parts, small ones whole.
+// Many pairs of tensors on several threads: large pairs in parts, small ones whole.
 #pragma once
 
 #include "opdiff_kernel.h"
 
 namespace opdiff {
 
-// Every job gets its result; false when memory ran out.
+// Fills the result of every job; returns false if memory is exhausted.
 bool measure_batch(od_batch &batch);
 
 }  // namespace opdiff

@@ -1,4 +1,4 @@
-// From stored elements to numbers; included by what is compiled for each set of instructions.
+// Decoding of stored elements. Compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ template <typename Real> void convert_bfloat16(const void *codes, int n, Real *n
 }
 
 #if !defined(__aarch64__)
-// Exponent and fraction are moved in place, and a multiplication mends the bias, also of subnormal numbers.
+// Shifts exponent and fraction into place; a multiplication corrects the bias, also of subnormal numbers.
 float float_of_half(uint16_t code) {
     const uint32_t size = code & 0x7fffu;
     const uint32_t moved = size << 13;
@@ -61,7 +61,7 @@ template <typename Real> void convert_half(const void *codes, int n, Real *numbe
     const auto *bytes = static_cast<const unsigned char *>(codes);
     int i = 0;
 #if defined(__F16C__)
-    // The one place where the compiler does not find the instruction by itself; it makes decoding three times as fast.
+    // Compilers do not emit this instruction on their own; it decodes three times as fast.
     if constexpr (std::is_same_v<Real, float>)
         for (; i + 8 <= n; i += 8) {
             const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes + 2 * i));

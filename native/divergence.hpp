@@ -1,11 +1,10 @@
-// The Kullback-Leibler divergence of one block; included by what is compiled for each set of instructions.
+// Kullback-Leibler divergence of one block. Compiled for each instruction set.
 //
-// With p and q as they are before being divided by their sums P and Q, the divergence is Σ p·ln(p/q) / P + ln(Q / P).
-// The terms of that sum nearly cancel where p and q are close. So p·ln(p/q) - p + q is summed instead, which is small
-// where they are close and never negative; with t = (p - q) / q it is q·((1 + t)·ln(1 + t) - t). The difference p - q is
-// not taken from p and q, but from what makes them differ: p - q = ((x - y) - (low of x - low of y))·s + (y - low of
-// y)·(s - r), where s and r are the factors that stretch the sides, unless these are very different. P and Q follow from
-// the sums of the first pass, but for what the floor adds.
+// For likelihoods p and q with sums P and Q, not yet divided by them, the divergence is Σ p·ln(p/q) / P + ln(Q / P).
+// Its terms nearly cancel where p and q are close, so p·ln(p/q) - p + q is summed instead: small where they are close,
+// never negative; with t = (p - q) / q it equals q·((1 + t)·ln(1 + t) - t). To keep its digits, p - q is computed from
+// the numbers themselves: p - q = ((x - y) - (min x - min y))·s + (y - min y)·(s - r) with the scale factors s and r of
+// both sides, unless these differ much. P and Q follow from the sums of the first pass and what the floor adds.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +13,20 @@
 #include <cstring>
 #include <limits>
 
-#include "ahead.hpp"
+#include "prefetch.hpp"
 #include "kernel.hpp"
 #include "vectors.hpp"
 
 namespace opdiff {
 namespace {
 
-// A ratio from here on is too far from 1 for the series.
-constexpr float kFar = 0.25f;
+// Largest |t| for which the series is used.
+constexpr float kMaxSeriesRatio = 0.25f;
 
-// Up to here sums are kept in single precision: 16 terms in each lane of a vector.
+// Elements summed in single precision at a time: 16 terms per lane of a vector.
 constexpr int kChunk = 16 * kFloats;
 
-// (1 + t)·ln(1 + t) - t as t²·Σ (-t)^k / ((k + 1)·(k + 2)), with as many terms as the size of t asks for.
+// (1 + t)·ln(1 + t) - t = t²·Σ (-t)^k / ((k + 1)·(k + 2))
 template <int Terms> float entropy_series(float t) {
     float sum = 0;
     for (int k = Terms - 1; k >= 0; --k)
@@ -35,22 +34,22 @@ template <int Terms> float entropy_series(float t) {
     return t * t * sum;
 }
 
-template <int Terms> double add_series(const float *ratios, const float *q, int n, const Lane &ahead) {
+template <int Terms> double add_series(const float *ratios, const float *q, int n, const PrefetchStream &ahead) {
     double sum = 0;
     for (int start = 0; start < n; start += kChunk) {
         float part = 0;
-        ask_for(ahead, start, kChunk);
+        prefetch(ahead, start, kChunk);
 #pragma omp simd reduction(+ : part)
         for (int i = start; i < std::min(start + kChunk, n); ++i)
-            part += std::fabs(ratios[i]) < kFar ? q[i] * entropy_series<Terms>(ratios[i]) : 0.0f;
+            part += std::fabs(ratios[i]) < kMaxSeriesRatio ? q[i] * entropy_series<Terms>(ratios[i]) : 0.0f;
         sum += static_cast<double>(part);
     }
     return sum;
 }
 
-// The terms of likelihoods that are far apart, one by one.
+// Terms with |t| of at least kMaxSeriesRatio, one by one.
 template <typename Real>
-double add_far(const Real *x, const Real *y, const float *ratios, int n, const KlScale &scale) {
+double add_exact_terms(const Real *x, const Real *y, const float *ratios, int n, const KlScale &scale) {
     double sum = 0;
     for (int start = 0; start < n; start += kChunk) {
         const int end = std::min(start + kChunk, n);
@@ -58,8 +57,8 @@ double add_far(const Real *x, const Real *y, const float *ratios, int n, const K
 #pragma omp simd reduction(max : most)
         for (int i = start; i < end; ++i)
             most = std::fabs(ratios[i]) > most ? std::fabs(ratios[i]) : most;
-        for (int i = start; i < end && most >= kFar; ++i) {
-            if (std::fabs(ratios[i]) < kFar)
+        for (int i = start; i < end && most >= kMaxSeriesRatio; ++i) {
+            if (std::fabs(ratios[i]) < kMaxSeriesRatio)
                 continue;
             const KlSide &a = scale.target, &b = scale.golden;
             const double p = std::max((static_cast<double>(x[i]) - a.low) * a.factor, a.floor);
@@ -71,19 +70,20 @@ double add_far(const Real *x, const Real *y, const float *ratios, int n, const K
 }
 
 template <typename Real>
-void diverge(const Real *x, const Real *y, int n, const KlScale &scale, const Ahead &ahead, KlSums &sums) {
+void add_divergence(const Real *x, const Real *y, int n, const KlScale &scale, const PrefetchStreams &ahead,
+                    KlSums &sums) {
     alignas(64) float ratios[kBlock], likelihoods[kBlock];
     const Real x_low = static_cast<Real>(scale.target.low), y_low = static_cast<Real>(scale.golden.low);
     const Real x_factor = static_cast<Real>(scale.target.factor), y_factor = static_cast<Real>(scale.golden.factor);
     const Real x_floor = static_cast<Real>(scale.target.floor), y_floor = static_cast<Real>(scale.golden.floor);
     const Real between = static_cast<Real>(scale.target.low - scale.golden.low);
     const Real factors = static_cast<Real>(scale.target.factor - scale.golden.factor);
-    const Real x_limit = scale.alike ? x_floor : std::numeric_limits<Real>::infinity();
+    const Real x_limit = scale.similar_ranges ? x_floor : std::numeric_limits<Real>::infinity();
     double raised_p = 0, raised_q = 0;
     float most = 0;
     for (int start = 0; start < n; start += kChunk) {
         Real part_p = 0, part_q = 0;
-        ask_for(ahead.x, start, kChunk);
+        prefetch(ahead.x, start, kChunk);
 #pragma omp simd reduction(+ : part_p, part_q) reduction(max : most)
         for (int i = start; i < std::min(start + kChunk, n); ++i) {
             const Real above = y[i] - y_low;
@@ -109,8 +109,8 @@ void diverge(const Real *x, const Real *y, int n, const KlScale &scale, const Ah
         sums.terms = add_series<8>(ratios, likelihoods, n, ahead.y);
     else
         sums.terms = add_series<12>(ratios, likelihoods, n, ahead.y);
-    if (most >= kFar)
-        sums.terms += add_far(x, y, ratios, n, scale);
+    if (most >= kMaxSeriesRatio)
+        sums.terms += add_exact_terms(x, y, ratios, n, scale);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What other languages call.
+// The exported functions.
 
 #include <new>
 

@@ -1,4 +1,4 @@
-// From the description of a tensor to what is measured.
+// Validation of jobs.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace opdiff {
 
-// Whether the bytes of a side can be looked for at all.
+// Whether the byte range of a side is valid.
 inline bool is_usable(const od_side &side, const od_batch &batch) {
     return side.offset >= 0 && side.nbytes >= 0 && side.offset <= INT64_MAX - side.nbytes &&
-           (side.path < 0 ? side.data != 0 || side.nbytes == 0 : side.path < batch.texts_size);
+           (side.path < 0 ? side.data != 0 || side.nbytes == 0 : side.path < batch.paths_size);
 }
 
-// False when the elements that are described are not all among the bytes at `data`.
+// Returns false unless all described elements are within the bytes at `data`.
 inline bool set_side(const od_side &description, const od_batch &batch, const void *data, int64_t count, Side &side) {
     side.kind = static_cast<int>(description.kind);
     side.size = size_of(description.kind);

@@ -1,5 +1,5 @@
-// The loops in which the time goes. Plain C++ with the vectors of the compiler, as wide as those of the machine;
-// compiled once for each set of instructions (OPDIFF_KERNEL names the result).
+// The hot loops: plain C++ with the compiler's vector types. Compiled once per instruction set; OPDIFF_KERNEL names the
+// result.
 
 #include "kernel.hpp"
 
@@ -7,18 +7,18 @@
 
 #include "decode.hpp"
 #include "divergence.hpp"
-#include "graph.hpp"
-#include "ranks.hpp"
-#include "single.hpp"
+#include "graph_sums.hpp"
+#include "ranking.hpp"
+#include "float_block.hpp"
 #include "transpose.hpp"
-#include "wide.hpp"
+#include "double_block.hpp"
 
 namespace opdiff {
 namespace {
 
 template <typename Real> bool is_finite(const Real *numbers, int n) {
     Real sum = 0;
-    // The difference of a number with itself is a NaN unless it is finite.
+    // A number minus itself is NaN unless it is finite.
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i < n; ++i)
         sum += numbers[i] - numbers[i];
@@ -61,8 +61,10 @@ void add_moments(const Real *x_, const Real *y_, int n, double pivot_x, double p
 
 extern const Kernel OPDIFF_KERNEL = {
     OPDIFF_NAME,
-    {decode<float>, measure_single, find<float>, diverge<float>, add_graph<float>, add_moments<float>, is_finite<float>},
-    {decode<double>, measure_wide, find<double>, diverge<double>, add_graph<double>, add_moments<double>, is_finite<double>},
+    {decode<float>, measure_floats, find<float>, add_divergence<float>, add_graph<float>, add_moments<float>,
+     is_finite<float>},
+    {decode<double>, measure_doubles, find<double>, add_divergence<double>, add_graph<double>, add_moments<double>,
+     is_finite<double>},
     transpose,
 };
 

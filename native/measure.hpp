@@ -1,4 +1,4 @@
-// One pair of tensors: first pass, then, where asked for or needed, a second one.
+// One pair of tensors: a first pass, and a second one if requested or needed.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +10,43 @@
 
 namespace opdiff {
 
-// The buffers of one thread, used for one unit after the other.
+// Buffers of one thread, reused for all units.
 class Worker {
 public:
     Worker();
     void first_pass(const Pair &pair, int64_t unit, Sums &sums);
-    void second_pass(const Pair &pair, int64_t unit, Second &second);
+    void second_pass(const Pair &pair, int64_t unit, SecondPass &second);
 
 private:
-    template <typename Visit> void each_block(const Pair &pair, int64_t unit, Visit visit);
-    template <typename Visit> void each_tile_block(const Pair &pair, int64_t unit, Visit visit);
-    const unsigned char *fetch(const View &view, int64_t start, int n, std::vector<unsigned char> &buffer);
+    template <typename Visit> void for_each_block(const Pair &pair, int64_t unit, Visit visit);
+    template <typename Visit> void for_each_tile_block(const Pair &pair, int64_t unit, Visit visit);
+    const unsigned char *fetch(const StridedView &view, int64_t start, int n, std::vector<unsigned char> &buffer);
 
-    template <typename Real> struct Numbers {
+    template <typename Real> struct Buffers {
         alignas(64) Real x[kBlock], y[kBlock], errors[kBlock];
     };
     template <typename Real>
     const Real *decode(const Side &side, const unsigned char *codes, int n, Real *buffer) const;
-    template <typename Real> void measure(const Pair &pair, const Codes &codes, int n, Sums &sums);
+    template <typename Real> void measure(const Pair &pair, const EncodedBlock &codes, int n, Sums &sums);
     template <typename Real>
-    const Real *take_errors(const Pair &pair, const Real *x, const Real *y, int n, const Codes &codes);
+    const Real *compute_errors(const Pair &pair, const Real *x, const Real *y, int n, const EncodedBlock &codes);
     template <typename Real>
-    bool measure_finite(const Pair &pair, const Real *x, const Real *y, int n, const Codes &codes, Sums &sums);
-    template <typename Real> int keep_finite(int64_t start, int n, const Real *x, const Real *y, Sums &sums);
-    template <typename Real> void measure_again(const Pair &pair, const Codes &codes, int n, Second &second);
-    template <typename Real> Numbers<Real> &numbers();
-    template <typename Real> const Arithmetic<Real> &arithmetic() const;
+    bool measure_finite(const Pair &pair, const Real *x, const Real *y, int n, const EncodedBlock &codes, Sums &sums);
+    template <typename Real> int compact_finite(int64_t start, int n, const Real *x, const Real *y, Sums &sums);
+    template <typename Real>
+    void measure_second(const Pair &pair, const EncodedBlock &codes, int n, SecondPass &second);
+    template <typename Real> Buffers<Real> &numbers();
+    template <typename Real> const BlockFunctions<Real> &functions() const;
 
-    Numbers<float> single_;
-    Numbers<double> wide_;
-    int places_[kBlock];
+    Buffers<float> floats_;
+    Buffers<double> doubles_;
+    int positions_[kBlock];
     std::vector<unsigned char> x_block_, y_block_, tile_;
-    std::vector<View::Piece> pieces_;
+    std::vector<StridedView::Segment> segments_;
 };
 
-// What is to be done after the first pass; and the end.
-Second plan_second(const Pair &pair, const Sums &sums);
-void finish(const Pair &pair, const Sums &sums, const Second &second, od_result &result);
+// Decides about the second pass; fills the result.
+SecondPass plan_second_pass(const Pair &pair, const Sums &sums);
+void finish(const Pair &pair, const Sums &sums, const SecondPass &second, od_result &result);
+
 }  // namespace opdiff

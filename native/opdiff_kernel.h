@@ -1,8 +1,7 @@
-/* The C interface of the measuring kernel: one call measures a batch of pairs of tensors.
+/* C interface of the measuring kernel: one call measures a batch of pairs of tensors.
 
-   Every field has eight bytes, so that any language can fill an array of jobs without knowing about padding. Sums are
-   exact sums of rounded block sums: the numbers do not depend on threads, on the order of the work, or on whether a
-   layout was walked in place or undone before. */
+   Every field has eight bytes, so that callers need not care about padding. Sums are exact sums of rounded block sums:
+   results do not depend on the number of threads, on the order of the work, or on the stored layout. */
 
 #ifndef OPDIFF_KERNEL_H
 #define OPDIFF_KERNEL_H
@@ -16,7 +15,7 @@ extern "C" {
 #define OD_VERSION 4
 #define OD_API __attribute__((visibility("default")))
 
-/* How one element is stored. OD_TABLE: one byte, whose number stands in a table of 256 floats. */
+/* Element types. OD_TABLE: one byte, an index of a table of 256 floats. */
 enum od_kind {
     OD_FLOAT16, OD_BFLOAT16, OD_FLOAT32, OD_FLOAT64, OD_TABLE, OD_BOOL,
     OD_INT8, OD_UINT8, OD_INT16, OD_UINT16, OD_INT32, OD_UINT32, OD_INT64, OD_UINT64,
@@ -25,46 +24,46 @@ enum od_kind {
 
 enum od_status {
     OD_DONE,
-    OD_NOT_MEASURED,  /* the call was cancelled before */
-    OD_BAD_JOB,       /* the description contradicts itself */
+    OD_NOT_MEASURED,  /* the call was cancelled */
+    OD_BAD_JOB,       /* the description is inconsistent */
     OD_NO_FILE,       /* detail: errno */
     OD_CANNOT_READ,   /* detail: errno */
     OD_TOO_SHORT,     /* detail: the size of the file */
     OD_NO_MEMORY,
-    OD_BEYOND_RANGE   /* numbers whose squares are no floats: measure them elsewhere */
+    OD_BEYOND_RANGE   /* squares would overflow or underflow: use the reference */
 };
 
 enum { OD_WITH_KL = 1, OD_FOR_GRAPHS = 2 };
 
 enum { OD_RELATIVE_BINS = 19, OD_ULP_BINS = 24 };
 
-/* One axis of a view: index i is (i / split) * outer + (i % split) * inner elements from its start. */
+/* One axis of a view: index i is at (i / split) * outer + (i % split) * inner elements. */
 typedef struct {
     int64_t extent, split, outer, inner;
 } od_axis;
 
-/* Where the elements of one tensor are. With rank 0 they are stored one behind the other. */
+/* Location of the elements of one tensor. Rank 0: contiguous. */
 typedef struct {
-    int64_t path;    /* where its name begins in the texts of the batch, or -1 when `data` has the bytes */
+    int64_t path;    /* where its name begins in the paths of the batch, or -1 when `data` has the bytes */
     int64_t data;    /* an address */
-    int64_t offset;  /* of the first byte, in the file */
+    int64_t offset;  /* of the first byte in the file */
     int64_t nbytes;
     int64_t kind;
-    int64_t table;   /* address of 256 floats, for OD_TABLE */
-    int64_t axes;    /* index of the first axis among the axes of the batch */
+    int64_t table;   /* address of 256 floats for OD_TABLE */
+    int64_t axes;    /* index of the first axis in `axes` of the batch */
     int64_t rank;
 } od_side;
 
 typedef struct {
     od_side target, golden;
     int64_t count;         /* elements on either side */
-    int64_t run;           /* blocks are cut anew every `run` elements; divides `count`, or is 0 */
-    int64_t digits;        /* fraction bits of the coarser float type; -1 when there is none */
+    int64_t run;           /* a new block starts every `run` elements; divides `count`, or 0 */
+    int64_t digits;        /* fraction bits of the coarser float type; -1 if there is none */
     int64_t min_exponent;  /* of its smallest normal number */
     int64_t flags;
 } od_job;
 
-/* An element and what both sides hold there: a double, or for 64-bit integers their bits. `index` -1: none. */
+/* An element and its value on both sides: a double, or the bits of a 64-bit integer. `index` -1: none. */
 typedef struct {
     int64_t index, target, golden;
 } od_extreme;
@@ -77,8 +76,8 @@ typedef struct {
 
 /* With OD_FOR_GRAPHS, over the pairs that are finite on both sides; x is the target, y the golden tensor. */
 typedef struct {
-    /* Only when both sides are finite, with X and Y the largest of each: sums of exp(y - Y), of exp(x - X), and of
-       exp(y - Y) * ((y - Y) - (x - X)). */
+    /* Sums of exp(y - Y), of exp(x - X), and of exp(y - Y) * ((y - Y) - (x - X)) with the maxima X and Y; only if both
+       sides are finite. */
     double golden_weight, target_weight, weighted;
     /* Of the pairs with |y| > 2^-23: sums and maxima of |x - y| and |x - y| / |y|. */
     double error_sizes, relative, worst, worst_relative;
@@ -89,7 +88,7 @@ typedef struct {
 } od_graph;
 
 typedef struct {
-    int64_t status, detail, culprit;  /* culprit: 0 the target, 1 the golden side */
+    int64_t status, detail, failed_side;  /* failed_side: 0 the target, 1 the golden side */
     int64_t count;                    /* elements on either side */
     int64_t relative_bins[OD_RELATIVE_BINS];
     int64_t ulp_bins[OD_ULP_BINS];
@@ -101,7 +100,7 @@ typedef struct {
     int64_t over_1_permille, over_5_permille, zero_golden;
     od_extreme worst, worst_relative, worst_ulps;
     int64_t same_infs, opposite_infs, target_infs, golden_infs, mismatches, first_mismatch;
-    double kl;  /* NaN when not measured */
+    double kl;  /* NaN if not measured */
     od_graph graph;
 } od_result;
 
@@ -109,45 +108,44 @@ typedef struct {
     const od_job *jobs;
     od_result *results;
     const od_axis *axes;
-    const char *texts;
-    int64_t count, axes_count, texts_size;
+    const char *paths;
+    int64_t count, axes_count, paths_size;
     int64_t threads;
-    int64_t resident;            /* bytes of one mapped tensor that may stay in memory */
-    volatile int64_t done;       /* bytes measured so far; another thread may look */
-    volatile int64_t cancelled;  /* another thread may set it */
+    int64_t resident;            /* resident bytes allowed per mapped tensor */
+    volatile int64_t done;       /* bytes measured so far; other threads may read it */
+    volatile int64_t cancelled;  /* other threads may set it */
 } od_batch;
 
-/* How a tensor is cut along one of its axes: slices of `width` indices each, of `extent`; `behind` elements of the walk
-   lie behind each index. */
+/* Slices along one axis, of `width` indices each; each index has `inner_count` elements. */
 typedef struct {
-    int64_t extent, behind, width;
-} od_cut;
+    int64_t extent, inner_count, width;
+} od_axis_slices;
 
-/* The errors in one slice: of how many elements, how many of them are not finite, and of the others the sum of squares
-   and the largest. Equal infinities, and NaNs on both sides, are no error. */
+/* Errors in one slice: number of elements, how many errors are not finite, and of the others the sum of squares and the
+   largest. Equal infinities, and NaNs on both sides, are no error. */
 typedef struct {
     int64_t count, not_finite;
     double squares, largest;
 } od_slice;
 
-/* Which elements are looked at: `length` of them, or as many as there are, from each of `count` places on. */
+/* Elements to look at: up to `length` from each of `count` starts. */
 typedef struct {
     const int64_t *starts;
     int64_t count, length;
 } od_sample;
 
 OD_API int64_t od_version(void);
-/* Sizes of od_axis, od_side, od_job, od_result and od_batch, so that a caller can check its own picture of them. */
+/* Sizes of od_axis, od_side, od_job, od_result and od_batch, to be checked by the caller. */
 OD_API void od_sizes(int64_t sizes[5]);
-/* Which code runs on this machine: "x86-64-v3", "x86-64", "aarch64", … */
+/* Instruction set used on this machine: "x86-64-v3", "x86-64", "aarch64", … */
 OD_API const char *od_instructions(void);
-/* 0, or -1 when the batch itself is unusable. Each job has its own status. */
+/* Returns 0, or -1 if the batch is invalid or memory is exhausted. Each job has its own status. */
 OD_API int64_t od_measure(od_batch *batch);
-/* The errors of the first job of a batch in the slices of each cut, which lie one behind the other. An od_status, or -1
-   when the description is unusable. */
-OD_API int64_t od_slices(const od_batch *batch, const od_sample *sample, const od_cut *cuts, int64_t count,
-                         od_slice *slices);
-/* The sum of the 64-bit words, but for a rest of less than 128 bytes: how fast memory can be read, for benchmarks. */
+/* Errors of the first job of a batch by slices of some axes, whose slices are consecutive. Returns an od_status, or -1
+   if the description is invalid. */
+OD_API int64_t od_axis_errors(const od_batch *batch, const od_sample *sample, const od_axis_slices *axes, int64_t count,
+                              od_slice *slices);
+/* Sum of the 64-bit words, except for a rest of less than 128 bytes: memory bandwidth for benchmarks. */
 OD_API uint64_t od_read(const void *data, int64_t nbytes);
 
 #ifdef __cplusplus

@@ -15,14 +15,14 @@ int size_of(int64_t kind) { return kind < 0 || kind >= OD_KINDS ? 0 : kSizes[kin
 
 bool Pair::has_wide_integers() const { return target.is_wide_integer() || golden.is_wide_integer(); }
 
-bool Pair::is_narrow() const {
-    const auto narrow = [](const Side &side) {
+bool Pair::fits_float() const {
+    const auto in_float = [](const Side &side) {
         return side.kind != OD_FLOAT64 && side.kind != OD_INT32 && side.kind != OD_UINT32 && !side.is_wide_integer();
     };
-    return narrow(target) && narrow(golden);
+    return in_float(target) && in_float(golden);
 }
 
-const View *Pair::guide() const {
+const StridedView *Pair::tiled_view() const {
     return target.view.tiled() ? &target.view : golden.view.tiled() ? &golden.view : nullptr;
 }
 
@@ -31,15 +31,15 @@ void Pair::plan() {
         run = std::max<int64_t>(count, 1);
     target.view.plan_tiles(run);
     golden.view.plan_tiles(run);
-    if (const View *tiles = guide()) {
-        const int64_t together = tiles->tiles_together(), size = count / tiles->tiles() + 1;
-        unit_ = ceil_div(std::max<int64_t>(kUnit / size, 1), together) * together;
+    if (const StridedView *tiles = tiled_view()) {
+        const int64_t together = tiles->tiles_per_group(), size = count / tiles->tiles() + 1;
+        unit_ = ceil_div(std::max<int64_t>(kUnitElements / size, 1), together) * together;
         units_ = ceil_div(tiles->tiles(), unit_);
-    } else if (run <= kUnit) {
-        unit_ = kUnit / run * run;
+    } else if (run <= kUnitElements) {
+        unit_ = kUnitElements / run * run;
         units_ = ceil_div(count, unit_);
     } else {
-        unit_ = kUnit;
+        unit_ = kUnitElements;
         units_ = count / run * ceil_div(run, unit_);
     }
 }

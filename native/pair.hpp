@@ -1,19 +1,19 @@
-// Two tensors in memory, and the parts in which they are measured.
+// Two tensors in memory, and the units in which they are measured.
 #pragma once
 
 #include <cstdint>
 
 #include "kernel.hpp"
-#include "walk.hpp"
+#include "strided_view.hpp"
 
 namespace opdiff {
 
-// Elements of a part that one thread measures at a time.
-constexpr int64_t kUnit = int64_t{1} << 20;
+// Elements that one thread measures at a time.
+constexpr int64_t kUnitElements = int64_t{1} << 20;
 
 // One tensor in memory.
 struct Side {
-    View view;
+    StridedView view;
     int kind = 0;
     int size = 1;
     const float *table = nullptr;
@@ -22,7 +22,7 @@ struct Side {
     bool is_integer() const { return kind >= OD_BOOL; }
 };
 
-// The bytes of one element, 0 for kinds that do not exist.
+// Bytes of one element; 0 for an unknown kind.
 int size_of(int64_t kind);
 
 struct Pair {
@@ -31,14 +31,14 @@ struct Pair {
     UlpScale scale = {};
     bool with_kl = false, for_graphs = false;
 
-    // Whether a second pass is asked for.
+    // Whether a second pass is requested.
     bool has_second() const { return with_kl || for_graphs; }
-    // Whether single precision holds every number of both sides.
-    bool is_narrow() const;
+    // Whether single precision represents every number of both sides.
+    bool fits_float() const;
     bool has_wide_integers() const;
-    // The side whose order of elements is followed.
-    const View *guide() const;
-    // Parts that can be measured apart, and elements of one.
+    // The tiled side, whose order of elements is followed; null if there is none.
+    const StridedView *tiled_view() const;
+    // Number of units, which can be measured independently.
     int64_t units() const { return units_; }
     void plan();
 
@@ -47,13 +47,13 @@ private:
     int64_t units_ = 0, unit_ = 0;
 };
 
-// One block as it is stored, and what comes next. `places` tells where in it the numbers were that are measured, unless
-// all of them are.
-struct Codes {
+// One stored block, and the addresses to prefetch meanwhile. `positions`: which of its elements are measured; null for
+// all.
+struct EncodedBlock {
     int64_t start;
     const unsigned char *x, *y;
-    Ahead ahead;
-    const int *places;
+    PrefetchStreams ahead;
+    const int *positions;
 };
 
 }  // namespace opdiff

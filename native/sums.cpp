@@ -8,8 +8,8 @@
 namespace opdiff {
 namespace {
 
-// What a block and the sums of other blocks have under the same names.
-template <typename Parts> void add_alike(Sums &sums, const Parts &parts) {
+// Members that a block and the sums of other blocks have in common.
+template <typename Parts> void add_common(Sums &sums, const Parts &parts) {
     sums.x.add(parts.x);
     sums.y.add(parts.y);
     sums.xx.add(parts.xx);
@@ -27,19 +27,19 @@ template <typename Parts> void add_alike(Sums &sums, const Parts &parts) {
         sums.ulp_bins[i] += parts.ulp_bins[i];
 }
 
-// The same of what graph mode needs; `ends` has the maxima and counts.
-template <typename Parts> void add_alike(Second &sums, const Parts &parts, const od_graph &ends) {
+// The same for graph mode; `maxima` has the maxima and counts.
+template <typename Parts> void add_common(SecondPass &sums, const Parts &parts, const od_graph &maxima) {
     sums.golden_weight.add(parts.golden_weight);
     sums.target_weight.add(parts.target_weight);
     sums.weighted.add(parts.weighted);
     sums.error_sizes.add(parts.error_sizes);
     sums.relative.add(parts.relative);
-    sums.graph.worst = std::max(sums.graph.worst, ends.worst);
-    sums.graph.worst_relative = std::max(sums.graph.worst_relative, ends.worst_relative);
-    sums.graph.tiny_relative = std::max(sums.graph.tiny_relative, ends.tiny_relative);
-    sums.graph.tiny_over_1_permille += ends.tiny_over_1_permille;
-    sums.graph.tiny_over_5_permille += ends.tiny_over_5_permille;
-    sums.graph.zeros += ends.zeros;
+    sums.graph.worst = std::max(sums.graph.worst, maxima.worst);
+    sums.graph.worst_relative = std::max(sums.graph.worst_relative, maxima.worst_relative);
+    sums.graph.tiny_relative = std::max(sums.graph.tiny_relative, maxima.tiny_relative);
+    sums.graph.tiny_over_1_permille += maxima.tiny_over_1_permille;
+    sums.graph.tiny_over_5_permille += maxima.tiny_over_5_permille;
+    sums.graph.zeros += maxima.zeros;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void Extreme::offer(const Extreme &other) {
         *this = other;
 }
 
-bool Extreme::may_yield_to(double other, int64_t start) const {
+bool Extreme::can_be_replaced_by(double other, int64_t start) const {
     return index < 0 || other > value || (other == value && start < index);
 }
 
@@ -71,12 +71,12 @@ void Sums::add(const Block &block, int n) {
     pairs += n;
     unequal += n - block.equal;
     error_squares.add(block.dd);
-    add_alike(*this, block);
+    add_common(*this, block);
 }
 
-// A pair with a NaN or an infinity in it.
-void Sums::add_special(double a, double b, int64_t index) {
-    const auto look = [&](double number, SideSums &side) {
+// A pair with a NaN or an infinity.
+void Sums::add_non_finite(double a, double b, int64_t index) {
+    const auto add_element = [&](double number, SideSums &side) {
         if (std::isnan(number)) {
             ++side.nans;
             side.first_nan = earlier(side.first_nan, index);
@@ -86,17 +86,17 @@ void Sums::add_special(double a, double b, int64_t index) {
         } else {
             side.include(number, number);
             ++side.finite;
-            side.alone.add(number);
-            side.squares_alone.add(number * number);
+            side.unpaired.add(number);
+            side.unpaired_squares.add(number * number);
             beyond_range |= !std::isfinite(number * number);
         }
     };
-    look(a, target);
-    look(b, golden);
+    add_element(a, target);
+    add_element(b, golden);
     const bool a_inf = std::isinf(a), b_inf = std::isinf(b), same = a == b || (std::isnan(a) && std::isnan(b));
     same_infs += a_inf && a == b;
     opposite_infs += a_inf && a == -b;
-    target_infs += a_inf && std::isfinite(b) && std::fabs(b) > kSmall;
+    target_infs += a_inf && std::isfinite(b) && std::fabs(b) > kZeroThreshold;
     golden_infs += b_inf && std::isfinite(a);
     if (!same) {
         ++mismatches;
@@ -109,10 +109,10 @@ void SideSums::merge(const SideSums &other, int kind) {
     if (other.has_range)
         include(other.minimum, other.maximum);
     if (other.has_integers) {
-        if (!has_integers || is_below(other.least, least, kind))
-            least = other.least;
-        if (!has_integers || is_below(most, other.most, kind))
-            most = other.most;
+        if (!has_integers || is_below(other.lowest_integer, lowest_integer, kind))
+            lowest_integer = other.lowest_integer;
+        if (!has_integers || is_below(highest_integer, other.highest_integer, kind))
+            highest_integer = other.highest_integer;
         has_integers = true;
     }
     finite += other.finite;
@@ -121,8 +121,8 @@ void SideSums::merge(const SideSums &other, int kind) {
     negative_infs += other.negative_infs;
     first_nan = earlier(first_nan, other.first_nan);
     first_inf = earlier(first_inf, other.first_inf);
-    alone.add(other.alone);
-    squares_alone.add(other.squares_alone);
+    unpaired.add(other.unpaired);
+    unpaired_squares.add(other.unpaired_squares);
 }
 
 void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
@@ -131,7 +131,7 @@ void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
     pairs += other.pairs;
     unequal += other.unequal;
     error_squares.add(other.error_squares);
-    add_alike(*this, other);
+    add_common(*this, other);
     worst.offer(other.worst);
     worst_relative.offer(other.worst_relative);
     worst_ulps.offer(other.worst_ulps);
@@ -144,37 +144,37 @@ void Sums::merge(const Sums &other, int target_kind, int golden_kind) {
     beyond_range |= other.beyond_range;
 }
 
-void Second::merge(const Second &other) {
+void SecondPass::merge(const SecondPass &other) {
     x.add(other.x);
     y.add(other.y);
     xx.add(other.xx);
     yy.add(other.yy);
     xy.add(other.xy);
-    x_alone.add(other.x_alone);
-    y_alone.add(other.y_alone);
-    xx_alone.add(other.xx_alone);
-    yy_alone.add(other.yy_alone);
+    unpaired_x.add(other.unpaired_x);
+    unpaired_y.add(other.unpaired_y);
+    unpaired_xx.add(other.unpaired_xx);
+    unpaired_yy.add(other.unpaired_yy);
     p.add(other.p);
     q.add(other.q);
     terms.add(other.terms);
-    add_alike(*this, other, other.graph);
+    add_common(*this, other, other.graph);
 }
 
-Second Second::empty() const {
-    Second fresh;
+SecondPass SecondPass::empty() const {
+    SecondPass fresh;
     fresh.with_moments = with_moments;
     fresh.with_kl = with_kl;
     fresh.for_graphs = for_graphs;
     fresh.pivot_x = pivot_x;
     fresh.pivot_y = pivot_y;
     fresh.scale = scale;
-    fresh.in_double = in_double;
-    fresh.tops = tops;
+    fresh.needs_double = needs_double;
+    fresh.softmax = softmax;
     return fresh;
 }
 
-void Second::add(const od_graph &block) {
-    add_alike(*this, block, block);
+void SecondPass::add(const od_graph &block) {
+    add_common(*this, block, block);
 }
 
 }  // namespace opdiff

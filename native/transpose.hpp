@@ -1,4 +1,4 @@
-// Rows of stored elements as columns; included by what is compiled for each set of instructions.
+// Transposition of stored elements. Compiled for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -10,49 +10,48 @@
 namespace opdiff {
 namespace {
 
-// Squares of codes of two or four bytes are transposed in registers: lanes of both halves are interleaved again and
-// again, in units that double.
-typedef uint16_t Eight __attribute__((vector_size(16)));
-typedef uint32_t Four __attribute__((vector_size(16)));
-typedef uint64_t Two __attribute__((vector_size(16)));
+// Squares of elements of two or four bytes are transposed in registers, by interleaving units that double in size.
+typedef uint16_t U16x8 __attribute__((vector_size(16)));
+typedef uint32_t U32x4 __attribute__((vector_size(16)));
+typedef uint64_t U64x2 __attribute__((vector_size(16)));
 
 void transpose_square(const unsigned char *from, int64_t stride, uint16_t *to, int64_t pitch) {
-    Eight rows[8], pairs[8];
+    U16x8 rows[8], pairs[8];
     for (int i = 0; i < 8; ++i)
-        rows[i] = load<Eight>(from + i * stride * 2);
+        rows[i] = load<U16x8>(from + i * stride * 2);
     for (int i = 0; i < 4; ++i) {
         pairs[2 * i] = __builtin_shufflevector(rows[2 * i], rows[2 * i + 1], 0, 8, 1, 9, 2, 10, 3, 11);
         pairs[2 * i + 1] = __builtin_shufflevector(rows[2 * i], rows[2 * i + 1], 4, 12, 5, 13, 6, 14, 7, 15);
     }
-    Four quads[8];
+    U32x4 quads[8];
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 2; ++j) {
-            const Four a = (Four)pairs[4 * i + j], b = (Four)pairs[4 * i + 2 + j];
+            const U32x4 a = (U32x4)pairs[4 * i + j], b = (U32x4)pairs[4 * i + 2 + j];
             quads[4 * i + 2 * j] = __builtin_shufflevector(a, b, 0, 4, 1, 5);
             quads[4 * i + 2 * j + 1] = __builtin_shufflevector(a, b, 2, 6, 3, 7);
         }
     for (int j = 0; j < 4; ++j) {
-        const Two a = (Two)quads[j], b = (Two)quads[4 + j];
+        const U64x2 a = (U64x2)quads[j], b = (U64x2)quads[4 + j];
         store(to + 2 * j * pitch, __builtin_shufflevector(a, b, 0, 2));
         store(to + (2 * j + 1) * pitch, __builtin_shufflevector(a, b, 1, 3));
     }
 }
 
 void transpose_square(const unsigned char *from, int64_t stride, uint32_t *to, int64_t pitch) {
-    Four rows[4];
+    U32x4 rows[4];
     for (int i = 0; i < 4; ++i)
-        rows[i] = load<Four>(from + i * stride * 4);
+        rows[i] = load<U32x4>(from + i * stride * 4);
     for (int j = 0; j < 2; ++j) {
-        const Two a = (Two)(j ? __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7)
+        const U64x2 a = (U64x2)(j ? __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7)
                               : __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5));
-        const Two b = (Two)(j ? __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7)
+        const U64x2 b = (U64x2)(j ? __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7)
                               : __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5));
         store(to + 2 * j * pitch, __builtin_shufflevector(a, b, 0, 2));
         store(to + (2 * j + 1) * pitch, __builtin_shufflevector(a, b, 1, 3));
     }
 }
 
-// Columns are written as runs; a tile of rows stays in the nearest cache while its columns are taken.
+// A tile of rows stays in the L1 cache while its columns are written.
 template <typename Code>
 void transpose_codes(const void *in, int64_t stride, int rows, int width, void *out, int64_t pitch) {
     const auto *from = static_cast<const unsigned char *>(in);

@@ -1,4 +1,4 @@
-// Vectors as wide as those of the machine; included by what is compiled for each set of instructions.
+// Vectors of the machine's width. Compiled for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ template <typename Vector> void store(void *to, Vector vector) { std::memcpy(to,
 
 template <typename Vector> Vector largest(Vector a, Vector b) { return a > b ? a : b; }
 
-// Adds 1 where `mask` is set: by one instruction of machines whose masks are no vectors, else by taking off -1.
+// Adds 1 where `mask` is set: one masked instruction with AVX-512, a subtraction of -1 elsewhere.
 template <typename Vector, typename Mask> void count(Vector &counts, Mask mask) {
     if constexpr (kWidth == 64)
         counts = mask ? counts + 1 : counts;
@@ -46,7 +46,7 @@ template <typename Vector, typename Mask> void count(Vector &counts, Mask mask) 
         counts -= (Vector)mask;
 }
 
-// A loop that compilers make one instruction of, which they do not of a conversion of vectors.
+// Compilers turn this loop into one instruction, unlike a conversion of vectors.
 Doubles widen(const float *from) {
     Doubles result;
     for (int i = 0; i < kDoubles; ++i)
@@ -54,7 +54,7 @@ Doubles widen(const float *from) {
     return result;
 }
 
-// Halves are added again and again: fewer sums have to wait for each other.
+// Pairwise, to shorten the dependency chain.
 double total(Doubles vector) {
     for (int half = kDoubles / 2; half; half /= 2)
         for (int i = 0; i < half; ++i)
@@ -82,7 +82,7 @@ int32_t largest_of(Ints vector) {
     return most;
 }
 
-// The sum of bytes of which none is above 1024 / kWidth.
+// Sum of bytes, none of which is above 1024 / kWidth.
 int total(Bytes vector) {
     const Quads quads = (Quads)vector;
     uint64_t sum = 0;
@@ -94,13 +94,13 @@ int total(Bytes vector) {
 }
 
 template <typename Real> void find_range(const Real *numbers, int n, double &low, double &high) {
-    Real least = numbers[0], most = numbers[0];
-#pragma omp simd reduction(min : least) reduction(max : most)
+    Real lowest = numbers[0], most = numbers[0];
+#pragma omp simd reduction(min : lowest) reduction(max : most)
     for (int i = 0; i < n; ++i) {
-        least = numbers[i] < least ? numbers[i] : least;
+        lowest = numbers[i] < lowest ? numbers[i] : lowest;
         most = numbers[i] > most ? numbers[i] : most;
     }
-    low = static_cast<double>(least);
+    low = static_cast<double>(lowest);
     high = static_cast<double>(most);
 }
 

@@ -1,4 +1,4 @@
-// Measures a pair whose numbers are known, on a machine on which nothing but this program need be installed.
+// Measures a pair with known results; needs nothing but this program.
 
 #include <cmath>
 #include <cstdio>
@@ -11,10 +11,10 @@ namespace {
 
 int problems = 0;
 
-void expect(const char *what, double found, double wanted) {
-    if (std::fabs(found - wanted) <= 1e-12 * std::fabs(wanted))
+void expect(const char *what, double found, double is_needed) {
+    if (std::fabs(found - is_needed) <= 1e-12 * std::fabs(is_needed))
         return;
-    std::printf("%s: %.17g, and not %.17g\n", what, found, wanted);
+    std::printf("%s: %.17g, expected %.17g\n", what, found, is_needed);
     ++problems;
 }
 
@@ -29,7 +29,7 @@ int64_t address(const void *data) { return static_cast<int64_t>(reinterpret_cast
 }  // namespace
 
 int main() {
-    // Halves from 0 to 2047 in columns against floats in rows, of which one is off by 4.
+    // Float16 numbers 0 … 2047, stored by column, against float32 numbers, stored by row, one of which is off by 4.
     constexpr int64_t rows = 1500, columns = 1000, count = rows * columns;
     std::vector<uint16_t> target(count);
     std::vector<float> golden(count);
@@ -63,7 +63,7 @@ int main() {
     expect("code", static_cast<double>(od_measure(&batch)), 0);
     expect("status", static_cast<double>(result.status), OD_DONE);
     expect("unequal", static_cast<double>(result.unequal), 1);
-    expect("place", static_cast<double>(result.worst.index), 123456);
+    expect("index", static_cast<double>(result.worst.index), 123456);
     expect("sum", result.target.total, total);
     expect("sum of the golden tensor", result.golden.total, total + 4);
     expect("errors", result.errors, -4);

@@ -1,14 +1,22 @@
-#include "wire.hpp"
+// The module `opdiff._native`: the protobuf wire format, as far as dump headers usually need it.
+//
+// `read/protowire.py` defines the result. Headers that only it decodes or rejects yield None here. Only the part of
+// Python's interface is used that is stable from 3.11 on.
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace {
 
 constexpr const char *table_name = "opdiff.message_table";
-// As in Python: `read/protowire.py` says why.
-constexpr Py_ssize_t most_items = 1 << 16;
-constexpr uint64_t longest_text = 16 << 20;
+// As in `read/protowire.py`: a few bytes can announce many items.
+constexpr Py_ssize_t max_items = 1 << 16;
+constexpr uint64_t max_text = 16 << 20;
 
 enum Kind { uint64_kind, uint32_kind, int32_kind, text_kind, data_kind, message_kind };
 enum Wire { varint_wire, fixed64_wire, length_wire, fixed32_wire = 5 };
@@ -33,7 +41,7 @@ struct Table {
     }
 };
 
-// Bytes that are read one after the other; `is_good` is false from the first on that is not there or not right.
+// Bytes read sequentially; `is_good` becomes false at the first missing or malformed one.
 struct Input {
     const uint8_t *at;
     const uint8_t *end;
@@ -73,7 +81,7 @@ PyObject *number_of(const Field &field, uint64_t value) {
     return field.kind == int32_kind ? PyLong_FromLong(static_cast<int32_t>(low)) : PyLong_FromUnsignedLong(low);
 }
 
-// Takes the value over; false when it is not there, or one too many.
+// Takes ownership of the value; returns false if it is null or one too many.
 bool put(PyObject *values, const Field &field, PyObject *value) {
     if (!value) return false;
     bool is_put = false;
@@ -83,7 +91,7 @@ bool put(PyObject *values, const Field &field, PyObject *value) {
         PyObject *items = PyDict_GetItemWithError(values, field.name);
         PyObject *fresh = items ? nullptr : PyList_New(0);
         if (fresh && PyDict_SetItem(values, field.name, fresh) == 0) items = fresh;
-        is_put = items && PyList_Size(items) < most_items && PyList_Append(items, value) == 0;
+        is_put = items && PyList_Size(items) < max_items && PyList_Append(items, value) == 0;
         Py_XDECREF(fresh);
     }
     Py_DECREF(value);
@@ -92,7 +100,7 @@ bool put(PyObject *values, const Field &field, PyObject *value) {
 
 PyObject *text_of(const Input &part) {
     const auto size = part.end - part.at;
-    if (static_cast<uint64_t>(size) > longest_text) return nullptr;
+    if (static_cast<uint64_t>(size) > max_text) return nullptr;
     return PyUnicode_DecodeUTF8(reinterpret_cast<const char *>(part.at), size, nullptr);
 }
 
@@ -109,12 +117,12 @@ bool take_part(PyObject *values, const Field &field, const Input &part) {
     if (field.is_number()) return take_numbers(values, field, part);
     if (field.kind == text_kind) return put(values, field, text_of(part));
     if (field.kind != message_kind) return false;
-    // A message that comes twice has to be merged.
+    // A message that occurs twice must be merged, in Python.
     if (!field.is_repeated && PyDict_Contains(values, field.name)) return false;
     return put(values, field, decode(*table_of(field.message), part));
 }
 
-bool pass_over(unsigned wire, Input &input) {
+bool skip(unsigned wire, Input &input) {
     switch (wire) {
     case varint_wire: input.varint(); break;
     case fixed64_wire: input.part(8); break;
@@ -138,10 +146,10 @@ bool take_field(const Table &table, PyObject *values, Input &input) {
         const uint64_t size = input.varint();
         return input.is_good && take_part(values, *field, input.part(size));
     }
-    return pass_over(wire, input);
+    return skip(wire, input);
 }
 
-// Null, with or without an error of Python's, when it cannot be decoded here.
+// Returns null, with or without a Python exception, if the message cannot be decoded here.
 PyObject *decode(const Table &table, Input input) {
     PyObject *values = PyDict_New();
     while (values && input.at < input.end)
@@ -149,7 +157,7 @@ PyObject *decode(const Table &table, Input input) {
     return values;
 }
 
-void forget(PyObject *capsule) {
+void free_table(PyObject *capsule) {
     const Table *table = table_of(capsule);
     for (const Field &field : table->fields) {
         Py_DECREF(field.name);
@@ -174,18 +182,22 @@ PyObject *new_table(PyObject *fields) {
     const Py_ssize_t count = PyTuple_Size(fields);
     if (count < 0) return nullptr;
     auto *table = new Table;
-    PyObject *capsule = PyCapsule_New(table, table_name, forget);
+    PyObject *capsule = PyCapsule_New(table, table_name, free_table);
     for (Py_ssize_t i = 0; capsule && i < count; ++i)
         if (!add_field(*table, PyTuple_GetItem(fields, i))) Py_CLEAR(capsule);
     return capsule;
 }
 
-}  // namespace
-
+// message_table(fields): each field is (number, name, kind, is repeated, table of its message or None).
 PyObject *message_table(PyObject *, PyObject *fields) {
-    return with_memory([=] { return new_table(fields); });
+    try {
+        return new_table(fields);
+    } catch (const std::bad_alloc &) {
+        return PyErr_NoMemory();
+    }
 }
 
+// decode_message(table, data, start, end): values by name, or None.
 PyObject *decode_message(PyObject *, PyObject *arguments) {
     PyObject *capsule = nullptr, *data = nullptr;
     Py_ssize_t start = 0, end = 0;
@@ -203,4 +215,32 @@ PyObject *decode_message(PyObject *, PyObject *arguments) {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) return nullptr;
     PyErr_Clear();
     Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"decode_message", decode_message, METH_VARARGS, nullptr},
+    {"message_table", message_table, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+// Equal to `_VERSION` in `src/opdiff/core/native.py`.
+constexpr long version = 3;
+
+int add_version(PyObject *module) {
+    return PyModule_AddIntConstant(module, "VERSION", version);
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void *>(add_version)},
+    {0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_native", nullptr, 0, functions, slots, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+    return PyModuleDef_Init(&definition);
 }

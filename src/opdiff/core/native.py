@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
-# Equal to `version` in `native/python/module.cpp`; both change with the interface of the module.
+# Equal to `version` in `native/python/wire.cpp`; both change with the interface of the module.
 _VERSION = 3
 
 

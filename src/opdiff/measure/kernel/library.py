@@ -114,7 +114,7 @@ def _load(path: str) -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(path)
         library.od_measure.restype = ctypes.c_int64
-        library.od_slices.restype = ctypes.c_int64
+        library.od_axis_errors.restype = ctypes.c_int64
         library.od_instructions.restype = ctypes.c_char_p
         sizes = (ctypes.c_int64 * len(_SIZES))()
         library.od_sizes(sizes)

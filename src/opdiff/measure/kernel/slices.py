@@ -29,7 +29,7 @@ def measure_slices(job: native.NativeJob, cuts: Sequence[Cut], sample: Sample) -
     axes = array("q", [number for cut in cuts for number in (cut.extent, cut.behind, cut.width)])
     row = Struct("<2q2d")
     found = ctypes.create_string_buffer(row.size * max(sum(cut.slices for cut in cuts), 1))
-    code = library.od_slices(
+    code = library.od_axis_errors(
         ctypes.byref(batch), *map(_address, (chosen, axes)), ctypes.c_int64(len(cuts)), ctypes.byref(found)
     )
     if code != DONE:

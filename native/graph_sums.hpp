@@ -1,5 +1,4 @@
-// What the columns of graph mode need beside the sums of the first pass; included by what is compiled for each set of
-// instructions. Everything is worked out in double precision.
+// Sums for the columns of graph mode, in double precision. Compiled for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +11,13 @@
 namespace opdiff {
 namespace {
 
-// Golden values up to this size are left out of the further columns.
-constexpr double kLeastGolden = 0x1p-23;
+// Golden values up to this magnitude are left out.
+constexpr double kMinGolden = 0x1p-23;
 
-// e to the power of a number that is not above 0, to about 1e-15; 0 where that is below all normal numbers.
-inline double power_of_e(double number) {
+// exp() of a number that is not positive, with a relative error of about 1e-15; 0 where the result is not normal.
+inline double exp_nonpositive(double number) {
     const double t = number > -708 ? number : -708;
-    // Adding this rounds to an integer, which then stands in the last bits.
+    // Adding 1.5·2^52 rounds to an integer, which is then in the last bits.
     const double shifted = t * 0x1.71547652b82fep0 + 0x1.8p52, k = shifted - 0x1.8p52;
     const double r = (t - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
     double sum = 1.0 / 6227020800.0;
@@ -27,18 +26,19 @@ inline double power_of_e(double number) {
                                  1.0 / 2.0,         1.0,              1.0};
     for (const double term : kTerms)
         sum = sum * r + term;
-    const double scale = bits_as<double>((bits_as<uint64_t>(shifted) + 1023) << 52);
+    const double scale = bit_cast<double>((bit_cast<uint64_t>(shifted) + 1023) << 52);
     return number > -708 ? sum * scale : 0;
 }
 
-template <typename Real> void add_weights(const Real *x_, const Real *y_, int n, const GraphScale &scale, GraphBlock &sums) {
+template <typename Real>
+void add_weights(const Real *x_, const Real *y_, int n, const SoftmaxScale &scale, GraphBlock &sums) {
     double p = 0, q = 0, pq = 0;
 #pragma omp simd reduction(+ : p, q, pq)
     for (int i = 0; i < n; ++i) {
-        const double x = static_cast<double>(x_[i]) - scale.top_x, y = static_cast<double>(y_[i]) - scale.top_y;
-        const double weight = power_of_e(y);
+        const double x = static_cast<double>(x_[i]) - scale.max_x, y = static_cast<double>(y_[i]) - scale.max_y;
+        const double weight = exp_nonpositive(y);
         p += weight;
-        q += power_of_e(x);
+        q += exp_nonpositive(x);
         pq += weight * (y - x);
     }
     sums.golden_weight = p;
@@ -46,11 +46,11 @@ template <typename Real> void add_weights(const Real *x_, const Real *y_, int n,
     sums.weighted = pq;
 }
 
-// Pairs whose golden value is zero or nearly so.
-template <typename Real> void look_at_zeros(const Real *x_, const Real *y_, int n, GraphBlock &sums) {
+// Pairs whose golden value counts as zero.
+template <typename Real> void count_near_zeros(const Real *x_, const Real *y_, int n, GraphBlock &sums) {
     for (int i = 0; i < n; ++i) {
         const double x = static_cast<double>(x_[i]), y = static_cast<double>(y_[i]);
-        if (!(std::fabs(y) <= kSmall) || x == y)
+        if (!(std::fabs(y) <= kZeroThreshold) || x == y)
             continue;
         if (y == 0) {
             ++sums.zeros;
@@ -63,29 +63,29 @@ template <typename Real> void look_at_zeros(const Real *x_, const Real *y_, int 
     }
 }
 
-// Pairs that are finite on both sides.
+// All pairs are finite on both sides.
 template <typename Real>
-void add_graph(const Real *x_, const Real *y_, int n, const GraphScale &scale, GraphBlock &sums) {
+void add_graph(const Real *x_, const Real *y_, int n, const SoftmaxScale &scale, GraphBlock &sums) {
     sums = {};
     double sizes = 0, relatives = 0, worst = 0, worst_relative = 0;
     int64_t near_zero = 0;
 #pragma omp simd reduction(+ : sizes, relatives, near_zero) reduction(max : worst, worst_relative)
     for (int i = 0; i < n; ++i) {
         const double x = static_cast<double>(x_[i]), y = static_cast<double>(y_[i]);
-        const double size = std::fabs(y), error = size > kLeastGolden ? std::fabs(x - y) : 0;
-        const double relative = error / (size > kLeastGolden ? size : 1);
+        const double size = std::fabs(y), error = size > kMinGolden ? std::fabs(x - y) : 0;
+        const double relative = error / (size > kMinGolden ? size : 1);
         sizes += error;
         relatives += relative;
         worst = error > worst ? error : worst;
         worst_relative = relative > worst_relative ? relative : worst_relative;
-        near_zero += (size <= kSmall) & (x != y);
+        near_zero += (size <= kZeroThreshold) & (x != y);
     }
     sums.error_sizes = sizes;
     sums.relative = relatives;
     sums.worst = worst;
     sums.worst_relative = worst_relative;
     if (near_zero)
-        look_at_zeros(x_, y_, n, sums);
+        count_near_zeros(x_, y_, n, sums);
     if (scale.with_weights)
         add_weights(x_, y_, n, scale, sums);
 }

@@ -1,25 +1,25 @@
-// Where the errors of one pair are: how large they are in the slices of its axes.
+// Errors of one pair by slices of its axes.
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <new>
 
-#include "bytes.hpp"
+#include "file_data.hpp"
 #include "job.hpp"
 
 namespace opdiff {
 namespace {
 
-// Squares of larger errors are beyond the range of doubles.
-constexpr double kLargest = 1e150;
+// Larger errors would overflow when squared.
+constexpr double kMaxError = 1e150;
 
 struct Work {
     Side target, golden;
     int64_t count = 0;
     const od_sample *sample = nullptr;
-    const od_cut *cuts = nullptr;
-    int64_t cut_count = 0;
+    const od_axis_slices *axes = nullptr;
+    int64_t axis_count = 0;
     od_slice *slices = nullptr;
     alignas(64) double x[kBlock], y[kBlock];
     unsigned char codes[kBlock * 8];
@@ -30,10 +30,10 @@ struct Work {
             from = side.view.at(start);
         else
             side.view.gather(start, n, codes);
-        kernel().wide.decode(from, side.kind, side.table, n, numbers);
+        kernel().doubles.decode(from, side.kind, side.table, n, numbers);
     }
 
-    // From here on `x` has the sizes of the errors, and infinity where they are not finite.
+    // Replaces `x` by the absolute errors; infinity if not finite.
     void subtract(int n) {
         for (int i = 0; i < n; ++i) {
             const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
@@ -42,22 +42,22 @@ struct Work {
         }
     }
 
-    void add(const od_cut &cut, int64_t start, int n, od_slice *out) const {
-        int64_t index = start / cut.behind % cut.extent, left = cut.behind - start % cut.behind;
-        od_slice *slice = out + index / cut.width;
+    void add(const od_axis_slices &axis, int64_t start, int n, od_slice *out) const {
+        int64_t index = start / axis.inner_count % axis.extent, left = axis.inner_count - start % axis.inner_count;
+        od_slice *slice = out + index / axis.width;
         for (int i = 0; i < n; ++i) {
             ++slice->count;
             if (std::isinf(x[i])) {
                 ++slice->not_finite;
             } else {
-                const double error = std::min(x[i], kLargest);
+                const double error = std::min(x[i], kMaxError);
                 slice->squares += error * error;
                 slice->largest = std::max(slice->largest, x[i]);
             }
             if (--left == 0) {
-                left = cut.behind;
-                index = index + 1 == cut.extent ? 0 : index + 1;
-                slice = out + index / cut.width;
+                left = axis.inner_count;
+                index = index + 1 == axis.extent ? 0 : index + 1;
+                slice = out + index / axis.width;
             }
         }
     }
@@ -70,15 +70,15 @@ struct Work {
             decode(golden, start, n, y);
             subtract(n);
             od_slice *out = slices;
-            for (int64_t i = 0; i < cut_count; ++i) {
-                add(cuts[i], start, n, out);
-                out += (cuts[i].extent + cuts[i].width - 1) / cuts[i].width;
+            for (int64_t i = 0; i < axis_count; ++i) {
+                add(axes[i], start, n, out);
+                out += (axes[i].extent + axes[i].width - 1) / axes[i].width;
             }
         }
     }
 };
 
-bool is_possible(const od_batch &batch, const od_sample &sample, const od_cut *cuts, int64_t count) {
+bool is_possible(const od_batch &batch, const od_sample &sample, const od_axis_slices *axes, int64_t count) {
     if (batch.count < 1 || sample.length < 1 || sample.length > kBlock)
         return false;
     const od_job &job = batch.jobs[0];
@@ -86,7 +86,7 @@ bool is_possible(const od_batch &batch, const od_sample &sample, const od_cut *c
         if (sample.starts[k] < 0 || sample.starts[k] >= job.count)
             return false;
     for (int64_t i = 0; i < count; ++i)
-        if (cuts[i].extent < 1 || cuts[i].behind < 1 || cuts[i].width < 1)
+        if (axes[i].extent < 1 || axes[i].inner_count < 1 || axes[i].width < 1)
             return false;
     return is_usable(job.target, batch) && is_usable(job.golden, batch);
 }
@@ -100,9 +100,9 @@ int64_t measure(const od_batch &batch, Work &work) {
         data[i] = reinterpret_cast<const void *>(sides[i]->data);
         if (sides[i]->path < 0)
             continue;
-        const Problem problem = mappings[i].open(batch.texts + sides[i]->path, sides[i]->offset, sides[i]->nbytes);
-        if (problem.status != OD_DONE)
-            return problem.status;
+        const Failure failure = mappings[i].open(batch.paths + sides[i]->path, sides[i]->offset, sides[i]->nbytes);
+        if (failure.status != OD_DONE)
+            return failure.status;
         data[i] = mappings[i].data();
     }
     work.count = job.count;
@@ -110,22 +110,22 @@ int64_t measure(const od_batch &batch, Work &work) {
         !set_side(job.golden, batch, data[1], job.count, work.golden))
         return OD_BAD_JOB;
     const FaultHandler handler;
-    const void *missing = guarded([](void *argument) { static_cast<Work *>(argument)->run(); }, &work);
-    return missing ? OD_TOO_SHORT : OD_DONE;
+    const void *fault_address = guarded([](void *argument) { static_cast<Work *>(argument)->run(); }, &work);
+    return fault_address ? OD_TOO_SHORT : OD_DONE;
 }
 
 }  // namespace
 }  // namespace opdiff
 
-extern "C" int64_t od_slices(const od_batch *batch, const od_sample *sample, const od_cut *cuts, int64_t count,
-                             od_slice *slices) {
-    if (!batch || !sample || !opdiff::is_possible(*batch, *sample, cuts, count))
+extern "C" int64_t od_axis_errors(const od_batch *batch, const od_sample *sample, const od_axis_slices *axes,
+                                  int64_t count, od_slice *slices) {
+    if (!batch || !sample || !opdiff::is_possible(*batch, *sample, axes, count))
         return -1;
     try {
         const auto work = std::make_unique<opdiff::Work>();
         work->sample = sample;
-        work->cuts = cuts;
-        work->cut_count = count;
+        work->axes = axes;
+        work->axis_count = count;
         work->slices = slices;
         return opdiff::measure(*batch, *work);
     } catch (const std::bad_alloc &) {

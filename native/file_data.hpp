@@ -1,4 +1,4 @@
-// The bytes of one tensor in memory: read when few, mapped when many, or handed over by the caller.
+// Bytes of a tensor: small files are read, large ones mapped.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace opdiff {
 
-// A buffer that starts half a page behind a page: copying from a file to the place right behind a page's beginning is
-// several times slower on some processors.
+// A buffer that starts half a page after a page boundary: on some processors, copying from a file to an address just
+// after a boundary is several times slower.
 class Buffer {
 public:
     Buffer() = default;
     Buffer(const Buffer &) = delete;
     Buffer &operator=(const Buffer &) = delete;
     ~Buffer();
-    // Null when there is not enough memory.
+    // Null if memory is exhausted.
     unsigned char *reserve(size_t size);
 
 private:
@@ -24,7 +24,7 @@ private:
     size_t size_ = 0;
 };
 
-struct Problem {
+struct Failure {
     od_status status = OD_DONE;
     int64_t detail = 0;
 };
@@ -35,10 +35,10 @@ public:
     Mapping(const Mapping &) = delete;
     Mapping &operator=(const Mapping &) = delete;
     ~Mapping();
-    Problem open(const char *path, int64_t offset, int64_t size);
+    Failure open(const char *path, int64_t offset, int64_t size);
     const unsigned char *data() const { return data_; }
     bool holds(const void *address) const;
-    // The pages may leave this process; they are fetched again when they are looked at.
+    // Returns the pages to the system; they are loaded again on access.
     void release() const;
 
 private:
@@ -47,14 +47,13 @@ private:
     const unsigned char *data_ = nullptr;
 };
 
-Problem read_all(const char *path, int64_t offset, int64_t size, unsigned char *out);
+Failure read_all(const char *path, int64_t offset, int64_t size, unsigned char *out);
 
-// Runs `work`; returns null, or the address of memory that turned out to be mapped from beyond the end of a file, which
-// has shrunk meanwhile (any address when it is not known). What `work` leaves behind is not cleaned up then, so it must
-// own nothing.
+// Runs `work`; returns null, or the faulting address if a mapped file was truncated meanwhile (an arbitrary address if
+// it is unknown). `work` is then left by a jump without cleanup, so it must not own resources.
 const void *guarded(void (*work)(void *), void *argument);
 
-// Catches those accesses while it exists, in all threads.
+// Handles such faults in all threads during its lifetime.
 class FaultHandler {
 public:
     FaultHandler();

@@ -1,4 +1,4 @@
-// A sum of doubles that loses nothing: a fixed-point number as wide as the range of doubles.
+// Exact sum of doubles: a fixed-point number that covers the whole range of doubles.
 #pragma once
 
 #include <cmath>
@@ -14,21 +14,21 @@ public:
         std::memcpy(&bits, &value, sizeof bits);
         const int exponent = static_cast<int>(bits >> 52) & 0x7ff;
         int64_t mantissa = static_cast<int64_t>(bits & ((uint64_t{1} << 52) - 1));
-        int place = exponent;
+        int position = exponent;
         if (exponent)
             mantissa |= int64_t{1} << 52;
         else
-            place = 1;
-        // The lowest bit of the mantissa has the weight 2^(place - 1075); digit k has the weight 2^(32k - 1074).
-        place -= 1;
-        const int digit = place >> 5, shift = place & 31;
+            position = 1;
+        // The lowest bit of the mantissa has the weight 2^(position - 1075); digit k has the weight 2^(32k - 1074).
+        position -= 1;
+        const int digit = position >> 5, shift = position & 31;
         const __int128 wide = static_cast<__int128>(mantissa) << shift;
         const int64_t sign = -static_cast<int64_t>(bits >> 63);
         for (int i = 0; i < 3; ++i) {
             const int64_t part = static_cast<int64_t>((wide >> (32 * i)) & 0xffffffff);
             digits_[digit + i] += (part ^ sign) - sign;
         }
-        if (++pending_ == kMostPending)
+        if (++pending_ == kMaxPending)
             carry();
     }
 
@@ -36,11 +36,11 @@ public:
         carry();
         for (int i = 0; i < kDigits; ++i)
             digits_[i] += other.digits_[i];
-        pending_ = kMostPending / 2;
+        pending_ = kMaxPending / 2;
         carry();
     }
 
-    // The sum as a double and the rest as another.
+    // The sum as a double, and the remainder as another.
     void split(double &high, double &low) const {
         high = value();
         ExactSum rest = *this;
@@ -48,7 +48,7 @@ public:
         low = rest.value();
     }
 
-    // The nearest double, or its neighbour: the four digits that are used hold at least 97 bits.
+    // The nearest double or its neighbour: the four digits used hold at least 97 bits.
     double value() const {
         ExactSum sum = *this;
         sum.carry();
@@ -69,10 +69,10 @@ public:
 
 private:
     static constexpr int kDigits = 68;
-    // Each addition moves a digit by less than 2^32.
-    static constexpr int kMostPending = 1 << 29;
+    // Additions before carrying: each changes a digit by less than 2^32.
+    static constexpr int kMaxPending = 1 << 29;
 
-    // Every digit but the last to 0 … 2^32 - 1; the last keeps the sign.
+    // Normalizes every digit but the last to 0 … 2^32 - 1; the last keeps the sign.
     void carry() {
         int64_t over = 0;
         for (int i = 0; i < kDigits - 1; ++i) {

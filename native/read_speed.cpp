@@ -1,4 +1,4 @@
-// What the kernel is measured against: memory read once, as fast as one core can, with nothing done to it.
+// Reference for benchmarks: one core reads memory as fast as it can and does nothing else.
 
 #include <cstdint>
 #include <cstring>
@@ -9,10 +9,10 @@ namespace {
 
 typedef uint64_t Words __attribute__((vector_size(16)));
 
-// Independent sums, two lines of the cache at a time.
+// Independent sums, two cache lines at a time.
 constexpr int kSums = 8;
 constexpr int64_t kStep = kSums * static_cast<int64_t>(sizeof(Words));
-// Without it the read takes up to twice as long. Farther or nearer makes little difference.
+// Prefetch distance in bytes. Without prefetching the read takes up to twice as long; the distance matters little.
 constexpr int64_t kAhead = 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "bytes.hpp"
+#include "file_data.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,19 +16,19 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-thread_local sigjmp_buf *way_back = nullptr;
-thread_local const void *missing = nullptr;
+thread_local sigjmp_buf *recovery_point = nullptr;
+thread_local const void *fault_address = nullptr;
 
 std::mutex handlers_lock;
 int handlers = 0;
 struct sigaction previous;
 
 void on_fault(int, siginfo_t *info, void *) {
-    if (way_back) {
-        missing = info->si_addr;
-        siglongjmp(*way_back, 1);
+    if (recovery_point) {
+        fault_address = info->si_addr;
+        siglongjmp(*recovery_point, 1);
     }
-    // Not ours: the access is made again, and meets what was there before.
+    // Not ours: restore the previous handler, and the access is repeated.
     sigaction(SIGBUS, &previous, nullptr);
 }
 
@@ -69,7 +69,7 @@ unsigned char *Buffer::reserve(size_t size) {
     return memory_ ? memory_ + kPage / 2 : nullptr;
 }
 
-Problem read_all(const char *path, int64_t offset, int64_t size, unsigned char *out) {
+Failure read_all(const char *path, int64_t offset, int64_t size, unsigned char *out) {
     const File file(path);
     if (file.descriptor() < 0)
         return {OD_NO_FILE, errno};
@@ -91,7 +91,7 @@ Mapping::~Mapping() {
         munmap(start_, length_);
 }
 
-Problem Mapping::open(const char *path, int64_t offset, int64_t size) {
+Failure Mapping::open(const char *path, int64_t offset, int64_t size) {
     const File file(path);
     if (file.descriptor() < 0)
         return {OD_NO_FILE, errno};
@@ -125,12 +125,12 @@ void Mapping::release() const {
 const void *guarded(void (*work)(void *), void *argument) {
     sigjmp_buf here;
     if (sigsetjmp(here, 1)) {
-        way_back = nullptr;
-        return missing ? missing : argument;
+        recovery_point = nullptr;
+        return fault_address ? fault_address : argument;
     }
-    way_back = &here;
+    recovery_point = &here;
     work(argument);
-    way_back = nullptr;
+    recovery_point = nullptr;
     return nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The first pass over one block in double precision; included by what is compiled for each set of instructions.
+// First pass over one block in double precision. Compiled for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -7,28 +7,28 @@
 
 #include "histograms.hpp"
 #include "kernel.hpp"
-#include "ranks.hpp"
+#include "ranking.hpp"
 #include "vectors.hpp"
 
 namespace opdiff {
 namespace {
 
-// The exponent of a number as a float would have it, 0 for what is too small for one.
+// Biased exponent of a number as a float has it, clamped to the range of floats.
 inline int64_t float_exponent(double number) {
     const int64_t exponent = exponent_of(number) + 127;
     return exponent < 0 ? 0 : exponent > 254 ? 254 : exponent;
 }
 
-// The bytes of all pairs, behind which the others stand for none; returns the largest distance.
+// Fills the exponent bytes of all pairs and of the padding; returns the largest distance in ULPs.
 template <bool Single>
 double set_bytes(const double *x, const double *y, const double *errors, int n, UlpScale scale, Scratch &scratch) {
     double worst = 0;
 #pragma omp simd reduction(max : worst)
     for (int i = 0; i < n; ++i) {
         const double size = std::fabs(errors[i]);
-        const double ulps = ulps_between(x[i], y[i], ranked_size<Single>(size), scale);
+        const double ulps = ulps_between(x[i], y[i], ranked_error<Single>(size), scale);
         worst = ulps > worst ? ulps : worst;
-        scratch.relative_bytes[i] = static_cast<int8_t>(float_exponent(ranked_quotient<Single>(size, y[i])) / 2);
+        scratch.relative_bytes[i] = static_cast<int8_t>(float_exponent(ranked_relative_error<Single>(size, y[i])) / 2);
         scratch.ulp_bytes[i] = static_cast<int8_t>(float_exponent(ulps) - 128);
     }
     const int64_t padded = ceil_div(n, kWidth) * kWidth;
@@ -48,7 +48,7 @@ void measure_ranked(const double *x_, const double *y_, const double *errors_, i
     reduction(+ : equal, zero_golden) reduction(max : worst, worst_relative)
     for (int i = 0; i < n; ++i) {
         const double x = x_[i], y = y_[i], d = errors_[i], size = std::fabs(d);
-        const double ranked_error = ranked_size<Single>(size), quotient = ranked_quotient<Single>(size, y);
+        const double error = ranked_error<Single>(size), quotient = ranked_relative_error<Single>(size, y);
         xx += x * x;
         yy += y * y;
         xy += x * y;
@@ -58,12 +58,12 @@ void measure_ranked(const double *x_, const double *y_, const double *errors_, i
         errors += d;
         sizes += size;
         quotients += relative_error(size, y);
-        worst = ranked_error > worst ? ranked_error : worst;
+        worst = error > worst ? error : worst;
         worst_relative = quotient > worst_relative ? quotient : worst_relative;
         over_one += quotient >= kOne;
         over_five += quotient >= kFive;
         equal += size == 0;
-        zero_golden += !(std::fabs(y) > kSmall) & (size != 0);
+        zero_golden += !(std::fabs(y) > kZeroThreshold) & (size != 0);
     }
     block.xx = xx, block.yy = yy, block.xy = xy, block.dd = dd;
     block.x = sx, block.y = sy, block.errors = errors, block.error_sizes = sizes, block.relative = quotients;
@@ -79,8 +79,8 @@ void measure_ranked(const double *x_, const double *y_, const double *errors_, i
     set_equal(block);
 }
 
-void measure_wide(const double *x, const double *y, const double *errors, int n, UlpScale scale, const Ahead &,
-                  Block &block) {
+void measure_doubles(const double *x, const double *y, const double *errors, int n, UlpScale scale,
+                     const PrefetchStreams &, Block &block) {
     if (scale.single)
         measure_ranked<true>(x, y, errors, n, scale, block);
     else

@@ -1,4 +1,4 @@
-// The first pass over one block in single precision; included by what is compiled for each set of instructions.
+// First pass over one block in single precision. Compiled for each instruction set.
 #pragma once
 
 #include <algorithm>
@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ahead.hpp"
+#include "prefetch.hpp"
 #include "histograms.hpp"
 #include "kernel.hpp"
-#include "ranks.hpp"
+#include "ranking.hpp"
 #include "vectors.hpp"
 
 namespace opdiff {
@@ -17,25 +17,25 @@ namespace {
 
 constexpr int32_t kAbs = 0x7fffffff;
 
-// The loop over floats makes one vector of bytes of four vectors.
+// Floats per iteration: four vectors, whose exponents fill one vector of bytes.
 constexpr int kStep = 4 * kFloats;
 
-// Up to here a sum of floats is kept in single precision.
+// Floats that are summed in single precision before the sum is widened.
 constexpr int kTerms = 16 * kStep;
 
-// Eight bits of each word from `First` on, moved to the byte at `Place`.
+// Bits `First` … `First + 7` of each word, moved to byte `Place`.
 template <int First, int Place> Words byte_at(Words word) {
     constexpr int kShift = First - 8 * Place;
     const Words moved = kShift > 0 ? word >> std::max(kShift, 0) : word << std::max(-kShift, 0);
     return First == 24 && Place == 0 ? moved : moved & (0xffu << (8 * Place));
 }
 
-void add_products(const float *x_, const float *y_, int padded, const Ahead &ahead, Block &block) {
+void add_products(const float *x_, const float *y_, int padded, const PrefetchStreams &ahead, Block &block) {
     Doubles xx = {}, yy = {}, xy = {}, dd = {}, sx = {}, sy = {}, sd = {};
     for (int start = 0; start < padded; start += kStep) {
-        // The rest is asked for while errors are added up.
-        ask_for(ahead.x, start, kStep);
-        ask_for(ahead.y, start / 2, kStep / 2);
+        // `add_errors` prefetches the rest.
+        prefetch(ahead.x, start, kStep);
+        prefetch(ahead.y, start / 2, kStep / 2);
         for (int i = start; i < start + kStep; i += kDoubles) {
             const Doubles x = widen(x_ + i), y = widen(y_ + i);
             const Doubles d = x - y;
@@ -61,21 +61,21 @@ struct Maxima {
     int32_t error, relative, ulps;
 };
 
-Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, const Ahead &ahead, Scratch &scratch,
-                  Block &block) {
+Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, const PrefetchStreams &ahead,
+                  Scratch &scratch, Block &block) {
     Ints worst = {}, worst_relative = {}, worst_ulps = Ints{} - scale.shift;
     Floats min_x = load<Floats>(x_), max_x = min_x, min_y = load<Floats>(y_), max_y = min_y;
     const Ints lowest = Ints{} + scale.lowest;
-    // The exponent of an error is up to 1 above that of the larger number and up to 254 below: moved by 126, it is a
-    // byte that keeps the order. Then the unit decides where zero is, and what is far below it.
+    // The exponent of an error is at most 1 above and 254 below that of the larger number: biased by 126 it fits in a
+    // byte and keeps the order. The unit then determines which byte stands for 1 ULP.
     const int unit = (scale.shift >> 23) - 254;
     const Bytes offset = Bytes{} + static_cast<int8_t>(unit), floor = Bytes{} + static_cast<int8_t>(-128 - unit);
-    const Floats small = Floats{} + kSmallFloat;
+    const Floats small = Floats{} + kFloatZeroThreshold;
     block.error_sizes = block.relative = 0;
     for (int start = 0; start < padded; start += kTerms) {
         Floats sizes = {}, quotients = {};
         for (int i = start; i < std::min(start + kTerms, padded); i += kStep) {
-            ask_for(ahead.y, (padded + i) / 2, kStep / 2);
+            prefetch(ahead.y, (padded + i) / 2, kStep / 2);
             Words relative_bytes = {}, ulp_bytes = {};
             const auto step = [&](auto place) {
                 constexpr int kPlace = decltype(place)::value;
@@ -124,7 +124,7 @@ Maxima add_errors(const float *x_, const float *y_, int padded, UlpBits scale, c
     return {error, largest_of(worst_relative), error ? std::max(largest_of(worst_ulps) + scale.shift, 0) : 0};
 }
 
-// Pairs whose relative error is not below `limit`, when the largest is not.
+// Number of pairs whose relative error is at least `limit`.
 int count_over(const int32_t *relative, int n, int32_t largest_relative, float limit) {
     if (largest_relative < bits_of(limit))
         return 0;
@@ -134,15 +134,15 @@ int count_over(const int32_t *relative, int n, int32_t largest_relative, float l
     return total(counts);
 }
 
-// Pairs with a golden zero and another target, and whether there are such pairs of two tiny numbers.
+// Number of pairs with a golden zero and another target; `has_tiny`: both numbers of some such pair are tiny.
 int count_zero_golden(const float *x_, const float *y_, int n, bool &has_tiny) {
     Ints zeros = {}, tiny = {};
     for (int i = 0; i < n; i += kFloats) {
         const Floats x = load<Floats>(x_ + i), y = load<Floats>(y_ + i);
         const Ints x_bits = (Ints)x & kAbs, y_bits = (Ints)y & kAbs;
-        const Ints found = (y_bits <= bits_of(kSmallFloat)) & (x != y);
+        const Ints found = (y_bits <= bits_of(kFloatZeroThreshold)) & (x != y);
         count(zeros, found);
-        tiny |= found & (largest(x_bits, y_bits) < ((kTiny + 127) << 23));
+        tiny |= found & (largest(x_bits, y_bits) < ((kMinFloatExponent + 127) << 23));
     }
     has_tiny = total(tiny) != 0;
     return total(zeros);
@@ -153,7 +153,7 @@ void finish_bins(const float *x, const float *y, int n, const Scratch &scratch, 
     fill_ulp_bins(scratch.ulp_bytes, n, (most.ulps >> 23) - 128, block);
     const int zeros = block.relative_bins[1] ? count_zeros(scratch.relative_bytes, n) : 0;
     if (zeros) {
-        // The numbers are equal, or the golden one counts as zero.
+        // These pairs are equal, or their golden value counts as zero.
         bool has_tiny = false;
         block.zero_golden = count_zero_golden(x, y, n, has_tiny);
         block.equal = zeros - block.zero_golden;
@@ -162,15 +162,15 @@ void finish_bins(const float *x, const float *y, int n, const Scratch &scratch, 
     set_equal(block);
 }
 
-// Here the differences are taken on the way: that costs less than to load them.
-void measure_single(const float *x, const float *y, const float *, int n, UlpScale scale, const Ahead &ahead,
+// Differences are computed in the loops: cheaper than loading them.
+void measure_floats(const float *x, const float *y, const float *, int n, UlpScale scale, const PrefetchStreams &ahead,
                     Block &block) {
     Scratch scratch;
     const int padded = (n + kStep - 1) / kStep * kStep;
     add_products(x, y, padded, ahead, block);
     const Maxima most = add_errors(x, y, padded, ulp_bits(scale), ahead, scratch, block);
     if (padded != n) {
-        // The zeros behind the numbers are not among them.
+        // Exclude the zeros of the padding.
         find_range(x, n, block.min_x, block.max_x);
         find_range(y, n, block.min_y, block.max_y);
     }
