@@ -1,25 +1,34 @@
-# Every target sets up what it needs in .venv; stamps keep that quick when nothing changed.
+# Every target installs what it needs in .venv; stamps make repeated runs fast.
 PYTHON ?= python3
+# The newest Python on this machine; empty if none is newer than 3.11.
+NEWEST ?= $(shell for minor in 16 15 14 13 12; do \
+		for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
+			"$$python" -c pass 2> /dev/null && echo "$$python" && exit; \
+		done; \
+	done)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# How long each target is fuzzed.
+# Duration of each fuzz target.
 SECONDS ?= 15
-# The kernel is free of these.
+# Warnings that native code must be free of.
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
 # Cases with expected results, and the program `check` that runs them.
 CONFORMANCE ?= ../shared/conformance
 
-# What a browser may be called; the tests of reports need one.
+# Names of a browser, which the tests of reports need.
 BROWSERS := chromium chromium-browser google-chrome
 debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		echo "installing $(1) for the tests"; \
 		apt-get update -qq > /dev/null && apt-get install -qq --no-install-recommends $(1) > /dev/null 2>&1; \
 	fi || echo "$(1): could not be installed; the tests that need it are skipped"
 
-.PHONY: demo test conformance lint bench faults fuzz sanitize cross web screenshots clean
+# Machines that wheels are built for.
+MACHINES := x86_64 aarch64
+
+.PHONY: demo test check conformance lint wheels test-wheels test-newest bench faults fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -27,6 +36,9 @@ demo: $(STAMPS)/base
 test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64
 	$(BIN)/python -m pytest -n auto
 	@$(MAKE) --no-print-directory conformance
+
+# Together with `make test`, all that CI runs.
+check: lint test-wheels test-newest
 
 conformance: $(STAMPS)/base
 	@if [ -x "$(CONFORMANCE)/check" ]; then \
@@ -41,6 +53,30 @@ lint: $(STAMPS)/test $(STAMPS)/lint
 	$(BIN)/mypy
 	mkdir -p build && for name in warnings.so warnings.abi3.so; do $(BIN)/python native/build.py build/$$name $(WARNINGS) || exit; done
 
+# The source distribution, and from it a manylinux wheel for each machine. auditwheel checks and tags them.
+wheels: $(STAMPS)/wheels
+	rm -rf dist build/wheels
+	$(BIN)/python -m hatchling build --target sdist
+	for machine in $(MACHINES); do \
+		OPDIFF_MANYLINUX=$$machine $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels dist/*.tar.gz && \
+		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheels/*_$$machine.whl || exit; \
+	done
+
+# The wheels by themselves: contents, tags, and the command line in an empty environment.
+test-wheels: wheels $(STAMPS)/test $(STAMPS)/aarch64
+	$(BIN)/python -m pytest tests/release/wheels.py
+
+# Every test, with the newest Python and the package as its wheel installs it.
+test-newest: wheels $(STAMPS)/browser $(STAMPS)/aarch64
+ifeq ($(NEWEST),)
+	@echo "test-newest: no Python newer than 3.11 was found; nothing was run (NEWEST may name one)"
+else
+	$(NEWEST) -m venv --clear build/newest
+	build/newest/bin/pip install --quiet --upgrade "pip>=25.1"
+	build/newest/bin/pip install --quiet "$$(ls dist/*_$$(uname -m).whl)[all]" --group test
+	build/newest/bin/python -m pytest -n auto
+endif
+
 bench: $(STAMPS)/base
 	$(BIN)/python bench/run.py
 	$(BIN)/python -m bench.compare
@@ -50,7 +86,7 @@ bench: $(STAMPS)/base
 faults: $(STAMPS)/base
 	PYTHONPATH=tests $(BIN)/python bench/faults.py
 
-# The page of the HTML report, built from web/ to the one file that the package has.
+# The page of the HTML report: web/ bundled to the one file in the package.
 web: $(STAMPS)/web
 	cd web && npm run --silent check && npm run --silent build
 
@@ -60,8 +96,8 @@ screenshots: $(STAMPS)/test $(STAMPS)/browser
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
-# A copy of the package with other native code. Python itself is not built with the sanitizers, so they are loaded before
-# it; what it leaks is not ours.
+# A copy of the package whose native code has sanitizers. Python itself is built without, so they are preloaded, and leaks
+# of Python are not reported.
 SANITIZERS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 sanitize: $(STAMPS)/test
 	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/opdiff build/sanitized
@@ -73,7 +109,7 @@ sanitize: $(STAMPS)/test
 		PYTHONPATH=build/sanitized $(BIN)/python -m pytest -q -s -n auto -p no:faulthandler \
 		tests/measure/kernel tests/core/test_native.py tests/read/test_protowire.py
 
-# With clang, for this machine and for aarch64; what can be run here is.
+# The kernel compiled by clang for x86-64 and aarch64, and run where this machine can.
 cross: $(STAMPS)/test $(STAMPS)/cross
 	mkdir -p build
 	$(BIN)/python native/cross.py build $(WARNINGS) -Wno-pass-failed
@@ -88,7 +124,12 @@ $(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/* native/python/
 	$(BIN)/pip install --quiet --editable .
 	mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/test $(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross: $(STAMPS)/%: $(STAMPS)/base
+# The package is installed already; this adds the libraries of its extras.
+$(STAMPS)/test: $(STAMPS)/base
+	$(BIN)/pip install --quiet "opdiff[all]" --group test
+	touch $@
+
+$(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross $(STAMPS)/wheels: $(STAMPS)/%: $(STAMPS)/base
 	$(BIN)/pip install --quiet --group $*
 	touch $@
 
@@ -96,7 +137,7 @@ $(STAMPS)/web: web/package-lock.json $(STAMPS)/base
 	cd web && npm ci --silent --ignore-scripts
 	touch $@
 
-# What some tests need of Debian, where it is missing and can be had; without it they are skipped, and say so.
+# Debian packages that some tests need, installed where that is possible; the tests are skipped without them.
 $(STAMPS)/browser: $(STAMPS)/base
 	@for name in $(BROWSERS); do command -v $$name > /dev/null && exit; done; $(call debian,chromium)
 	touch $@

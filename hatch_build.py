@@ -1,10 +1,15 @@
-"""Builds the native code into the package. Without a compiler the package still works, only slower."""
+"""Build hook: compiles the native code into the wheel. Without a compiler the package still works, only slower.
+
+Environment:
+    OPDIFF_NATIVE: 0 leaves native code out, 1 makes a failing compiler an error.
+    OPDIFF_MANYLINUX: machine (`x86_64`, `aarch64`) to compile a portable wheel for, with the package `ziglang`.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +20,30 @@ _MODULE = "src/opdiff/_native.abi3.so"
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
-    """Runs `native/build.py`; `OPDIFF_NATIVE=0` leaves native code out, `OPDIFF_NATIVE=1` insists on it."""
+    """Runs `native/build.py` for wheels and editable installs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the kernel and the module, and tell the wheel for what platform and Python they are."""
+        """Build the kernel and the module, and set the wheel's tag."""
         del version
         if self.target_name != "wheel" or os.environ.get("OPDIFF_NATIVE") == "0":
             return
-        sys.path.insert(0, str(Path(self.root) / "native"))
-        built = [path for path in (_KERNEL, _MODULE) if self._is_built(path)]
+        machine = os.environ.get("OPDIFF_MANYLINUX")
+        built = [path for path in (_KERNEL, _MODULE) if self._is_built(path, machine)]
         if built:
             build_data["artifacts"] += built
             build_data["pure_python"] = False
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["tag"] = f"{'cp311-abi3' if _MODULE in built else 'py3-none'}-{platform}"
+            python = "cp311-abi3" if _MODULE in built else "py3-none"
+            build_data["tag"] = f"{python}-linux_{machine or platform.machine()}"
 
-    def _is_built(self, path: str) -> bool:
+    def _is_built(self, path: str, machine: str | None) -> bool:
+        sys.path.insert(0, str(Path(self.root) / "native"))
         from build import BuildError, Toolchain, build
 
         try:
-            build(Path(self.root) / path, Toolchain.here())
+            build(Path(self.root) / path, Toolchain.manylinux(machine) if machine else Toolchain.here())
         except BuildError as problem:
-            if os.environ.get("OPDIFF_NATIVE") == "1":
+            if machine or os.environ.get("OPDIFF_NATIVE") == "1":
                 raise
-            self.app.display_warning(f"opdiff is installed without {Path(path).name}, and slower for it: {problem}")
+            self.app.display_warning(f"opdiff is installed without {Path(path).name}, and is slower: {problem}")
             return False
         return True

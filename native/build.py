@@ -1,6 +1,6 @@
-"""Builds the native code with whatever C++ compiler is at hand: python native/build.py OUTPUT [FLAG ...].
+"""Build native code with the C++ compiler of this machine: python native/build.py OUTPUT [FLAG ...].
 
-An OUTPUT that ends in `.abi3.so` is the module for Python, any other one the measuring kernel.
+An OUTPUT that ends in `.abi3.so` is the extension module `opdiff._native`, any other the measuring kernel.
 """
 
 from __future__ import annotations
@@ -22,68 +22,82 @@ FLAGS = (
     "-O3",
     "-fPIC",
     "-fvisibility=hidden",
-    # Loops say by a pragma what may be added up in any order; NaNs are looked for, and no arithmetic traps.
+    # Reductions are vectorized where a pragma allows reordering. NaN semantics are kept; nothing reads errno or traps.
     "-fopenmp-simd",
     "-fno-math-errno",
     "-fno-trapping-math",
 )
 LINK = ("-shared", "-static-libstdc++", "-static-libgcc", "-pthread")
-# The end of the name of a module that fits every Python from a version on.
-MODULE = ".abi3.so"
-# The loops are compiled once for every machine of a kind, and again for the newer ones among them.
-NEWER = {"x86_64": (("-march=x86-64-v3",), ("-march=x86-64-v4", "-mprefer-vector-width=512"))}
+# Suffix of an extension module that works with all later versions of Python.
+MODULE_SUFFIX = ".abi3.so"
+# Flags of the further variants of the measuring loops; the kernel selects one at run time.
+VARIANTS = {"x86_64": (("-march=x86-64-v3",), ("-march=x86-64-v4", "-mprefer-vector-width=512"))}
+# The same levels in the spelling of zig.
+ZIG_VARIANTS = {"x86_64": (("-march=x86_64_v3",), ("-march=x86_64_v4",))}
+ZIG = (sys.executable, "-m", "ziglang", "c++", "-target")
+# Oldest glibc that a wheel runs with; also the version in its manylinux tag.
+GLIBC = (2, 17)
 
 Sources = list[tuple[Path, tuple[str, ...]]]
 
 
 class BuildError(Exception):
-    """There is no compiler, or it failed; says why."""
+    """No compiler was found, or it failed."""
 
 
 class Toolchain(NamedTuple):
-    """A compiler, for which machine it compiles, further flags, and those for newer machines of that kind."""
+    """A compiler, the machine it compiles for, its flags, and the flags of each variant of the measuring loops."""
 
     compiler: tuple[str, ...]
     machine: str
     flags: tuple[str, ...] = ()
-    newer: tuple[tuple[str, ...], ...] = ()
+    variants: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def here(cls, flags: tuple[str, ...] = ()) -> Toolchain:
-        """The compiler of this machine: `CXX`, else the first that is found.
+        """Return the compiler of this machine: `CXX`, else the first of c++, g++ and clang++.
 
         Raises:
-            BuildError: there is none.
+            BuildError: none was found.
         """
         wanted = os.environ.get("CXX", "").split()
         found = wanted or [name for name in ("c++", "g++", "clang++") if shutil.which(name)][:1]
         if not found:
-            raise BuildError("no C++ compiler was found; CXX may name one")
-        return cls(tuple(found), platform.machine(), flags, NEWER.get(platform.machine(), ()))
+            raise BuildError("no C++ compiler was found; set CXX to the command of one")
+        return cls(tuple(found), platform.machine(), flags, VARIANTS.get(platform.machine(), ()))
+
+    @classmethod
+    def manylinux(cls, machine: str, flags: tuple[str, ...] = ()) -> Toolchain:
+        """Return the clang of the package `ziglang`, which compiles for any machine and for an old glibc.
+
+        It links the C++ library statically; `-s` leaves out the debug information of that library.
+        """
+        target = f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
+        return cls((*ZIG, target), machine, ("-s", *flags), ZIG_VARIANTS.get(machine, ()))
 
 
 def build(output: Path, tools: Toolchain) -> None:
-    """Build the kernel, or the module for Python.
+    """Build the kernel or the extension module.
 
     Raises:
         BuildError: the compiler failed, or Python's headers are missing.
     """
-    if output.name.endswith(MODULE):
+    if output.name.endswith(MODULE_SUFFIX):
         _build(_module_sources(), output, tools)
         return
     sources: Sources = [(path, ()) for path in sorted(HERE.glob("*.cpp"))]
-    _build(sources + [(HERE / "kernel.cpp", flags) for flags in tools.newer], output, tools)
+    _build(sources + [(HERE / "kernel.cpp", flags) for flags in tools.variants], output, tools)
 
 
 def _module_sources() -> Sources:
     headers = Path(sysconfig.get_paths()["include"])
     if not (headers / "Python.h").is_file():
-        raise BuildError(f"Python's headers are not in {headers}; some systems have them in a package of their own")
+        raise BuildError(f"Python's headers are not in {headers}; install them (Debian: python3-dev)")
     return [(path, ("-isystem", str(headers))) for path in sorted((HERE / "python").glob("*.cpp"))]
 
 
 def _build(sources: Sources, output: Path, tools: Toolchain) -> None:
-    """Compile all sources and link them to `output`, which appears whole or not at all."""
+    """Compile and link the sources. `output` is replaced only by a complete file."""
     with tempfile.TemporaryDirectory() as folder:
         objects = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
 

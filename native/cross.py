@@ -1,4 +1,4 @@
-"""Builds the kernel with clang for several machines, and runs what it can: python native/cross.py FOLDER [FLAG ...]."""
+"""Build the kernel with clang for several machines and run its self-check: python native/cross.py FOLDER [FLAG ...]."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from build import HERE, BuildError, Toolchain, build
+from build import HERE, ZIG, BuildError, Toolchain, build
 
-# Machines, and what this compiler calls the newer ones among them.
-MACHINES = {"x86_64": (("-march=x86_64_v3",), ("-march=x86_64_v4",)), "aarch64": ()}
-COMPILER = (sys.executable, "-m", "ziglang", "c++", "-target")
-# What is linked into the self-check needs no library of the other machine.
+MACHINES = ("x86_64", "aarch64")
+# A static program needs no library of the other machine.
 STATIC = ("-std=c++17", "-O2", "-Wno-pass-failed", "-fopenmp-simd", "-static", "-pthread", f"-I{HERE}")
 
 
 def emulator(machine: str) -> list[str] | None:
-    """What runs a program of a machine: nothing on that machine itself, else QEMU where it is installed."""
+    """Return the command that runs programs of a machine, empty for this one; `None` if QEMU is not installed."""
     if machine == platform.machine():
         return []
     found = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
@@ -26,24 +24,23 @@ def emulator(machine: str) -> list[str] | None:
 
 
 def check(machine: str, folder: Path) -> None:
-    """Run the self-check, if that can be done here."""
+    """Run the self-check of the kernel if this machine can."""
     runner = emulator(machine)
     if runner is None:
-        print(f"{machine}: compiled; not run, there is no qemu-{machine} here")
+        print(f"{machine}: compiled, not run: qemu-{machine} is not installed")
         return
     program = folder / f"selfcheck-{machine}"
     sources = [str(HERE / "check" / "selfcheck.cpp"), *map(str, sorted(HERE.glob("*.cpp")))]
-    # The loops for newer machines are left out: one kernel in one program.
-    target = (*COMPILER, f"{machine}-linux-musl")
+    # The sources are compiled together, so there is room for one variant of the loops.
+    target = (*ZIG, f"{machine}-linux-musl")
     subprocess.run([*target, *STATIC, "-DOPDIFF_BASELINE_ONLY", *sources, "-o", str(program)], check=True)
     subprocess.run([*runner, str(program)], check=True)
 
 
 def main(folder: Path, flags: tuple[str, ...]) -> None:
-    """Build for every machine."""
-    for machine, newer in MACHINES.items():
-        target = (*COMPILER, f"{machine}-linux-gnu.2.17")
-        build(folder / f"kernel-{machine}.so", Toolchain(target, machine, flags, newer))
+    """Build and check the kernel for every machine."""
+    for machine in MACHINES:
+        build(folder / f"kernel-{machine}.so", Toolchain.manylinux(machine, flags))
         check(machine, folder)
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CompareOptions", "Comparison", "GraphComparison", "GraphOptions", "__version__", "compare", "compare_graphs",
 ]  # fmt: skip

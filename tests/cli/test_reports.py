@@ -10,6 +10,7 @@ import pytest
 
 from command_line import run
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
+from opdiff import __version__
 from opdiff.cli.style import curve_lines, dressed
 from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
@@ -250,7 +251,7 @@ def test_who_compared_is_kept(sample: Sample, tmp_path: Path, capsys: pytest.Cap
     (saved,) = tmp_path.glob("*.json")
     assert json.loads(saved.read_text())["environment"]["python"].startswith("3.")
     made = load(str(saved)).environment
-    assert (made.opdiff, made.kernel in ("native", "NumPy")) == ("0.1.0", True)
+    assert (made.opdiff, made.kernel in ("native", "NumPy")) == (__version__, True)
 
 
 class Terminal:
