@@ -143,7 +143,7 @@ def test_every_choice_is_in_the_page() -> None:
     assert [choice for choice in form.choices if f"| `{choice}` |" not in text] == []
 
 
-def test_every_finding_of_the_doctor_is_explained() -> None:
+def test_every_check_is_documented() -> None:
     source = (ROOT / "src" / "opdiff" / "workflows" / "inspect" / "checks.py").read_text()
     codes = set(re.findall(r"Severity\.[A-Z]+, \"([a-z-]+)\"", source)) | {"no-inputs", "no-outputs"}
     assert len(codes) > 10
@@ -151,7 +151,7 @@ def test_every_finding_of_the_doctor_is_explained() -> None:
     assert explained == codes
 
 
-def test_every_planted_fault_is_told() -> None:
+def test_every_injected_fault_is_documented() -> None:
     text = page_of("demo")
     assert [fault.operator for fault in FAULTS.values() if f"`{fault.operator}`" not in text] == []
 

@@ -171,7 +171,7 @@ def test_verbose_tells_the_steps(tmp_path: Path) -> None:
 
 
 def many_constants(folder: Path) -> Path:
-    """A directory about which the doctor has much to say."""
+    """A directory with many findings."""
     for number in range(200):
         name = "Add." + "n" * 150 + f"{number}.1.2.{TIME}"
         add(folder, name, dump(tensor([1.0, 1.0])))

@@ -1,4 +1,4 @@
-"""`opdiff compat-path`: where the documented script finds what it imports."""
+"""`opdiff compat-path`: import directory for the documented conversion script."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Print a folder to be put on PYTHONPATH. With it the documented conversion script, which imports
-components.utils.acc_cmp, runs unchanged and without the vendor's package. `opdiff reduce` does the same, safely."""
+Print a directory for PYTHONPATH with which the documented conversion script, which imports components.utils.acc_cmp,
+runs unchanged and without the vendor's package. `opdiff reduce` does the same with more precautions."""
 EPILOG = """\
 example:
   PYTHONPATH=$(opdiff compat-path) python3 convert.py msprobe_ge_dump
@@ -20,11 +20,11 @@ example:
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Describe the command's arguments: none."""
 
 
 def run(_args: argparse.Namespace) -> int:
-    """Print the folder."""
+    """Print the directory and return the exit code."""
     import opdiff
 
     print(os.path.join(os.path.dirname(os.path.abspath(opdiff.__file__)), "compat"))

@@ -1,12 +1,14 @@
-"""`opdiff inspect`: what a dump file or a directory of dumps holds, and what is wrong with it."""
+"""`opdiff inspect`: contents of a dump file or a directory of dumps, and its problems."""
 
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.terminal import Progress, counted, json_text, printable, size, table
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,39 +18,38 @@ if TYPE_CHECKING:
     from opdiff.workflows.inspect.report import FileReport, StatisticsReport, TensorReport, TreeReport
 
 DESCRIPTION = """\
-Show what a dump holds, without vendor toolkit or device. For a file: its header and tensors. For a directory: how many
-operators, steps, ranks and bytes, what kind of dump it is, and the findings of the dump doctor."""
+Show the contents of a dump, without vendor toolkit or device. For a file: its header and tensors. For a directory: the
+kind of dump, the numbers of operators, steps, ranks and bytes, and the findings of checks for common problems."""
 EPILOG = """\
 examples:
   opdiff inspect DUMP_DIR
-  opdiff inspect DUMP_DIR --all              every place of every finding
-  opdiff inspect DUMP_DIR --stats            read every value: where are NaN and infinities?
+  opdiff inspect DUMP_DIR --all              every location of every finding
+  opdiff inspect DUMP_DIR --stats            read all values: find NaN and infinities
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
 """
-_MAX_PLACES = 5
+_MAX_LOCATIONS = 5
 _MAX_RUNS = 20
 _MAX_AXES = 16
-_MAX_KINDS = 12
-# Microseconds since the epoch: the years 2001 to 2096.
-_EARLIEST, _LATEST = 1_000_000_000_000_000, 4_000_000_000_000_000
+_MAX_TYPES = 12
+# Microseconds since the epoch, in the years 2001 to 2096.
+_EARLIEST_US, _LATEST_US = 1_000_000_000_000_000, 4_000_000_000_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="dump file or directory")
-    how_far = parser.add_mutually_exclusive_group()
-    how_far.add_argument(
-        "--stats", action="store_true", help="read all values: describe a file's, examine a directory's"
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument(
+        "--stats", action="store_true", help="read all values: statistics of a file, NaN and infinities in a directory"
     )
-    how_far.add_argument("--no-data", action="store_true", help="look at headers only, not at tensors")
-    parser.add_argument("--all", action="store_true", help="for a directory: list every place of every finding")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    depth.add_argument("--no-data", action="store_true", help="read headers only, no tensor data")
+    parser.add_argument("--all", action="store_true", help="for a directory: list every location of every finding")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Inspect, print, and return the exit code."""
-    from opdiff.cli.terminal import json_text
     from opdiff.workflows.inspect.report import FileReport, inspect_file
 
     require_paths(args.path)
@@ -65,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_tree(args: argparse.Namespace) -> int:
-    from opdiff.cli.terminal import Progress, json_text
     from opdiff.workflows.inspect.checks import Depth
     from opdiff.workflows.inspect.report import inspect_tree
 
@@ -75,16 +75,14 @@ def _run_tree(args: argparse.Namespace) -> int:
     if args.json:
         print(json_text(report))
     else:
-        print_tree(report, all_places=args.all)
+        print_tree(report, all_locations=args.all)
     if not report.files:
         raise InputError(args.path, "no dump files here")
     return ExitCode.OK
 
 
-def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
-    """Print what a directory holds and what the doctor found."""
-    from opdiff.cli.terminal import counted, printable, size, table
-
+def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
+    """Print the contents of a directory and the findings."""
     print(f"{printable(report.path)}: {report.kind}")
     counts = (counted(report.operators, "operator"), counted(report.tensors, "tensor"))
     print(f"  {counted(report.files, 'file')}, {size(report.nbytes)}, {', '.join(counts)}")
@@ -111,25 +109,21 @@ def print_tree(report: TreeReport, *, all_places: bool = False) -> None:
         table("runs", ("folder", "steps", "operators", "files", "bytes"), rows, right)
     if len(report.runs) > _MAX_RUNS:
         print(f"… and {len(report.runs) - _MAX_RUNS} more folders; --json lists them all")
-    _print_findings(report.findings, all_places=all_places)
+    _print_findings(report.findings, all_locations=all_locations)
 
 
-def _print_findings(findings: tuple[Finding, ...], *, all_places: bool) -> None:
-    from opdiff.cli.terminal import counted, printable
-
-    print("doctor: " + (counted(len(findings), "finding") if findings else "nothing to complain of"))
+def _print_findings(findings: tuple[Finding, ...], *, all_locations: bool) -> None:
+    print("checks: " + (counted(len(findings), "finding") if findings else "no findings"))
     for finding in findings:
-        shown = finding.where if all_places else finding.where[:_MAX_PLACES]
+        shown = finding.where if all_locations else finding.where[:_MAX_LOCATIONS]
         print(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]")
-        for place in shown:
-            print(f"      {printable(place)}")
+        for location in shown:
+            print(f"      {printable(location)}")
         if len(shown) < len(finding.where):
             print(f"      … and {len(finding.where) - len(shown)} more; --all lists them")
 
 
 def _print_file(report: FileReport) -> None:
-    from opdiff.cli.terminal import json_text, printable, size
-
     print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
     for name, value in (*facts, ("time", _time(report.dump_time))):
@@ -145,8 +139,6 @@ def _print_file(report: FileReport) -> None:
 
 
 def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
-    from opdiff.cli.terminal import printable, table
-
     columns = ["tensor", "type", "layout", "shape", "origin shape", "offset", "bytes", "address"]
     rows: list[list[object]] = [
         [
@@ -163,14 +155,14 @@ def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
     ]
     if any(tensor.statistics for tensor in tensors):
         columns += ["min", "max", "mean", "zeros", "NaN", "inf"]
-        rows = [[*row, *_figures(tensor)] for row, tensor in zip(rows, tensors, strict=True)]
+        rows = [[*row, *_statistics(tensor)] for row, tensor in zip(rows, tensors, strict=True)]
     table("", columns, rows, right=("offset", "bytes", "min", "max", "mean", "zeros", "NaN", "inf"))
     for tensor in tensors:
         for note in (*tensor.notes, *([tensor.problem] if tensor.problem else [])):
             print(f"  {tensor.slot}:{tensor.index}: {printable(note)}")
 
 
-def _figures(tensor: TensorReport) -> list[object]:
+def _statistics(tensor: TensorReport) -> list[object]:
     found = tensor.statistics
     if found is None:
         return [""] * 6
@@ -179,8 +171,6 @@ def _figures(tensor: TensorReport) -> list[object]:
 
 
 def _print_statistics(report: StatisticsReport) -> None:
-    from opdiff.cli.terminal import printable, table
-
     print(f"{printable(report.path)}: statistics instead of data")
     names = [name for name, _ in report.tensors[0].values] if report.tensors else []
     rows = [
@@ -197,10 +187,8 @@ def _print_statistics(report: StatisticsReport) -> None:
 
 
 def _time(timestamp: int | None) -> str:
-    """Microseconds since the epoch, with the date that they mean if they can mean one."""
-    from datetime import UTC, datetime
-
-    if timestamp is None or not _EARLIEST <= timestamp < _LATEST:
+    """Format microseconds since the epoch, with the date if it is plausible."""
+    if timestamp is None or not _EARLIEST_US <= timestamp < _LATEST_US:
         return str(timestamp or "")
     return f"{timestamp} ({datetime.fromtimestamp(timestamp // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
@@ -215,14 +203,12 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _counts(counts: tuple[tuple[str, int], ...]) -> str:
-    from opdiff.cli.terminal import printable
-
-    listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_KINDS])
-    return listed if len(counts) <= _MAX_KINDS else f"{listed} and {len(counts) - _MAX_KINDS} more"
+    listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_TYPES])
+    return listed if len(counts) <= _MAX_TYPES else f"{listed} and {len(counts) - _MAX_TYPES} more"
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:
-    """Numbers with runs written as ranges: 0-3, 5."""
+    """Format numbers with ranges: 0-3, 5."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

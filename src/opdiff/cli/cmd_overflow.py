@@ -1,4 +1,4 @@
-"""`opdiff overflow`: which operator overflowed first."""
+"""`opdiff overflow`: the first operators that overflowed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import integer
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.terminal import Progress, counted, printable, write_json
+from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from opdiff.workflows.overflow import OperatorState, OverflowReport, TensorState
 
 DESCRIPTION = """\
-Find the operators of a dump that overflowed: by the debug records that the device wrote, matched to the operators'
-dumps, and by the data itself, where NaN, infinities and the largest number of a type first appear."""
+Find the operators of a dump that overflowed: by the debug records of the device, matched to the dumps of operators,
+and by the data itself, in which NaN, infinities and the largest value of a type are searched for."""
 EPILOG = """\
 examples:
   opdiff overflow DUMP_DIR
@@ -26,24 +28,29 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("path", nargs="?", metavar="DIR", default="", help="directory of dumps")
+    parser.add_argument("path", nargs="?", metavar="DIR", default="", help="dump directory")
     parser.add_argument("-d", "--dump_path", metavar="DIR", default="", help="the same as DIR")
-    parser.add_argument("-out", "--output", metavar="DIR", default="", help="write the summary and tensors here")
     parser.add_argument(
-        "-n", "--topn", type=integer(1, 10_000), metavar="N", default=1, help="how many to show; default: 1"
+        "-out", "--output", metavar="DIR", default="", help="output directory for the summary and tensors"
     )
-    parser.add_argument("--json", metavar="FILE", default="", help="write everything that was found as JSON")
+    parser.add_argument(
+        "-n",
+        "--topn",
+        type=integer(1, 10_000),
+        metavar="N",
+        default=1,
+        help="number of records and operators to show; default: 1",
+    )
+    parser.add_argument("--json", metavar="FILE", default="", help="write the complete result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look for overflows and return the exit code."""
-    from opdiff.cli.terminal import Progress, json_text, printable
-    from opdiff.core.atomic_file import make_folder, whole_file
+    """Find overflows, print them, and return the exit code."""
     from opdiff.workflows.overflow import find_overflows, write_overflows
 
     if bool(args.path) == bool(args.dump_path):
-        raise UsageError("give one directory of dumps: overflow DIR, or -d DIR")
-    with Progress("looking at operators", quiet=args.quiet > 0) as progress:
+        raise UsageError("give one dump directory: overflow DIR, or -d DIR")
+    with Progress("examining operators", quiet=args.quiet > 0) as progress:
         report = find_overflows(args.path or args.dump_path, args.topn, progress.reach)
     for line in _lines(report):
         print(printable(line))
@@ -52,36 +59,28 @@ def run(args: argparse.Namespace) -> int:
         for path in write_overflows(report, args.output)[:1]:
             print(printable(f"result: {path}"))
     if args.json:
-        with whole_file(args.json) as file:
-            file.write((json_text(report) + "\n").encode())
-        print(printable(f"result: {args.json}"))
+        write_json(args.json, report)
     return ExitCode.OK
 
 
 def _lines(report: OverflowReport) -> Iterator[str]:
-    from opdiff.cli.terminal import counted
-
-    yield f"{counted(report.operators, 'operator')} looked at"
-    records = counted(report.all_records, "debug record")
-    yield f"the device told of overflows in {records}" if report.all_records else "no debug record tells of an overflow"
+    yield f"{counted(report.operators, 'operator')} examined"
+    yield f"{counted(report.all_records, 'debug record')} of an overflow"
     for finding in report.records:
         task = finding.task
-        where = f"{finding.operator.op_type} {finding.operator.name}" if finding.operator else "no dump has its ids"
+        where = f"{finding.operator.op_type} {finding.operator.name}" if finding.operator else "no dump with these ids"
         yield f"  {where}"
         status = " ".join(map(hex, task.status))
         yield f"    {task.unit}, task {task.task_id}, stream {task.stream_id}, status {status}"
         if finding.operator is not None:
             yield from _tensor_lines(finding.operator)
-    if not report.all_affected:
-        yield "no output has NaN, infinities or the largest number of its type"
-    else:
-        outputs = counted(report.all_affected, "operator")
-        yield f"the outputs of {outputs} have NaN, infinities or the largest number of their type; first:"
+    affected = counted(report.all_affected, "operator")
+    yield f"{affected} with NaN, infinities or the largest value of the type in an output"
     for state in report.affected:
         yield f"  {state.op_type} {state.name}: {state.origin}"
         yield from _tensor_lines(state)
-    for path, what in report.problems:
-        yield f"not read: {path}: {what}"
+    for path, problem in report.problems:
+        yield f"not read: {path}: {problem}"
 
 
 def _tensor_lines(state: OperatorState) -> Iterator[str]:

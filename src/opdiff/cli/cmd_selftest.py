@@ -11,7 +11,7 @@ from opdiff.cli.terminal import Progress, table, write_json
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.workflows.selftest.trials import Outcome
+    from opdiff.workflows.selftest.trials import TrialResult
 
 DESCRIPTION = """\
 Inject known faults into copies of your own dumps, one at a time, compare, and show which of them are found and named
@@ -35,29 +35,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=integer(0, 10**18), metavar="N", default=0, help="seed of the random choices; default: 0"
     )
-    parser.add_argument("--json", metavar="FILE", default="", help="write the outcomes as JSON")
+    parser.add_argument("--json", metavar="FILE", default="", help="write the results as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the self-test, print the outcomes, and return the exit code."""
+    """Run the self-test, print the results, and return the exit code."""
     from opdiff.workflows.selftest.trials import SelftestOptions, choose_faults, run_selftest, summary
 
     options = compare_options(args)._replace(in_process=True)
     wanted = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
     with Progress("injecting faults", quiet=args.quiet > 0) as progress:
-        outcomes = run_selftest(options, wanted, progress.reach)
-    table("", ("fault", "tensor", "distance", "found", "named"), [_row(outcome) for outcome in outcomes], ("distance",))
-    for line in summary(outcomes):
+        results = run_selftest(options, wanted, progress.reach)
+    table("", ("fault", "tensor", "distance", "found", "named"), [_row(result) for result in results], ("distance",))
+    for line in summary(results):
         print(line)
     if args.json:
-        write_json(args.json, outcomes)
-    return ExitCode.GATE if any(outcome.is_found is False for outcome in outcomes) else ExitCode.OK
+        write_json(args.json, results)
+    return ExitCode.GATE if any(result.is_found is False for result in results) else ExitCode.OK
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
-    if outcome.is_found is None:
-        return outcome.fault, str(outcome.key), "", "not injected", outcome.note
-    distance = "" if outcome.distance is None else f"{outcome.distance:.3g}"
-    names = ", ".join(outcome.names) or "unknown"
-    verdict = "yes" if outcome.is_named else f"no: {names}"
-    return outcome.fault, str(outcome.key), distance, "yes" if outcome.is_found else "NO", verdict
+def _row(result: TrialResult) -> tuple[str, ...]:
+    if result.is_found is None:
+        return result.fault, str(result.key), "", "not injected", result.note
+    distance = "" if result.distance is None else f"{result.distance:.3g}"
+    names = ", ".join(result.names) or "unknown"
+    verdict = "yes" if result.is_named else f"no: {names}"
+    return result.fault, str(result.key), distance, "yes" if result.is_found else "NO", verdict

@@ -1,18 +1,23 @@
-"""Which operator overflowed first: the way of `opdiff overflow`.
+"""Search for the first operator that overflowed: `opdiff overflow`.
 
 folder ──read──► debug records ──ids──► operator dumps
-operators, oldest first ──measure──► NaN, infinities, saturation ──► the first of them
+operators, oldest first ──measure──► NaN, infinities, saturation ──► first affected operators
 """
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from opdiff.align.walk import walk_stored
 from opdiff.core import codes as elements
+from opdiff.core.atomic_file import whole_file
 from opdiff.core.errors import DumpError, InputError, OpdiffError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.measure.extremes import Extremes, find_extremes
 from opdiff.read import read_operator
@@ -20,24 +25,29 @@ from opdiff.read.directory import is_debug, real_name, scan
 from opdiff.read.filename import DumpName
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import AccRecord, read_overflow, to_json
+from opdiff.report.file_names import write_new
+from opdiff.workflows.convert.array_files import write_tensor
+from opdiff.workflows.convert.byte_copy import write_json
+from opdiff.workflows.convert.result_names import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from opdiff.core.tensor import OpDump, Shape, Tensor
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape, Tensor
     from opdiff.read.directory import Entry, Folder
     from opdiff.read.folder import Operator
     from opdiff.read.overflow import OverflowRecord, Words
 
     Progress = Callable[[int, int], None]
 
-_BLOCK = 1 << 18
-_NONE = (0, 65535)
-_RULER = 49, 50
+_BLOCK_ELEMENTS = 1 << 18
+# Values of an absent context or thread id.
+_NO_ID = (0, 65535)
 
 
 class Task(NamedTuple):
-    """The task that a record tells of, and its status."""
+    """Device task of a debug record, and its status."""
 
     unit: str
     task_id: int
@@ -48,7 +58,7 @@ class Task(NamedTuple):
 
 
 class TensorState(NamedTuple):
-    """One tensor of an operator; `extremes` is `None` and `problem` tells why where it cannot be read."""
+    """One tensor of an operator; `extremes` is `None` if it cannot be read because of `problem`."""
 
     slot: Slot
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -60,21 +70,18 @@ class TensorState(NamedTuple):
 
 
 class OperatorState(NamedTuple):
-    """An operator and its tensors.
-
-    `origin` says in words whether the trouble was made here or came in.
-    """
+    """An operator and its tensors; `origin` is the source of the overflow: the operator itself or its inputs."""
 
     name: str
     op_type: str
     path: str
     timestamp: int
     tensors: tuple[TensorState, ...]
-    origin: str = ""
+    origin: Reason
 
 
 class RecordFinding(NamedTuple):
-    """A debug record of an overflow, and the operator that it is about, if it was dumped."""
+    """A debug record of an overflow, and its operator, if it was dumped."""
 
     path: str
     output: int
@@ -85,16 +92,16 @@ class RecordFinding(NamedTuple):
 
 
 class OverflowReport(NamedTuple):
-    """What was found in a directory.
+    """Overflows in a directory.
 
     Attributes:
         path: the directory.
-        operators: how many were looked at.
-        records: the first debug records that tell of an overflow, oldest first.
-        all_records: how many there are.
-        affected: the first operators with NaN, infinities or saturation in their outputs, oldest first.
-        all_affected: how many there are.
-        problems: files that cannot be read.
+        operators: number of examined operators.
+        records: the oldest debug records that report an overflow.
+        all_records: number of such records.
+        affected: the oldest operators with NaN, infinities or saturation in their outputs.
+        all_affected: number of such operators.
+        problems: files that cannot be read, with the reason.
     """
 
     path: str
@@ -106,11 +113,11 @@ class OverflowReport(NamedTuple):
     problems: tuple[tuple[str, str], ...]
 
 
-def find_overflows(path: str, most: int, progress: Progress = lambda _done, _all: None) -> OverflowReport:
-    """Match debug records to operators, and look for the first operator whose data shows an overflow.
+def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _all: None) -> OverflowReport:
+    """Match debug records to operators, and find the first operators whose data has an overflow.
 
     Raises:
-        InputError: there is no dump here.
+        InputError: there are no dump files.
     """
     tree = scan(path)
     records: list[RecordFinding] = []
@@ -132,7 +139,7 @@ def find_overflows(path: str, most: int, progress: Progress = lambda _done, _all
     records.sort(key=lambda record: record.timestamp)
     affected.sort(key=lambda state: state.timestamp)
     return OverflowReport(
-        path, count, tuple(records[:most]), len(records), tuple(affected[:most]), len(affected), tuple(problems)
+        path, count, tuple(records[:top_n]), len(records), tuple(affected[:top_n]), len(affected), tuple(problems)
     )
 
 
@@ -155,7 +162,7 @@ def _records(
 
 
 def _tasks(record: OverflowRecord) -> list[Task]:
-    """The tasks that overflowed according to a record."""
+    """Return the overflowed tasks of a record."""
     if isinstance(record, AccRecord):
         return [_task(record.acc_type, record.words)] if record.overflowed else []
     return [_task(name, words) for name, words in record.blocks if dict(words)["status"]]
@@ -164,25 +171,28 @@ def _tasks(record: OverflowRecord) -> list[Task]:
 def _task(unit: str, words: Words) -> Task:
     found = {name: word for name, word in words if isinstance(word, int)}
     status = dict(words)["status"]
-    context, thread = (None if found.get(name, 0) in _NONE else found[name] for name in ("context_id", "thread_id"))
+    context, thread = (None if found.get(name, 0) in _NO_ID else found[name] for name in ("context_id", "thread_id"))
     words_of_status = status if isinstance(status, tuple) else (status,)
     return Task(unit, found["task_id"], found["stream_id"], context, thread, words_of_status)
 
 
 def _find_operator(task: Task, operators: tuple[Operator, ...]) -> Operator | None:
-    """The operator with the ids of a task; of several the one that ran first."""
-    fitting = [(entry.parsed.timestamp or 0, place) for place, op in enumerate(operators) for entry in op.files
-               if _fits(task, entry)]  # fmt: skip
-    return operators[min(fitting)[1]] if fitting else None
+    """Return the operator with the ids of a task; the first one of several."""
+    matches = [
+        (entry.parsed.timestamp or 0, number)
+        for number, operator in enumerate(operators)
+        for entry in operator.files
+        if _has_ids(entry, task)
+    ]
+    return operators[min(matches)[1]] if matches else None
 
 
-def _fits(task: Task, entry: Entry) -> bool:
+def _has_ids(entry: Entry, task: Task) -> bool:
     name = entry.parsed
     if not isinstance(name, DumpName) or name.task_id != task.task_id:
         return False
-    wanted = (task.stream_id, task.context_id, task.thread_id)
-    there = (name.stream_id, name.context_id, name.thread_id)
-    return all(ours is None or its is None or ours == its for ours, its in zip(wanted, there, strict=True))
+    pairs = ((name.stream_id, task.stream_id), (name.context_id, task.context_id), (name.thread_id, task.thread_id))
+    return all(own is None or wanted is None or own == wanted for own, wanted in pairs)
 
 
 def _state(operator: Operator) -> OperatorState:
@@ -198,45 +208,41 @@ def _state(operator: Operator) -> OperatorState:
 
 def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
     spec = tensor.spec
-    about = (slot, index, spec.dtype.name, spec.layout, spec.shape)
+    description = (slot, index, spec.dtype.name, spec.layout, spec.shape)
     found = Extremes()
     try:
         walk = walk_stored(tensor)
-        for start in range(0, walk.count, _BLOCK):
-            found = found.merge(find_extremes(walk.block(start, start + _BLOCK), spec.dtype))
+        for start in range(0, walk.count, _BLOCK_ELEMENTS):
+            found = found.merge(find_extremes(walk.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
         walk.stored.release()
     except OpdiffError as error:
-        return TensorState(*about, None, str(error.brief))
-    return TensorState(*about, found)
+        return TensorState(*description, None, str(error.brief))
+    return TensorState(*description, found)
 
 
 def _is_affected(state: OperatorState) -> bool:
     return any(tensor.extremes and tensor.extremes.any for tensor in state.tensors if tensor.slot is Slot.OUTPUT)
 
 
-def _origin(tensors: tuple[TensorState, ...]) -> str:
-    """Where the trouble of an operator came from, in words."""
+def _origin(tensors: tuple[TensorState, ...]) -> Reason:
+    """Return the source of an overflow in the outputs."""
     inputs = [tensor for tensor in tensors if tensor.slot is Slot.INPUT]
-    bad = [f"input:{tensor.index}" for tensor in inputs if tensor.extremes and tensor.extremes.any]
-    if bad:
-        return f"it came in by {', '.join(bad)}"
+    affected = tuple(f"input:{tensor.index}" for tensor in inputs if tensor.extremes and tensor.extremes.any)
+    if affected:
+        return because("workflows.overflow_from_inputs", inputs=affected)
     if not inputs:
-        return "its inputs were not dumped, so it may have come in"
-    unread = [f"input:{tensor.index}" for tensor in inputs if tensor.extremes is None]
-    return f"it was made here, unless {', '.join(unread)} has it" if unread else "it was made here: no input has it"
+        return because("workflows.overflow_inputs_missing")
+    unread = tuple(f"input:{tensor.index}" for tensor in inputs if tensor.extremes is None)
+    if unread:
+        return because("workflows.overflow_inputs_unread", inputs=unread)
+    return because("workflows.overflow_created")
 
 
 def write_overflows(report: OverflowReport, folder: str) -> tuple[str, ...]:
-    """Write the summary, the records as JSON and the tensors of their operators as .npy; returns the paths.
+    """Write the summary, the records as JSON and the tensors of their operators as .npy; return the paths.
 
-    Nothing is written where there are no records.
+    Without records nothing is written.
     """
-    from opdiff.core.atomic_file import whole_file
-    from opdiff.report.file_names import write_new
-    from opdiff.workflows.convert.array_files import write_tensor
-    from opdiff.workflows.convert.byte_copy import write_json
-    from opdiff.workflows.convert.result_names import Form
-
     if not report.records:
         return ()
     paths: list[str] = []
@@ -246,18 +252,9 @@ def write_overflows(report: OverflowReport, folder: str) -> tuple[str, ...]:
         write_json(path, finding.record)
         paths.append(path)
         lines += _heading(number, finding)
-        if finding.operator is None:
-            continue
-        operator = read_operator(finding.operator.path, real_name(finding.operator.path))
-        for slot, index, tensor in _tensors(operator):
-            path = os.path.join(folder, f"{os.path.basename(finding.operator.path)}.{slot}.{index}.npy")
-            try:
-                codes = tensor.codes()
-                write_tensor(path, Form.NPY, codes, tensor.spec.dtype)
-            except OpdiffError:
-                continue  # it has no numbers; the report tells why
+        for path, tensor in _write_operator(finding.operator, folder) if finding.operator else ():
             paths.append(path)
-            lines += [f" {os.path.basename(path)}", f" -{_facts(tensor)}"]
+            lines += [f" {os.path.basename(path)}", f" -{_description(tensor)}"]
 
     def write(draft: str) -> None:
         with whole_file(draft) as file:
@@ -267,10 +264,21 @@ def write_overflows(report: OverflowReport, folder: str) -> tuple[str, ...]:
     return (write_new(folder, f"overflow_summary_{stamp}.txt", write), *paths)
 
 
+def _write_operator(state: OperatorState, folder: str) -> Iterator[tuple[str, Tensor]]:
+    """Write the readable tensors of an operator as .npy."""
+    operator = read_operator(state.path, real_name(state.path))
+    for slot in Slot:
+        for index, tensor in enumerate(operator.tensors(slot)):
+            path = os.path.join(folder, f"{os.path.basename(state.path)}.{slot}.{index}.npy")
+            # The report has the reason for a tensor that cannot be decoded.
+            with suppress(OpdiffError):
+                write_tensor(path, Form.NPY, tensor.codes(), tensor.spec.dtype)
+                yield path, tensor
+
+
 def _heading(number: int, finding: RecordFinding) -> Iterator[str]:
-    before, behind = _RULER
     task, operator = finding.task, finding.operator
-    yield f"{'=' * before}[{number}]{'=' * behind}"
+    yield f"{'=' * 49}[{number}]{'=' * 50}"
     if operator is not None:
         yield f"[{operator.op_type}] {operator.name}"
     status = " ".join(map(str, task.status))
@@ -278,17 +286,11 @@ def _heading(number: int, finding: RecordFinding) -> Iterator[str]:
     yield f" [timestamp:{finding.timestamp}]"
 
 
-def _tensors(operator: OpDump) -> Iterator[tuple[Slot, int, Tensor]]:
-    return ((slot, index, tensor) for slot in Slot for index, tensor in enumerate(operator.tensors(slot)))
-
-
-def _facts(tensor: Tensor) -> str:
+def _description(tensor: Tensor) -> str:
     spec = tensor.spec
-    numbers = elements.decode(tensor.codes(), spec.dtype)
-    figures = ""
-    if numbers.size:
-        import numpy as np
-
+    values = elements.decode(tensor.codes(), spec.dtype)
+    statistics = ""
+    if values.size:
         with np.errstate(all="ignore"):
-            figures = f" [Max: {numbers.max()}] [Min: {numbers.min()}] [Mean: {numbers.mean()}]"
-    return f"[Format: {spec.layout}] [Shape: {spec.shape}] [Dtype: {spec.dtype}]{figures}"
+            statistics = f" [Max: {values.max()}] [Min: {values.min()}] [Mean: {values.mean()}]"
+    return f"[Format: {spec.layout}] [Shape: {spec.shape}] [Dtype: {spec.dtype}]{statistics}"

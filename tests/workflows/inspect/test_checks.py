@@ -1,4 +1,4 @@
-"""Everything the doctor finds, provoked by files, by its code and its place."""
+"""Every check, provoked by files: codes and locations of the findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-Places = dict[str, list[str]]
+Locations = dict[str, list[str]]
 
 ADD = f"Add.a.1.2.{TIME}"
 SUB = f"Sub.b.3.2.{TIME + 1}"
@@ -32,10 +32,10 @@ def step(root: Path, number: int) -> Path:
     return root / "20240115103052" / "0" / "net" / "1" / str(number)
 
 
-def examine(root: Path, depth: Depth = Depth.SAMPLES) -> Places:
-    """What is found below a directory: the places, relative to it, by code."""
+def examine(root: Path, depth: Depth = Depth.SAMPLES) -> Locations:
+    """Return the locations of the findings, relative to the directory, by code."""
     report = inspect_tree(str(root), depth=depth)
-    return {found.code: [place.replace(str(root), ".") for place in found.where] for found in report.findings}
+    return {found.code: [location.replace(str(root), ".") for location in found.where] for found in report.findings}
 
 
 def test_not_finite_values_are_found_when_all_are_read(tmp_path: Path) -> None:
@@ -50,23 +50,23 @@ def test_a_sound_directory(tmp_path: Path) -> None:
     assert examine(tmp_path) == {}
 
 
-# Each: what is put in the directory beside a sound dump, and what is found.
+# Each adds files to a directory with a sound dump, and returns the expected findings.
 
 
-def _empty(root: Path) -> Places:
+def _empty(root: Path) -> Locations:
     add(root, SUB, b"")
     return {"unreadable": [f"./{SUB}: the file is empty; the dump was interrupted or the disk was full"]}
 
 
-def _cut_off(root: Path) -> Places:
+def _cut_off(root: Path) -> Locations:
     add(root, SUB, SOUND[:-1])
     size = len(SOUND)
     problem = f"8 bytes of data start here, but the file ends at {size - 1}: it is truncated (byte {size - 8})"
     return {"unreadable": [f"./{SUB}: {problem}"]}
 
 
-def _cut_off_behind_a_newer_one(root: Path) -> Places:
-    """The older dump of an operator is not needed, but its loss is worth knowing."""
+def _cut_off_behind_a_newer_one(root: Path) -> Locations:
+    """An older dump of an operator is not needed, but its loss is reported."""
     older = f"Sub.b.3.2.{TIME - 5}"
     add(root, older, b"123")
     add(root, SUB, SOUND)
@@ -76,7 +76,7 @@ def _cut_off_behind_a_newer_one(root: Path) -> Places:
     }
 
 
-def _cut_off_record(root: Path) -> Places:
+def _cut_off_record(root: Path) -> Locations:
     name = f"Opdebug.Node_OpDebug.1.2.{TIME}"
     add(root, name, standard_dump(overflow_dump(RECORD[:20])))
     return {
@@ -85,13 +85,13 @@ def _cut_off_record(root: Path) -> Places:
     }
 
 
-def _damaged_statistics(root: Path) -> Places:
+def _damaged_statistics(root: Path) -> Locations:
     add(root, f"{SUB}.csv", b"Input/Output,Index\nsideways,0\n")
     problem = "not a row of tensor statistics: 'sideways' is not a valid Slot"
     return {"unreadable": [f"./{SUB}.csv: {problem}"], "statistics": [f"./{SUB}.csv"]}
 
 
-def _missing_slice(root: Path) -> Places:
+def _missing_slice(root: Path) -> Locations:
     whole = EncodedDump(inputs=(tensor([1.0, 2.0]),), outputs=(tensor(np.arange(6.0)),))
     first, _ = automatic_slices(DumpName("Sub", "b", 3, 2, TIME), whole, Cuts(((2,),)))
     add(root, first.name, first.content)
@@ -100,12 +100,12 @@ def _missing_slice(root: Path) -> Places:
     return {"unreadable": [f"./{other}: only 1 of 2 slices are present; they cannot be joined"]}
 
 
-def _too_short(root: Path) -> Places:
+def _too_short(root: Path) -> Locations:
     add(root, SUB, dump(EncodedTensor(dtypes.FLOAT16, (3, 5), "ND", bytes(range(1, 21))), inputs=(tensor([1.0]),)))
     return {"too-short": [".: b:output:0: shape [3, 5] needs 30 bytes, 20 are stored"]}
 
 
-def _undecodable(root: Path) -> Places:
+def _undecodable(root: Path) -> Locations:
     odd = EncodedTensor(dtypes.HIFLOAT4, (4,), "ND", b"ab"), EncodedTensor(99, (4,), "ND", b"ab")
     add(root, SUB, dump(*odd, inputs=(tensor([1.0]),)))
     return {
@@ -116,7 +116,7 @@ def _undecodable(root: Path) -> Places:
     }
 
 
-def _link(root: Path) -> Places:
+def _link(root: Path) -> Locations:
     (root / SUB).symlink_to("/etc/hostname")
     (root / "folder").mkdir()
     (root / "link").symlink_to(root / "folder")
@@ -130,7 +130,7 @@ def _link(root: Path) -> Places:
     }
 
 
-def _hash(root: Path) -> Places:
+def _hash(root: Path) -> Locations:
     add(root, "1234567890", SOUND)
     (root / "mapping.csv").write_text("no comma\n")
     return {
@@ -141,31 +141,31 @@ def _hash(root: Path) -> Places:
     }
 
 
-def _pipe(root: Path) -> Places:
+def _pipe(root: Path) -> Locations:
     os.mkfifo(root / SUB)
     return {"not-taken": [f"./{SUB}: not a regular file"]}
 
 
-def _stranger(root: Path) -> Places:
+def _unrecognized(root: Path) -> Locations:
     add(root, "core.dump", b"x")
     add(root, "graph.json", b"{}")
     return {"unreadable-name": ["./core.dump"]}
 
 
-def _lost_type(root: Path) -> Places:
+def _lost_type(root: Path) -> Locations:
     np.save(root / f"gold.0.{TIME}.npy", np.arange(3, dtype="<u2").view("V2"))
     return {"lost-type": [".: gold:output:0"]}
 
 
-def _constant_golden(root: Path) -> Places:
-    """The file's name tells which output it is."""
+def _constant_golden(root: Path) -> Locations:
+    """The index of the output is in the file name."""
     np.save(root / f"gold.3.{TIME}.npy", np.zeros(5))
     np.save(root / f"mm_1-aten.mm.default.INPUT.2.{TIME}.npy", np.zeros(5))
     np.save(root / f"{SUB}.input.1.npy", np.zeros(5))
     return {"all-zero": [".: gold:output:3", ".: mm_1-aten.mm.default:input:2", ".: b:input:1"]}
 
 
-def _constants(root: Path) -> Places:
+def _constants(root: Path) -> Locations:
     tensors = (
         tensor(np.zeros((2, 20, 3, 3)), dtypes.FLOAT16, "NC1HWC0"),
         tensor(np.full(100_000, 7), dtypes.INT32),
@@ -181,20 +181,20 @@ def _constants(root: Path) -> Places:
     }
 
 
-def _several(root: Path) -> Places:
+def _several(root: Path) -> Locations:
     add(root, f"Sub.b.3.2.{TIME}", SOUND)
     add(root, SUB, SOUND)
     return {"several-dumps": [".: b: 2 files"]}
 
 
-def _same_time(root: Path) -> Places:
+def _same_time(root: Path) -> Locations:
     add(root, f"Sub.b.3.2.{TIME}", SOUND)
     add(root, f"Sub.b.4.2.{TIME}", SOUND)
     return {"several-dumps": [".: b: 2 files"], "same-timestamp": [".: b: 2 files"]}
 
 
-def _slices(root: Path) -> Places:
-    """Several files of one operator, and no finding: they belong together. What reads them has the same address."""
+def _slices(root: Path) -> Locations:
+    """Several files of one operator that belong together are no finding. Their reader has the same address."""
     output = tensor(np.arange(6.0), dtypes.BFLOAT16, address=0x10)
     whole = EncodedDump(inputs=(tensor([1.0, 2.0]),), outputs=(output,))
     for file in automatic_slices(DumpName("Sub", "b", 3, 2, TIME), whole, Cuts(((2,),))):
@@ -203,42 +203,42 @@ def _slices(root: Path) -> Places:
     return {}
 
 
-def _no_inputs(root: Path) -> Places:
+def _no_inputs(root: Path) -> Locations:
     add(root, SUB, dump(tensor([1.0, 2.0])))
     add(root, f"Data.images.4.2.{TIME}", dump(tensor([1.0, 2.0])))
     return {"no-inputs": [".: b"]}
 
 
-def _no_outputs(root: Path) -> Places:
+def _no_outputs(root: Path) -> Locations:
     add(root, SUB, dump(inputs=(tensor([1.0, 2.0]),)))
     return {"no-outputs": [".: b"]}
 
 
-def _overflow(root: Path) -> Places:
+def _overflow(root: Path) -> Locations:
     name = f"Opdebug.Node_OpDebug.1.2.{TIME}"
     add(root, name, standard_dump(overflow_dump(RECORD)))
     return {"overflow-records": [f"./{name}"]}
 
 
-def _statistics(root: Path) -> Places:
+def _statistics(root: Path) -> Locations:
     add(root, f"{SUB}.csv", b"Input/Output,Index,Max Value\nOutput,0,1.5\n")
     return {"statistics": [f"./{SUB}.csv"]}
 
 
-def _shared_address(root: Path) -> Places:
+def _shared_address(root: Path) -> Locations:
     mine, yours = tensor([1.0, 2.0], address=0x1000), tensor([1.0, 3.0], address=0x1000)
     add(root, SUB, dump(mine, inputs=(tensor([5.0, 6.0], address=0x2000),)))
     add(root, f"Mul.c.4.2.{TIME}", dump(yours, inputs=(tensor([5.0, 6.0], address=0x2000),)))
     return {"shared-address": [".: 0x1000: c:output:0, b:output:0"]}
 
 
-def _in_place(root: Path) -> Places:
-    """An operator that writes where it read is no news."""
+def _in_place(root: Path) -> Locations:
+    """An operator that writes in place is no finding."""
     add(root, SUB, dump(tensor([5.0, 6.0], address=0x1000), inputs=(tensor([1.0, 2.0], address=0x1000),)))
     return {}
 
 
-def _shared_address_of_many(root: Path) -> Places:
+def _shared_address_of_many(root: Path) -> Locations:
     for number in range(8):
         content = dump(tensor([number, 9.0], address=0x1000), inputs=(tensor([1.0, 2.0]),))
         add(root, f"Mul.m{number}.4.2.{TIME + number}", content)
@@ -246,13 +246,13 @@ def _shared_address_of_many(root: Path) -> Places:
     return {"shared-address": [f".: 0x1000: {named} and 3 more"]}
 
 
-def _missing_steps(root: Path) -> Places:
+def _missing_steps(root: Path) -> Locations:
     for number in (0, 1, 4, 12):
         add(step(root, number), ADD, SOUND)
     return {"missing-steps": ["./20240115103052/0/net/1: no step 2, 3, 5, 6, 7 and 4 more"]}
 
 
-def _uneven_steps_of_golden(root: Path) -> Places:
+def _uneven_steps_of_golden(root: Path) -> Locations:
     """Operators with several files in a step count once."""
     for number, outputs in ((0, 3), (1, 0), (2, 1)):
         add(step(root, number), ADD, SOUND)
@@ -261,7 +261,7 @@ def _uneven_steps_of_golden(root: Path) -> Places:
     return {"uneven-steps": ["./20240115103052/0/net/1: gold: in 2 of 3 steps"]}
 
 
-def _uneven_steps(root: Path) -> Places:
+def _uneven_steps(root: Path) -> Locations:
     for number in (0, 1, 2):
         add(step(root, number), ADD, SOUND)
     add(step(root, 1), SUB, SOUND)
@@ -270,22 +270,22 @@ def _uneven_steps(root: Path) -> Places:
 
 CASES = (
     _empty, _cut_off, _cut_off_behind_a_newer_one, _cut_off_record, _damaged_statistics, _missing_slice, _too_short,
-    _undecodable, _link, _hash, _pipe, _stranger, _lost_type, _constant_golden, _constants, _several, _same_time,
+    _undecodable, _link, _hash, _pipe, _unrecognized, _lost_type, _constant_golden, _constants, _several, _same_time,
     _slices, _no_inputs, _no_outputs, _overflow, _statistics, _shared_address, _in_place, _shared_address_of_many,
     _missing_steps, _uneven_steps, _uneven_steps_of_golden,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("provoke", CASES, ids=lambda case: case.__name__.strip("_"))
-def test_findings(tmp_path: Path, provoke: Callable[[Path], Places]) -> None:
+def test_findings(tmp_path: Path, provoke: Callable[[Path], Locations]) -> None:
     add(tmp_path, ADD, SOUND)
     expected = provoke(tmp_path)
     assert examine(tmp_path) == expected
 
 
 @pytest.mark.parametrize("slot", ["inputs", "outputs"])
-def test_what_no_operator_has_is_said_once(tmp_path: Path, slot: str) -> None:
-    """An operator's inputs are often not dumped at all; that is one remark, and not one for each operator."""
+def test_slot_missing_in_all_operators_is_one_finding(tmp_path: Path, slot: str) -> None:
+    """Inputs are often not dumped at all: one finding, not one per operator."""
     content = dump(tensor([1.0, 2.0])) if slot == "inputs" else dump(inputs=(tensor([1.0, 2.0]),))
     for folder in ("x", "y"):
         for number in range(3):
@@ -293,7 +293,7 @@ def test_what_no_operator_has_is_said_once(tmp_path: Path, slot: str) -> None:
     assert examine(tmp_path) == {f"no-{slot}": ["./x", "./y"]}
 
 
-def test_the_worst_comes_first(tmp_path: Path) -> None:
+def test_most_severe_findings_come_first(tmp_path: Path) -> None:
     add(tmp_path, ADD, dump(tensor([1.0, 1.0])))
     add(tmp_path, SUB, b"")
     add(tmp_path, "core", b"")
@@ -304,7 +304,7 @@ def test_the_worst_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("provoke", [_constants, _shared_address], ids=["constants", "addresses"])
-def test_headers_are_enough_when_told_so(tmp_path: Path, provoke: Callable[[Path], Places]) -> None:
+def test_depth_of_headers_reads_no_data(tmp_path: Path, provoke: Callable[[Path], Locations]) -> None:
     provoke(tmp_path)
     assert examine(tmp_path, Depth.HEADERS) == {}
 
@@ -327,13 +327,13 @@ def test_far_apart_steps_are_not_counted_one_by_one(tmp_path: Path) -> None:
     assert examine(tmp_path) == {}
 
 
-def test_a_shape_of_absurd_rank_does_not_take_hours(tmp_path: Path) -> None:
+def test_shape_of_absurd_rank(tmp_path: Path) -> None:
     shape = ((1 << 63) - 1,) * 60_000
     add(tmp_path, ADD, dump(EncodedTensor(dtypes.INT8, shape, "ND", b"1"), inputs=(tensor([1.0, 2.0]),)))
     assert examine(tmp_path) == {"too-short": [".: a:output:0: 60000 axes"]}
 
 
-def test_content_is_compared_at_three_places(tmp_path: Path) -> None:
+def test_content_is_compared_at_three_positions(tmp_path: Path) -> None:
     """Tensors of one address that differ in the middle only, far from both ends."""
     values = np.random.default_rng(0).normal(size=100_000)
     other = values.copy()
@@ -345,14 +345,14 @@ def test_content_is_compared_at_three_places(tmp_path: Path) -> None:
 
 
 def test_a_file_that_goes_away_is_no_crash(tmp_path: Path) -> None:
-    """Dumps may still be written, moved and deleted while the doctor looks at them."""
+    """Dumps may still be written, moved and deleted while they are inspected."""
     add(tmp_path, ADD, SOUND)
     gone = add(tmp_path, SUB, numbered(3))
     report = inspect_tree(str(tmp_path), progress=lambda _done, _all: os.unlink(gone))
     assert report.files == 2
 
 
-def test_records_without_an_overflow_are_no_alarm(tmp_path: Path) -> None:
+def test_records_without_overflow_are_notes(tmp_path: Path) -> None:
     add(tmp_path, ADD, SOUND)
     name = f"Opdebug.Node_OpDebug.1.2.{TIME}"
     add(tmp_path, name, standard_dump(overflow_dump(overflow_record(Overflow(status=(0,))))))

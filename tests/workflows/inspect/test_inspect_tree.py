@@ -1,4 +1,4 @@
-"""`opdiff inspect DIRECTORY`: how much there is of what."""
+"""`opdiff inspect DIRECTORY`: kinds and amounts of data."""
 
 from __future__ import annotations
 
@@ -95,17 +95,17 @@ def test_a_tree_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     place = "worldsize2_global_rank0/20240115103052/0/net/1"
     assert table[0][:6] == [place, "0-2,", "10", "1", "4", f"{4 * len(SOUND) / 1024:.1f}"]
     assert len([line for line in table if line[0].startswith("worldsize")]) == 2
-    assert "  warning: steps that are missing between others (2)  [missing-steps]" in lines
+    assert "  warning: gaps in the step numbers (2)  [missing-steps]" in lines
 
 
 def test_one_folder_has_no_table_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     npu(tmp_path)
     out = run(capsys, "inspect", tmp_path).out
-    assert out.splitlines()[-1] == "doctor: nothing to complain of"
+    assert out.splitlines()[-1] == "checks: no findings"
     assert "runs" not in out
 
 
-def test_many_types_and_folders_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_types_and_folders_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(25):
         add(tmp_path / f"f{number}", f"Type{number}.a{number}.1.2.{TIME}", SOUND)
     out = run(capsys, "inspect", tmp_path).out
@@ -113,7 +113,7 @@ def test_many_types_and_folders_are_cut_short(tmp_path: Path, capsys: pytest.Cap
     assert "… and 5 more folders; --json lists them all\n" in out
 
 
-def test_many_places_are_cut_short_unless_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_locations_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(9):
         add(tmp_path, f"Add.a{number}.1.2.{TIME}", b"")
     brief = run(capsys, "inspect", tmp_path).out.splitlines()
@@ -123,10 +123,10 @@ def test_many_places_are_cut_short_unless_asked_for(tmp_path: Path, capsys: pyte
     assert [line.split(":")[0].strip() for line in full[-9:]] == [f"{tmp_path}/Add.a{n}.1.2.{TIME}" for n in range(9)]
 
 
-def test_no_data_looks_at_headers_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_data_reads_headers_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path, ADD, dump(tensor([0.0, 0.0]), inputs=(tensor([1.0, 2.0]),)))
     assert "[all-zero]" in run(capsys, "inspect", tmp_path).out
-    assert run(capsys, "inspect", tmp_path, "--no-data").out.endswith("doctor: nothing to complain of\n")
+    assert run(capsys, "inspect", tmp_path, "--no-data").out.endswith("checks: no findings\n")
 
 
 TREE_FIELDS = {
@@ -174,10 +174,10 @@ def test_statistics_of_a_directory_read_every_value(tmp_path: Path, capsys: pyte
     assert run(capsys, "inspect", tmp_path, "--stats", "--no-data").code == 2
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     for folder in "ab":
         for number in range(3):
             add(tmp_path / folder, f"Add.a{number}.1.2.{TIME}", SOUND)
-    told: list[tuple[int, int]] = []
-    inspect_tree(str(tmp_path), progress=lambda done, total: told.append((done, total)))
-    assert told == [(3, 6), (6, 6)]
+    reported: list[tuple[int, int]] = []
+    inspect_tree(str(tmp_path), progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(3, 6), (6, 6)]

@@ -22,14 +22,14 @@ from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
 from opdiff.sample.names import DumpName, hashed_name, mapping_csv
 from opdiff.workflows.reduce import work
-from opdiff.workflows.reduce.plan import Settled, find_candidates, is_open_for_writing
-from opdiff.workflows.reduce.watch import rest_s
+from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, is_open_for_writing
+from opdiff.workflows.reduce.watch import pause_s
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.workflows.reduce.plan import Candidate
-    from opdiff.workflows.reduce.work import FileFigures
+    from opdiff.workflows.reduce.plan import ReducibleFile
+    from opdiff.workflows.reduce.work import FileStats
 
 VALUES = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
 GE = "Add.Add.1.6.1706596911000001"
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_files_become_figures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sum(path.stat().st_size for path in folder.iterdir())
     outcome = run(capsys, "reduce", folder, "--info", "mean,l2norm,specials,crc32,histogram")
     assert outcome.code == 0
@@ -74,13 +74,13 @@ def test_files_become_figures(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert alone == found
 
 
-def test_keep_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run(capsys, "reduce", folder, "--keep")
     assert (outcome.code, len(list(folder.iterdir()))) == (0, 4)
     assert "nothing removed" in outcome.out
 
 
-def test_reduced_dumps_are_compared_with_reduced_and_whole_ones(
+def test_reduced_dumps_are_compared_with_reduced_and_complete_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = write_graph_sample(str(tmp_path / "a"), ranks=1)
@@ -95,7 +95,7 @@ def test_reduced_dumps_are_compared_with_reduced_and_whole_ones(
         assert "no tensor fails" in outcome.out
 
 
-def test_padding_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_padding_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = GraphCase(tmp_path, capsys)
     path = case.ge("Add", (), (encode_tensor(np.full((3, 5), 2.0), dtypes.FLOAT16, "FRACTAL_NZ"),))
     assert run(capsys, "reduce", case.target, "--settle", 0).code == 0
@@ -114,13 +114,13 @@ def test_padding_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (GE, b"12345678"),
     ],
 )
-def test_what_cannot_be_reduced_stays(
+def test_irreducible_files_are_kept(
     name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / name).write_bytes(content)
     outcome = run(capsys, "reduce", tmp_path, "--settle", 0)
     assert outcome.code == 0
-    assert "cannot be reduced, left alone: 1 file\n" in outcome.out
+    assert "cannot be reduced, kept: 1 file\n" in outcome.out
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_bytes() == content
 
@@ -139,7 +139,7 @@ def test_other_files_are_not_touched(name: str, tmp_path: Path, capsys: pytest.C
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_an_empty_tensor_has_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FX).write_bytes(saved(np.zeros((0, 4), np.float32)))
     assert run(capsys, "reduce", tmp_path, "--settle", 0).code == 0
     (path,) = tmp_path.iterdir()
@@ -163,64 +163,64 @@ def test_a_hashed_name_keeps_its_meaning(tmp_path: Path, capsys: pytest.CaptureF
 # Files that are still being written
 
 
-def test_a_file_that_is_open_for_writing_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_open_for_writing_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / GE).open("r+b"):
         assert is_open_for_writing(str(folder / GE))
         outcome = run(capsys, "reduce", folder, "--settle", 0)
-        assert "still being written, left alone: 1 file\n" in outcome.out
+        assert "still being written, kept: 1 file\n" in outcome.out
         assert (folder / GE).exists()
     assert not is_open_for_writing(str(folder / GE))
     assert "reduced: 1 file," in run(capsys, "reduce", folder, "--settle", 0).out
 
 
 def test_a_young_file_has_to_settle(folder: Path) -> None:
-    settled = Settled(0.2)
+    tracker = SettleTracker(0.2)
     os.utime(folder / GE)
-    (young,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
-    assert not settled.is_settled(young)
+    (young,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
+    assert not tracker.is_settled(young)
     time.sleep(0.25)
-    assert settled.is_settled(young)
+    assert tracker.is_settled(young)
 
 
-def test_a_file_from_the_future_settles_when_it_was_watched(folder: Path) -> None:
+def test_file_from_the_future_settles_by_observation(folder: Path) -> None:
     os.utime(folder / GE, (4e9, 4e9))
-    settled = Settled(0.1)
-    (early,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
-    assert not settled.is_settled(early)
+    tracker = SettleTracker(0.1)
+    (early,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
+    assert not tracker.is_settled(early)
     time.sleep(0.15)
-    assert settled.is_settled(early)
+    assert tracker.is_settled(early)
 
 
 def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = work._verify
 
-    def verify_and_write(path: str, figures: FileFigures, candidate: Candidate) -> None:
-        real(path, figures, candidate)
+    def verify_and_write(path: str, stats: FileStats, file: ReducibleFile) -> None:
+        real(path, stats, file)
         os.utime(folder / GE)
 
     monkeypatch.setattr(work, "_verify", verify_and_write)
-    (candidate,) = [candidate for candidate in find_candidates(str(folder)) if not candidate.is_fx]
-    outcome = work.reduce_file(candidate, ())
-    assert outcome.problem == "it is still being written; left alone"
+    (file,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
+    outcome = work.reduce_file(file, ())
+    assert outcome.problem == "still being written; kept"
     assert sorted(os.listdir(folder)) == sorted([GE, FX])
 
 
-def test_what_does_not_read_back_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unverified_reduction_is_discarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_extreme", lambda _value: 0.0)
     real = work._write
 
-    def write_and_spoil(draft: IO[bytes], figures: FileFigures, candidate: Candidate) -> None:
-        real(draft, figures, candidate)
+    def write_and_corrupt(draft: IO[bytes], stats: FileStats, file: ReducibleFile) -> None:
+        real(draft, stats, file)
         draft.seek(-20, os.SEEK_END)
         draft.write(b"9")
 
-    monkeypatch.setattr(work, "_write", write_and_spoil)
-    for candidate in find_candidates(str(folder)):
-        assert work.reduce_file(candidate, ("crc32",)).problem
+    monkeypatch.setattr(work, "_write", write_and_corrupt)
+    for file in find_reducible(str(folder)):
+        assert work.reduce_file(file, ("crc32",)).problem
     assert sorted(os.listdir(folder)) == sorted([GE, FX])
 
 
-def test_drafts_of_the_dead_are_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drafts_of_dead_processes_are_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     child = subprocess.Popen([*COMMAND, "--version"], stdout=subprocess.DEVNULL)
     child.wait()
     dead, alive = f".{child.pid}.1.0123abcd.part", f".{os.getpid()}.1.0123abcd.part"
@@ -247,17 +247,17 @@ def test_watching_ends_cleanly(number: signal.Signals, folder: Path) -> None:
     assert process.returncode == 0
 
 
-def test_it_rests_as_long_as_it_works() -> None:
-    assert rest_s(0.2, 0.5) == pytest.approx(0.2)
-    assert rest_s(0.2, 1.0) == 0
-    assert rest_s(0.1, 0.25) == pytest.approx(0.3)
-    assert rest_s(1000, 0.1) == 5.0
+def test_pause_limits_the_load() -> None:
+    assert pause_s(0.2, 0.5) == pytest.approx(0.2)
+    assert pause_s(0.2, 1.0) == 0
+    assert pause_s(0.1, 0.25) == pytest.approx(0.3)
+    assert pause_s(1000, 0.1) == 5.0
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--info", "sha"), "'sha' is none of mean, l2norm, specials, crc32, histogram"),
+        (("--info", "sha"), "'sha' is not one of mean, l2norm, specials, crc32, histogram"),
         (("--settle", "-1"), "is not a number of seconds"),
         (("--settle", "nan"), "is not a number of seconds"),
         (("--load", "0"), "is not a percentage"),
@@ -271,7 +271,7 @@ def test_wrong_options(
     assert problem in outcome.err
 
 
-def test_there_must_be_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run(capsys, "reduce", tmp_path / "nothing")
     assert (outcome.code, "no such directory" in outcome.err) == (3, True)
 
@@ -304,6 +304,6 @@ def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], pr
         json.dumps({"schema": "opdiff.reduced", "version": 1, "inputs": 5, "outputs": []}),
     ],
 )  # fmt: skip
-def test_texts_that_are_not_figures(text: str) -> None:
+def test_json_that_is_not_statistics(text: str) -> None:
     with pytest.raises(DumpError, match="statistics"):
         parse_figures(text.encode(), "a file")

@@ -1,4 +1,4 @@
-"""What a file or a directory of dumps holds: the way of `opdiff inspect`."""
+"""Description of a dump file or a directory of dumps: `opdiff inspect`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import TensorStatistics, read_statistics
-from opdiff.workflows.inspect.checks import Depth, Finding, FolderRecord, Patient, examine
+from opdiff.workflows.inspect.checks import Depth, DumpTree, Finding, FolderRecord, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from opdiff.measure.statistics import Statistics
     from opdiff.read.directory import Entry, Tree
 
-_PADDED = "statistics are those of the stored data, padding included"
+_WITH_PADDING = "the statistics include padding"
 
 
 class TensorReport(NamedTuple):
-    """One tensor of a file. `statistics` or, where they cannot be had, `problem` is given when they were asked for."""
+    """One tensor of a file; with `statistics` if requested, or the `problem` that prevents them."""
 
     slot: Slot
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -48,7 +48,7 @@ class TensorReport(NamedTuple):
 
 
 class FileReport(NamedTuple):
-    """One file: its header and tensors; of an overflow debug file also its records."""
+    """One file: header, tensors, and the records of an overflow debug file."""
 
     path: str
     nbytes: int
@@ -64,7 +64,7 @@ class FileReport(NamedTuple):
 
 
 class StatisticsReport(NamedTuple):
-    """A file with statistics instead of data, made by the runtime or by reducing a dump."""
+    """A file with statistics instead of data, written by the runtime or by `opdiff reduce`."""
 
     path: str
     nbytes: int
@@ -72,7 +72,7 @@ class StatisticsReport(NamedTuple):
 
 
 class RunReport(NamedTuple):
-    """One run in a tree: its place, its steps and how many operators the fullest of them has."""
+    """One run in a tree: its folder, its steps, and the largest number of operators in a step."""
 
     place: str
     steps: tuple[int, ...]
@@ -82,7 +82,7 @@ class RunReport(NamedTuple):
 
 
 class TreeReport(NamedTuple):
-    """A directory: what kind of dump it is, how much there is, and what the doctor says."""
+    """A directory: kind of dump, amount of data, and findings of the checks."""
 
     path: str
     kind: str
@@ -135,7 +135,7 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
 def inspect_tree(
     path: str, *, depth: Depth = Depth.SAMPLES, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> TreeReport:
-    """Describe a directory tree and examine it. `progress` is told files read and files in all.
+    """Describe and check a directory tree. `progress` is called with the files read and the total.
 
     Raises:
         InputError: the directory cannot be read.
@@ -148,26 +148,26 @@ def inspect_tree(
         records.append(FolderRecord(folder, *read_folder(folder)))
         done += len(folder.entries)
         progress(done, total)
-    return _tree_report(Patient(tree, tuple(records), depth))
+    return _tree_report(DumpTree(tree, tuple(records), depth))
 
 
-def _reduced_figures(entry: Entry) -> list[Figures]:
-    """What a reduced file tells of its tensors; nothing where it is damaged, which the doctor reports."""
+def _reduced_stats(entry: Entry) -> list[Figures]:
+    """Return the statistics of a reduced file; empty if it is damaged, which a check reports."""
     try:
-        return [known for figures in read_reduced(entry.path, entry.name).values() for known in figures]
+        return [known for stats in read_reduced(entry.path, entry.name).values() for known in stats]
     except DumpError:
         return []
 
 
 def _reduced_lines(path: str, name: str) -> tuple[TensorStatistics, ...]:
     return tuple(
-        TensorStatistics(slot, index, None, known.dtype, "", known.shape or (), _named(known))
-        for slot, figures in read_reduced(path, name).items()
-        for index, known in enumerate(figures)
+        TensorStatistics(slot, index, None, known.dtype, "", known.shape or (), _columns(known))
+        for slot, stats in read_reduced(path, name).items()
+        for index, known in enumerate(stats)
     )
 
 
-def _named(known: Figures) -> tuple[tuple[str, float | None], ...]:
+def _columns(known: Figures) -> tuple[tuple[str, float | None], ...]:
     return (
         ("min", known.minimum), ("max", known.maximum), ("mean", known.mean), ("l2norm", known.norm),
         ("NaN", known.nans), ("inf", known.infs),
@@ -190,7 +190,7 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
 
 
 def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]]:
-    """Statistics of the logical tensor; of the stored one, padding and all, where the logical one cannot be had."""
+    """Return statistics of the logical tensor, or of the stored one with a note if its padding is unknown."""
     from opdiff.align import LAYOUTS, convert
     from opdiff.align.permute import is_plain
     from opdiff.measure.statistics import describe
@@ -198,25 +198,25 @@ def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]
     spec = tensor.spec
     try:
         codes = tensor.codes()
-        # Without an origin shape nobody knows what is padding.
-        notes = () if spec.origin_shape or is_plain(LAYOUTS.find(spec.layout)) else (_PADDED,)
+        # Without an origin shape, padding cannot be recognized.
+        notes = () if spec.origin_shape or is_plain(LAYOUTS.find(spec.layout)) else (_WITH_PADDING,)
         try:
             codes = convert(codes, spec, "ND").codes
         except OpdiffError:
-            notes = (_PADDED,)
+            notes = (_WITH_PADDING,)
         return describe(codes, spec.dtype), "", notes
     except OpdiffError as error:
         return None, str(error.brief), ()
 
 
-def _tree_report(patient: Patient) -> TreeReport:
-    tree, records = patient.tree, patient.records
+def _tree_report(dumps: DumpTree) -> TreeReport:
+    tree, records = dumps.tree, dumps.records
     entries = list(tree.entries())
-    places = [folder.location for folder in tree.folders]
-    # The arrays of a reduced file are not the tensors that the model had.
+    locations = [folder.location for folder in tree.folders]
+    # The arrays of a reduced file are not tensors of the model.
     reduced = {entry.path for entry in entries if entry.parsed.reduced}
     tensors = [tensor for record in records for _, tensor in record.tensors() if tensor.source.path not in reduced]
-    figures = [known for entry in entries if entry.path in reduced for known in _reduced_figures(entry)]
+    reduced_stats = [known for entry in entries if entry.path in reduced for known in _reduced_stats(entry)]
     operators = [operator for record in records for operator in record.operators]
     return TreeReport(
         path=tree.root,
@@ -224,26 +224,29 @@ def _tree_report(patient: Patient) -> TreeReport:
         files=len(entries),
         nbytes=sum(entry.nbytes for entry in entries),
         operators=len({operator.name for operator in operators}),
-        tensors=len(tensors) + len(figures),
+        tensors=len(tensors) + len(reduced_stats),
         folders=len(tree.folders),
-        steps=_present(place.step for place in places),
-        ranks=_present(place.rank for place in places),
-        devices=_present(place.device for place in places),
-        models=tuple(sorted({place.model for place in places if place.model})),
-        graphs=_present(place.graph for place in places),
+        steps=_present(location.step for location in locations),
+        ranks=_present(location.rank for location in locations),
+        devices=_present(location.device for location in locations),
+        models=tuple(sorted({location.model for location in locations if location.model})),
+        graphs=_present(location.graph for location in locations),
         graph_texts=len(tree.graphs),
         dtypes=_counts(
-            (*(tensor.spec.dtype.name for tensor in tensors), *(known.dtype or "not recorded" for known in figures))
+            (
+                *(tensor.spec.dtype.name for tensor in tensors),
+                *(known.dtype or "not recorded" for known in reduced_stats),
+            )
         ),
         layouts=_counts(tensor.spec.layout for tensor in tensors),
         op_types=_counts(op_type for _, op_type in dict.fromkeys((op.name, op.op_type) for op in operators) if op_type),
-        runs=_runs(patient),
-        findings=examine(patient),
+        runs=_runs(dumps),
+        findings=run_checks(dumps),
     )
 
 
 def dump_kind(tree: Tree) -> str:
-    """What kind of dump a tree is, in words; how many there are of each where it is mixed."""
+    """Return the kind of dump, or the number of files of each kind if there are several."""
     kinds = Counter(_entry_kind(entry) for entry in tree.entries())
     if not kinds:
         return "no dump files"
@@ -271,10 +274,10 @@ def _counts(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(names).most_common())
 
 
-def _runs(patient: Patient) -> tuple[RunReport, ...]:
+def _runs(dumps: DumpTree) -> tuple[RunReport, ...]:
     groups: dict[str, list[FolderRecord]] = {}
-    for record in patient.records:
-        groups.setdefault(os.path.relpath(record.folder.run_path, patient.tree.root), []).append(record)
+    for record in dumps.records:
+        groups.setdefault(os.path.relpath(record.folder.run_path, dumps.tree.root), []).append(record)
     return tuple(
         RunReport(
             place,

@@ -1,6 +1,6 @@
-"""Dumps to figures: the way of `opdiff reduce`, which frees space while a model is still dumping.
+"""Replacement of dumps by tensor statistics: `opdiff reduce`, which frees space while a model is still dumping.
 
-    tree ──plan──► files that are finished ──work──► reduced file, verified ──► the original is removed
+    tree ──plan──► finished files ──work──► verified reduced file ──► original removed
 
-Nothing is removed before its reduced form is on disk and was read back. See docs/formats/reduced-files.md.
+No file is removed before its reduced form is on disk and verified. See docs/formats/reduced-files.md.
 """

@@ -1,4 +1,4 @@
-"""Which files of a tree can be reduced, and which of them are finished."""
+"""Files of a tree that can be reduced and are finished."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from opdiff.read.filename import DumpName, FxName
 if TYPE_CHECKING:
     from opdiff.read.directory import Entry
 
-# The names of drafts, as `files.whole_file` gives them.
+# Names of drafts, as made by `atomic_file.whole_file`.
 _DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.[0-9a-f]{8}\.part")
 
 
 class Stamp(NamedTuple):
-    """How a file looked: whatever is written to it changes one of these."""
+    """State of a file; any write to it changes one of the fields."""
 
     inode: int
     nbytes: int
     modified_ns: int
 
 
-class Candidate(NamedTuple):
-    """A file that can be reduced, and how it looked."""
+class ReducibleFile(NamedTuple):
+    """A file that can be reduced, and its state."""
 
     path: str
     name: str
@@ -40,52 +40,48 @@ class Candidate(NamedTuple):
 
     @property
     def result(self) -> str:
-        """Where its reduced form goes."""
+        """Path of its reduced form."""
         return f"{self.path.removesuffix('.npy')}_min_max.npy" if self.is_fx else f"{self.path}_min_max.npz"
 
 
 @dataclass(slots=True)
-class Settled:
-    """Remembers how files looked, to tell those that are finished from those that are still being written."""
+class SettleTracker:
+    """History of file states, to distinguish finished files from files that are still being written."""
 
     settle_s: float
     _seen: dict[str, tuple[Stamp, float]] = field(default_factory=dict)
 
-    def is_settled(self, candidate: Candidate) -> bool:
-        """Whether nothing was written to the file for long enough, and nobody has it open for writing."""
+    def is_settled(self, file: ReducibleFile) -> bool:
+        """Whether the file was not written to for long enough, and is not open for writing."""
         now = time.monotonic()
-        stamp, since = self._seen.get(candidate.path, (None, now))
-        if stamp != candidate.stamp:
+        stamp, since = self._seen.get(file.path, (None, now))
+        if stamp != file.stamp:
             since = now
-            self._seen[candidate.path] = (candidate.stamp, now)
-        # The clock of a file server may be ahead of ours; then only watching tells.
-        age_s = time.time() - candidate.stamp.modified_ns / 1e9
+            self._seen[file.path] = (file.stamp, now)
+        # The clock of a file server may be ahead; then only observation helps.
+        age_s = time.time() - file.stamp.modified_ns / 1e9
         is_old = age_s >= self.settle_s or now - since >= self.settle_s
-        return is_old and not is_open_for_writing(candidate.path)
+        return is_old and not is_open_for_writing(file.path)
 
     def forget(self, present: set[str]) -> None:
-        """Drop what is not there any more."""
+        """Drop the history of files that no longer exist."""
         self._seen = {path: seen for path, seen in self._seen.items() if path in present}
 
 
-def find_candidates(root: str) -> list[Candidate]:
-    """Every file below a root that can be reduced, finished or not; dumps of the graph engine and of FX.
+def find_reducible(root: str) -> list[ReducibleFile]:
+    """Return all files below a root that can be reduced, finished or not: GE and FX dumps.
 
     Raises:
         InputError: the root is not a readable directory.
     """
     if not os.path.isdir(root):
         raise InputError(root, "no such directory")
-    found = []
-    for entry in scan(root).entries():
-        candidate = _candidate(entry)
-        if candidate is not None:
-            found.append(candidate)
-    return found
+    found = (_find_reducible(entry) for entry in scan(root).entries())
+    return [file for file in found if file is not None]
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """How a file looks now; `None` when it is not there, or not a file of its own."""
+    """Return the state of a file, or `None` if it does not exist."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -94,10 +90,10 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 def is_open_for_writing(path: str) -> bool:
-    """Whether a process has the file open for writing, as far as the system tells.
+    """Whether a process has the file open for writing, as far as the system knows.
 
-    A read lease is granted only on files that nobody writes to. File systems and owners for which there are no leases
-    leave the question open; then the answer is no, and the settling time has to do.
+    A read lease is granted only on files without writers. Where the file system or the owner permits no leases, the
+    answer is no, and only the settling time protects the file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -114,7 +110,7 @@ def is_open_for_writing(path: str) -> bool:
 
 
 def remove_drafts(root: str) -> int:
-    """Remove what processes that are gone left half written; returns how many files that were."""
+    """Remove drafts of processes that no longer exist; return the number of files."""
     removed = 0
     for folder, _, names in os.walk(root):
         for name in names:
@@ -136,12 +132,12 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _candidate(entry: Entry) -> Candidate | None:
+def _find_reducible(entry: Entry) -> ReducibleFile | None:
     parsed = entry.parsed
     is_fx = isinstance(parsed, FxName)
-    # The figures of slices cannot be joined to those of the operator, so slices stay.
+    # Statistics of slices cannot be merged to those of the operator, so slices are not reduced.
     is_ge = isinstance(parsed, DumpName) and not (parsed.suffix or parsed.is_slice or is_debug(entry))
     if parsed.reduced or is_statistics(entry) or not (is_fx or is_ge) or os.path.islink(entry.path):
         return None
     stamp = stamp_of(entry.path)
-    return None if stamp is None else Candidate(entry.path, entry.name, is_fx, stamp)
+    return None if stamp is None else ReducibleFile(entry.path, entry.name, is_fx, stamp)

@@ -1,4 +1,4 @@
-"""Reducing a tree, once or for as long as it grows, without getting in the way of what writes it."""
+"""Reduction of a tree, once or continuously, at a limited load."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.workflows.reduce.plan import Settled, find_candidates, remove_drafts
+from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, remove_drafts
 from opdiff.workflows.reduce.work import reduce_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from threading import Event
 
-    from opdiff.workflows.reduce.plan import Candidate, Stamp
-    from opdiff.workflows.reduce.work import Outcome
+    from opdiff.workflows.reduce.plan import ReducibleFile, Stamp
+    from opdiff.workflows.reduce.work import ReduceResult
 
-_LONGEST_REST_S = 5.0
+_MAX_PAUSE_S = 5.0
 
 
 class ReduceOptions(NamedTuple):
-    """What is to be reduced and how.
+    """Options of a reduction.
 
     Attributes:
         root: the directory.
-        information: what is kept of each tensor beside its extremes.
-        keep: the originals stay.
-        watch: go on until stopped.
-        settle_s: for so long nothing must have been written to a file.
-        interval_s: how often the tree is looked through while watching.
-        load: the share of time that may be spent working; the rest is rest.
+        information: statistics of each tensor besides minimum and maximum.
+        keep: whether to keep the originals.
+        watch: whether to continue until stopped.
+        settle_s: time since the last write after which a file is finished.
+        interval_s: time between scans of the tree while watching.
+        load: maximum share of time spent working.
     """
 
     root: str
@@ -42,8 +42,8 @@ class ReduceOptions(NamedTuple):
 
 
 @dataclass(slots=True)
-class Saved:
-    """How much was reduced so far, and what was left alone; a problem counts once however often it is met."""
+class ReduceTotals:
+    """Totals of a reduction so far; problems are counted once per file."""
 
     files: int = 0
     before: int = 0
@@ -51,68 +51,68 @@ class Saved:
     problems: dict[str, str] = field(default_factory=dict)
     unfinished: int = 0
 
-    def add(self, outcome: Outcome) -> None:
-        """Take in what became of a file."""
-        if outcome.problem:
-            self.problems[outcome.path] = outcome.problem
+    def add(self, result: ReduceResult) -> None:
+        """Add the result of a file."""
+        if result.problem:
+            self.problems[result.path] = result.problem
             return
-        self.problems.pop(outcome.path, None)
+        self.problems.pop(result.path, None)
         self.files += 1
-        self.before += outcome.before
-        self.after += outcome.after
+        self.before += result.before
+        self.after += result.after
 
 
-def reduce_tree(options: ReduceOptions, stop: Event, progress: Callable[[int, int], None]) -> Iterator[Saved]:
-    """Reduce what is finished; yields the totals after each pass, and when it ends.
+def reduce_tree(options: ReduceOptions, stop: Event, progress: Callable[[int, int], None]) -> Iterator[ReduceTotals]:
+    """Reduce finished files; yield the totals after each pass.
 
-    Without `watch` one pass is made, and a second one for files that were too young in the first. `stop` ends the work
-    after the file under way.
+    Without `watch` there is one pass, and a second one if files were not settled in the first. `stop` ends the work
+    after the current file.
 
     Raises:
         InputError: the root is not a readable directory.
     """
     remove_drafts(options.root)
-    saved, settled = Saved(), Settled(options.settle_s)
-    # Files that were reduced and kept, or that cannot be: they are not tried again until they change.
+    totals, tracker = ReduceTotals(), SettleTracker(options.settle_s)
+    # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
     passes = 0
     while not stop.is_set():
-        found = find_candidates(options.root)
-        settled.forget({candidate.path for candidate in found})
-        waiting = [candidate for candidate in found if done.get(candidate.path) != candidate.stamp]
-        ready = [candidate for candidate in waiting if settled.is_settled(candidate)]
-        _reduce_all(ready, options, stop, saved, done, progress)
-        saved.unfinished = len(waiting) - len(ready)
+        found = find_reducible(options.root)
+        tracker.forget({file.path for file in found})
+        waiting = [file for file in found if done.get(file.path) != file.stamp]
+        ready = [file for file in waiting if tracker.is_settled(file)]
+        _reduce_all(ready, options, stop, totals, done, progress)
+        totals.unfinished = len(waiting) - len(ready)
         passes += 1
-        yield saved
-        if not options.watch and (passes > 1 or not saved.unfinished):
+        yield totals
+        if not options.watch and (passes > 1 or not totals.unfinished):
             return
         stop.wait(options.interval_s if options.watch else options.settle_s)
 
 
 def _reduce_all(
-    ready: list[Candidate],
+    ready: list[ReducibleFile],
     options: ReduceOptions,
     stop: Event,
-    saved: Saved,
+    totals: ReduceTotals,
     done: dict[str, Stamp],
     progress: Callable[[int, int], None],
 ) -> None:
-    total = sum(candidate.stamp.nbytes for candidate in ready)
+    total = sum(file.stamp.nbytes for file in ready)
     reached = 0
-    for candidate in ready:
+    for file in ready:
         if stop.is_set():
             return
         start = time.monotonic()
-        outcome = reduce_file(candidate, options.information, keep=options.keep)
-        saved.add(outcome)
-        if outcome.problem or options.keep:
-            done[candidate.path] = candidate.stamp
-        reached += candidate.stamp.nbytes
+        result = reduce_file(file, options.information, keep=options.keep)
+        totals.add(result)
+        if result.problem or options.keep:
+            done[file.path] = file.stamp
+        reached += file.stamp.nbytes
         progress(reached, total)
-        stop.wait(rest_s(time.monotonic() - start, options.load))
+        stop.wait(pause_s(time.monotonic() - start, options.load))
 
 
-def rest_s(busy_s: float, load: float) -> float:
-    """How long to rest after so much work, so that work is this share of the time."""
-    return min(busy_s * (1 - load) / load, _LONGEST_REST_S)
+def pause_s(busy_s: float, load: float) -> float:
+    """Return the pause after some work that limits it to a share of the time."""
+    return min(busy_s * (1 - load) / load, _MAX_PAUSE_S)

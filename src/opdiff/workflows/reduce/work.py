@@ -1,4 +1,4 @@
-"""One file to its figures: read, measure, write, read back, and only then remove."""
+"""Reduction of one file: read, measure, write, verify, and only then remove."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opdiff.core.errors import DumpError, LayoutError, OpdiffError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.reduced import MEMBER, SCHEMA, VERSION, read_reduced
+from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.reduce.plan import is_open_for_writing, stamp_of
 
 if TYPE_CHECKING:
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
     from opdiff.core.graphmode import Figures
     from opdiff.core.tensor import OpDump, Tensor
-    from opdiff.workflows.reduce.plan import Candidate
+    from opdiff.workflows.reduce.plan import ReducibleFile
 
-    FileFigures = Mapping[Slot, tuple[Figures, ...]]
+    FileStats = Mapping[Slot, tuple[Figures, ...]]
 
 _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
-_DOS_START = (1980, 1, 1, 0, 0, 0)
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-class Outcome(NamedTuple):
-    """What became of a file: bytes before and after, or why it was left alone."""
+class ReduceResult(NamedTuple):
+    """Result of a file: bytes before and after, or the problem because of which it was kept."""
 
     path: str
     before: int = 0
@@ -40,53 +41,51 @@ class Outcome(NamedTuple):
     problem: str = ""
 
 
-def reduce_file(candidate: Candidate, wanted: Collection[str], *, keep: bool = False) -> Outcome:
-    """Put a file's figures beside it and, unless `keep`, remove the file.
+def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = False) -> ReduceResult:
+    """Write the reduced form of a file and, unless `keep`, remove the file.
 
-    Whatever goes wrong, the file stays. It may be done again at any time: after an interruption the file is still
-    there, and its reduced form is written anew.
+    The file is kept if anything fails. The reduction can be repeated at any time: after an interruption the file still
+    exists, and its reduced form is written again.
     """
     try:
-        figures = _measure(candidate, wanted)
-        with whole_file(candidate.result) as draft:
-            _write(draft, figures, candidate)
+        stats = _measure(file, wanted)
+        with whole_file(file.result) as draft:
+            _write(draft, stats, file)
             draft.flush()
             os.fsync(draft.fileno())
-            _verify(draft.name, figures, candidate)
-            # The last look before the original goes: it must be the file that was measured.
-            if stamp_of(candidate.path) != candidate.stamp or is_open_for_writing(candidate.path):
-                raise DumpError(candidate.path, "it is still being written; left alone")
-        _sync_folder(candidate.path)
-        after = os.path.getsize(candidate.result)
+            _verify(draft.name, stats, file)
+            # The original is removed only if it is still the file that was measured.
+            if stamp_of(file.path) != file.stamp or is_open_for_writing(file.path):
+                raise DumpError(file.path, "still being written; kept")
+        _sync_folder(file.path)
+        after = os.path.getsize(file.result)
         if not keep:
-            os.unlink(candidate.path)
+            os.unlink(file.path)
     except OpdiffError as error:
-        return Outcome(candidate.path, problem=str(error.brief))
+        return ReduceResult(file.path, problem=str(error.brief))
     except OSError as error:
-        return Outcome(candidate.path, problem=error.strerror or str(error))
-    return Outcome(candidate.path, candidate.stamp.nbytes, after)
+        return ReduceResult(file.path, problem=error.strerror or str(error))
+    return ReduceResult(file.path, file.stamp.nbytes, after)
 
 
-def _measure(candidate: Candidate, wanted: Collection[str]) -> FileFigures:
-    dump = read_operator(candidate.path, candidate.name, sliced=False)
-    _require_whole(dump, candidate)
-    return {slot: tuple(_figures(tensor, wanted) for tensor in dump.tensors(slot)) for slot in Slot}
+def _measure(file: ReducibleFile, wanted: Collection[str]) -> FileStats:
+    dump = read_operator(file.path, file.name, sliced=False)
+    _require_complete(dump, file)
+    return {slot: tuple(_stats(tensor, wanted) for tensor in dump.tensors(slot)) for slot in Slot}
 
 
-def _require_whole(dump: OpDump, candidate: Candidate) -> None:
-    """A container that is complete holds at least as many bytes as its tensors need."""
+def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
+    """Check that there are tensors, and as many bytes as they need."""
     tensors = dump.inputs + dump.outputs
     if not tensors:
-        raise DumpError(candidate.path, "there is no tensor in it")
+        raise DumpError(file.path, "the file has no tensor")
     for tensor in tensors:
         needed = tensor.spec.dtype.nbytes(tensor.spec.count)
         if needed > tensor.source.nbytes:
-            raise DumpError(
-                candidate.path, f"{needed} bytes of a tensor are announced, {tensor.source.nbytes} are there"
-            )
+            raise DumpError(file.path, f"a tensor needs {needed} bytes, but {tensor.source.nbytes} are stored")
 
 
-def _figures(tensor: Tensor, wanted: Collection[str]) -> Figures:
+def _stats(tensor: Tensor, wanted: Collection[str]) -> Figures:
     from opdiff.align import convert
     from opdiff.measure.figures import figures_of
 
@@ -96,58 +95,52 @@ def _figures(tensor: Tensor, wanted: Collection[str]) -> Figures:
     return figures_of(codes, tensor.spec.dtype, wanted)
 
 
-# What is written
-
-
-def _write(draft: IO[bytes], figures: FileFigures, candidate: Candidate) -> None:
-    text = json.dumps(_document(figures), allow_nan=False).encode()
-    if candidate.is_fx:
-        (only,) = figures[Slot.OUTPUT]
+def _write(draft: IO[bytes], stats: FileStats, file: ReducibleFile) -> None:
+    text = json.dumps(_document(stats), allow_nan=False).encode()
+    if file.is_fx:
+        (only,) = stats[Slot.OUTPUT]
         draft.write(_npy((2,), [_extreme(only.minimum), _extreme(only.maximum)]) + text)
         return
     with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
         for slot, name in _SLOTS.items():
-            ends = [_extreme(end) for item in figures[slot] for end in (item.minimum, item.maximum)]
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _DOS_START), _npy((len(figures[slot]), 2), ends))
-        archive.writestr(zipfile.ZipInfo(MEMBER, _DOS_START), text)
+            ends = [_extreme(end) for item in stats[slot] for end in (item.minimum, item.maximum)]
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _ZIP_EPOCH), _npy((len(stats[slot]), 2), ends))
+        archive.writestr(zipfile.ZipInfo(MEMBER, _ZIP_EPOCH), text)
 
 
-def _npy(shape: tuple[int, ...], numbers: list[float]) -> bytes:
-    """A NumPy file of float64."""
-    extents = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
-    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({extents}), }}"
-    padded = text.encode() + b" " * (-(len(text) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded + struct.pack(f"<{len(numbers)}d", *numbers)
+def _npy(shape: tuple[int, ...], values: list[float]) -> bytes:
+    """Return the contents of a NumPy file of float64."""
+    return npy_header("<f8", shape) + struct.pack(f"<{len(values)}d", *values)
 
 
 def _extreme(value: float | None) -> float:
-    """Readers of arrays find NaN where there is no smallest or largest; the JSON tells why."""
+    """Return NaN for a missing minimum or maximum; the JSON has the reason."""
     return math.nan if value is None else float(value)
 
 
-def _document(figures: FileFigures) -> dict[str, object]:
-    lists = {name: [_item(item) for item in figures[slot]] for slot, name in _SLOTS.items()}
+def _document(stats: FileStats) -> dict[str, object]:
+    lists = {name: [_item(item) for item in stats[slot]] for slot, name in _SLOTS.items()}
     return {"schema": SCHEMA, "version": VERSION, **lists}
 
 
-def _item(figures: Figures) -> dict[str, object]:
-    numbers = {"min": figures.minimum, "max": figures.maximum, "mean": figures.mean, "l2norm": figures.norm}
+def _item(stats: Figures) -> dict[str, object]:
+    numbers = {"min": stats.minimum, "max": stats.maximum, "mean": stats.mean, "l2norm": stats.norm}
     item: dict[str, object] = {name: _plain(value) for name, value in numbers.items()}
-    item |= {"nans": figures.nans, "infs": figures.infs, "crc32": figures.crc32, "dtype": figures.dtype}
-    shape = None if figures.shape is None else list(figures.shape)
-    return item | {"shape": shape, "histogram": list(figures.histogram)}
+    item |= {"nans": stats.nans, "infs": stats.infs, "crc32": stats.crc32, "dtype": stats.dtype}
+    shape = None if stats.shape is None else list(stats.shape)
+    return item | {"shape": shape, "histogram": list(stats.histogram)}
 
 
 def _plain(value: float | None) -> object:
     return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _verify(path: str, figures: FileFigures, candidate: Candidate) -> None:
-    """Read back what was written, as a comparison would, and see that it says the same."""
-    found = read_reduced(path, os.path.basename(candidate.result))
-    # Through the same text, since NaN is not equal to itself.
-    if json.dumps(_document(found)) != json.dumps(_document(figures)):
-        raise DumpError(candidate.path, "what was written does not read back the same; the file is kept")
+def _verify(path: str, stats: FileStats, file: ReducibleFile) -> None:
+    """Check that the draft can be read, as by a comparison, with equal statistics."""
+    found = read_reduced(path, os.path.basename(file.result))
+    # Compared as JSON, since NaN is not equal to itself.
+    if json.dumps(_document(found)) != json.dumps(_document(stats)):
+        raise DumpError(file.path, "the reduced file could not be verified; the original is kept")
 
 
 def _sync_folder(path: str) -> None:

@@ -43,7 +43,7 @@ class SelftestOptions(NamedTuple):
     seed: int = 0
 
 
-class Outcome(NamedTuple):
+class TrialResult(NamedTuple):
     """Result of one fault in one tensor.
 
     Attributes:
@@ -85,7 +85,7 @@ def choose_faults(text: str) -> tuple[str, ...]:
 
 def run_selftest(
     options: CompareOptions, wanted: SelftestOptions, progress: Progress = lambda _done, _all: None
-) -> tuple[Outcome, ...]:
+) -> tuple[TrialResult, ...]:
     """Inject every fault into every chosen tensor, one at a time, and diagnose the result.
 
     Raises:
@@ -98,14 +98,14 @@ def run_selftest(
     chosen = [suitable[int(number)] for number in sorted(random.permutation(len(suitable))[: wanted.tensors])]
     candidates = [Candidate(row.pairing.golden_key, row.pairing.golden.data) for row in rows]
     faults = [FAULTS[name] for name in wanted.faults or FAULTS]
-    outcomes: list[Outcome] = []
+    results: list[TrialResult] = []
     with TemporaryDirectory(prefix="opdiff-selftest-") as folder:
         context = _TrialContext(suitable, candidates, folder, random)
         for row in chosen:
             for fault in faults:
-                outcomes.append(_try_fault(row, fault, context))
-                progress(len(outcomes), len(chosen) * len(faults))
-    return tuple(outcomes)
+                results.append(_try_fault(row, fault, context))
+                progress(len(results), len(chosen) * len(faults))
+    return tuple(results)
 
 
 class _TrialContext(NamedTuple):
@@ -143,8 +143,8 @@ def _is_suitable(row: Measured) -> bool:
     return _MIN_ELEMENTS <= metrics.count <= _MAX_ELEMENTS and is_finite and not is_constant
 
 
-def _try_fault(row: Measured, fault: Fault, context: _TrialContext) -> Outcome:
-    not_injected = Outcome(fault.name, row.pairing.key, None, fault.right_name)
+def _try_fault(row: Measured, fault: Fault, context: _TrialContext) -> TrialResult:
+    not_injected = TrialResult(fault.name, row.pairing.key, None, fault.right_name)
     try:
         injected = _inject(row, fault, context)
         if injected is None:
@@ -188,11 +188,11 @@ def _find_other(row: Measured, values: AnyArray, context: _TrialContext) -> AnyA
     return None
 
 
-def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def summary(results: Sequence[TrialResult]) -> Iterator[str]:
     """Yield the numbers of faults that were found and named correctly."""
-    injected = [outcome for outcome in outcomes if outcome.is_found is not None]
-    found = [outcome for outcome in injected if outcome.is_found]
-    named = [outcome for outcome in found if outcome.is_named]
+    injected = [result for result in results if result.is_found is not None]
+    found = [result for result in injected if result.is_found]
+    named = [result for result in found if result.is_named]
     yield f"{len(found)} of {len(injected)} injected faults were found, {len(named)} were named correctly"
-    if len(injected) < len(outcomes):
-        yield f"{len(outcomes) - len(injected)} faults could not be injected"
+    if len(injected) < len(results):
+        yield f"{len(results) - len(injected)} faults could not be injected"

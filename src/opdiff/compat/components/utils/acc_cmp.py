@@ -1,4 +1,4 @@
-"""What the documented conversion script imports."""
+"""Replacement of the vendor's module that the documented conversion script imports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["parse_torchair_dump_data"]
 
 
 def parse_torchair_dump_data(path: str | os.PathLike[str]) -> tuple[list[AnyArray], list[AnyArray]]:
-    """The inputs and the outputs in a dump file of the graph engine: the numbers, without the padding of layouts.
+    """Return the inputs and outputs of a GE dump file: decoded values, without the padding of layouts.
 
-    Of a reduced file, the smallest and the largest number of each.
+    For a reduced file, return minimum and maximum of each tensor.
 
     Raises:
-        opdiff.core.errors.DumpError: the file is not such a dump.
+        opdiff.core.errors.DumpError: the file cannot be read as a dump.
     """
     from opdiff.read import read_operator
     from opdiff.read.directory import real_name
@@ -29,10 +29,10 @@ def parse_torchair_dump_data(path: str | os.PathLike[str]) -> tuple[list[AnyArra
     if name.endswith(".npz") and not operator.inputs:
         arrays = {tensor.name: tensor.array() for tensor in operator.outputs}
         return list(arrays.get("inputs", ())), list(arrays.get("outputs", ()))
-    return [_numbers(tensor) for tensor in operator.inputs], [_numbers(tensor) for tensor in operator.outputs]
+    return [_values(tensor) for tensor in operator.inputs], [_values(tensor) for tensor in operator.outputs]
 
 
-def _numbers(tensor: Tensor) -> AnyArray:
+def _values(tensor: Tensor) -> AnyArray:
     from contextlib import suppress
 
     from opdiff.align import convert

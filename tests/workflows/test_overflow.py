@@ -1,4 +1,4 @@
-"""`opdiff overflow`: records matched to operators, the first operator whose data shows it, and bad input."""
+"""`opdiff overflow`: records matched to operators, operators found by their data, and bad input."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def found(capsys: pytest.CaptureFixture[str], folder: Path, *options: object) ->
     return outcome, report
 
 
-def names(report: dict[str, Any], what: str) -> list[str]:
-    return [item["name"] for item in report[what]]
+def names(report: dict[str, Any], field: str) -> list[str]:
+    return [item["name"] for item in report[field]]
 
 
-def test_a_record_leads_to_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_is_matched_to_its_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a dump"
     for number in range(1, 4):
         operator(folder, number, output=BAD if number == 2 else GOOD)
@@ -58,7 +58,7 @@ def test_a_record_leads_to_its_operator(tmp_path: Path, capsys: pytest.CaptureFi
     assert report["records"][0]["operator"]["name"] == "net/op2"
     assert report["records"][0]["task"]["unit"] == "AIV"
     assert "AIV, task 2, stream 3, status 0x8" in outcome.out
-    assert report["affected"][0]["origin"] == "it was made here: no input has it"
+    assert report["affected"][0]["origin"] == "created by this operator: no input has it"
     assert "output:0   float16    1 NaN, 1 infinite in 3, first at 1" in outcome.out
 
 
@@ -110,18 +110,18 @@ def test_a_record_without_a_dump_or_a_stream(tmp_path: Path, capsys: pytest.Capt
     record(folder, 9, overflow_record(Overflow(task_id=9, stream_id=3)), 501)
     outcome, report = found(capsys, folder, "-n", 2)
     assert [bool(r["operator"]) for r in report["records"]] == [True, False]
-    assert "no dump has its ids" in outcome.out
+    assert "no dump with these ids" in outcome.out
 
 
 @pytest.mark.parametrize(
     ("inputs", "origin"),
     [
-        ((GOOD, GOOD), "it was made here: no input has it"),
-        ((GOOD, BAD), "it came in by input:1"),
-        ((), "its inputs were not dumped, so it may have come in"),
+        ((GOOD, GOOD), "created by this operator: no input has it"),
+        ((GOOD, BAD), "inherited from input:1"),
+        ((), "possibly inherited: the inputs were not dumped"),
     ],
 )
-def test_without_records_the_data_tells(
+def test_overflow_is_found_by_the_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], inputs: tuple[object, ...], origin: str
 ) -> None:
     folder = tmp_path / "dump"
@@ -129,7 +129,7 @@ def test_without_records_the_data_tells(
     operator(folder, 2, inputs=inputs, output=np.array([1, -65504, 3], np.float32))
     operator(folder, 3, inputs=(BAD,), output=BAD)
     outcome, report = found(capsys, folder, "-n", 9)
-    assert "no debug record tells of an overflow" in outcome.out
+    assert "0 debug records of an overflow" in outcome.out
     assert names(report, "affected") == ["net/op2", "net/op3"]
     assert report["affected"][0]["origin"] == origin
     assert report["affected"][0]["tensors"][-1]["extremes"]["saturated"] == 1
@@ -138,13 +138,13 @@ def test_without_records_the_data_tells(
 def test_nothing_overflowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     operator(tmp_path / "dump", 1)
     outcome, report = found(capsys, tmp_path / "dump", "-out", tmp_path / "out")
-    assert "no output has NaN" in outcome.out
+    assert "0 operators with NaN" in outcome.out
     assert (report["records"], report["affected"]) == ([], [])
     assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in KNOWN if dtype.kind is dtypes.Kind.FLOAT], ids=str)
-def test_the_largest_number_of_every_float_type(dtype: dtypes.DType) -> None:
+def test_largest_value_of_every_float_type(dtype: dtypes.DType) -> None:
     limit = largest(dtype)
     assert limit is not None
     codes = elements.encode(np.array([limit / 2, limit, limit / 2]), dtype)
@@ -157,7 +157,7 @@ def test_parts_are_merged_in_order() -> None:
     assert find_extremes(np.array([127, -128], np.int8), dtypes.INT8) == Extremes(2)
 
 
-def test_a_damaged_file_costs_only_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "dump"
     operator(folder, 1, output=BAD)
     operator(folder, 2)
