@@ -113,7 +113,7 @@ class OpDump(NamedTuple):
 
     Attributes:
         path: the file.
-        container: how the file is built.
+        container: name of the format, a `Container` for built-in ones.
         op_name: the operator's full name where the file records it, else empty.
         version: the version the writer put down, else empty.
         dump_time: microseconds since the epoch, when recorded.
@@ -121,7 +121,7 @@ class OpDump(NamedTuple):
     """
 
     path: str
-    container: Container
+    container: str
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     buffers: tuple[Blob, ...] = ()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.source import Source
     from opdiff.core.tensor import Shape
-    from opdiff.read.ascend import OpenFile
+    from opdiff.read.reader import OpenFile
 
 _MAGIC = b"\x93NUMPY"
 _USUAL_START = _MAGIC + b"\x01\x00"

@@ -6,7 +6,7 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.tensor import Shape
+    from opdiff.read.reader import OpenFile
 
 # A header describes tensors; one of this size would describe hundreds of thousands.
 MAX_HEADER = 64 << 20
@@ -92,15 +93,6 @@ DUMP_DATA = Message(
         9: Field("dfx_message", Type.STRING),
     }
 )
-
-
-class OpenFile(NamedTuple):
-    """A file that is being read: its path, descriptor, size, and its first bytes."""
-
-    path: str
-    descriptor: int
-    size: int
-    head: bytes
 
 
 def read_ascend(file: OpenFile) -> OpDump:

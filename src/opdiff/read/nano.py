@@ -16,7 +16,7 @@ from opdiff.read.cursor import Cursor
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
-    from opdiff.read.ascend import OpenFile
+    from opdiff.read.reader import OpenFile
 
 MAGIC = 0x5A5A5A5A
 _MAGIC_BYTES = MAGIC.to_bytes(4, "little")
@@ -27,9 +27,9 @@ _LEAST_RECORD = 40
 _SHAPE, _ORIGIN_SHAPE, _NAME = range(3)
 
 
-def is_nano(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a nano dump."""
-    return head[_PREFIX : _PREFIX + 4] == _MAGIC_BYTES and len(head) > 12
+def is_nano(file: OpenFile) -> bool:
+    """Whether a file is a nano dump."""
+    return file.head[_PREFIX : _PREFIX + 4] == _MAGIC_BYTES and len(file.head) > 12
 
 
 def read_nano(file: OpenFile) -> OpDump:

@@ -17,7 +17,7 @@ from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
 from opdiff.read.cursor import Cursor
 
 if TYPE_CHECKING:
-    from opdiff.read.ascend import OpenFile
+    from opdiff.read.reader import OpenFile
 
 _MAX_MEMBERS = 100_000
 _NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from opdiff.core.graphmode import Figures
-    from opdiff.core.tensor import Container, OpDump, Shape, Tensor
+    from opdiff.core.tensor import OpDump, Shape, Tensor
     from opdiff.measure.statistics import Statistics
     from opdiff.read.directory import Entry, Tree
 
@@ -52,7 +52,7 @@ class FileReport(NamedTuple):
 
     path: str
     nbytes: int
-    container: Container
+    container: str
     op_type: str
     op_name: str
     version: str
