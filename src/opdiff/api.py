@@ -90,7 +90,7 @@ def compare(
     golden: Path,
     *,
     rules: Path = "",
-    close_rules: Path = "",
+    fusion_off_rules: Path = "",
     quant_rules: Path = "",
     options: CompareOptions | None = None,
 ) -> Comparison:
@@ -100,7 +100,7 @@ def compare(
         target: the directory of the run on the NPU.
         golden: the directory of the run that it must equal.
         rules: the rule file of the model with fusion on.
-        close_rules: the rule file of the model with fusion off.
+        fusion_off_rules: the rule file of the model with fusion off.
         quant_rules: the rule file that quantization wrote.
         options: everything else, such as `CompareOptions(workers=2, pairs="pairs.toml")`; its paths are not used.
 
@@ -114,7 +114,7 @@ def compare(
         target=str(target),
         golden=str(golden),
         fusion_rules=str(rules),
-        close_rules=str(close_rules),
+        fusion_off_rules=str(fusion_off_rules),
         quant_rules=str(quant_rules),
         in_process=True,
     )

@@ -1,4 +1,4 @@
-"""Small rule files and dumps, written down shortly."""
+"""Builders of small rule files and dumps."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def tensor(mark: int = 0) -> Tensor:
-    """A tensor that nobody loads; the mark tells it from others."""
+    """Return a tensor that is never loaded; `mark` distinguishes it from others."""
     return Tensor(TensorSpec(dtypes.FLOAT32, (mark + 1,), "ND"), FileRange("nowhere", mark, 4))
 
 
 def out(origin: str = "", index: int | None = 0, **fields: Any) -> OutputDesc:
-    """A described output; `rules` gives it its place."""
+    """Return the description of an output; `op` sets its position."""
     return OutputDesc(0, origin_name=origin, origin_index=index, **fields)
 
 
 def op(name: str, op_type: str = "Op", **fields: Any) -> RuleOp:
-    """An operator; without originals it is its own."""
+    """Return an operator; without originals it is its own original."""
     fields.setdefault("has_originals", "originals" in fields)
     fields.setdefault("originals", (name,))
     outputs = fields.pop("outputs", ())
@@ -42,7 +42,7 @@ def op(name: str, op_type: str = "Op", **fields: Any) -> RuleOp:
 
 
 def rules(*operators: RuleOp, **more: tuple[RuleOp, ...]) -> RuleFile:
-    """A rule file with the graph `net`, and sub-graphs by keyword."""
+    """Return a rule file with the graph `net`, and sub-graphs by keyword."""
     graphs = {"net": operators, **more}
     return RuleFile(
         "rules.json",
@@ -58,7 +58,7 @@ def _fields(operator: RuleOp) -> dict[str, Any]:
 
 
 def dumped(name: str, inputs: int = 0, outputs: int = 1, **fields: Any) -> DumpedOp:
-    """A dumped operator with that many inputs and outputs."""
+    """Return a dumped operator with that many inputs and outputs."""
     fields = {"op_type": "Op", "timestamp": 0, "path": f"{name}.file", **fields}
     return DumpedOp(
         name,
@@ -77,8 +77,8 @@ def npy(*operators: DumpedOp | str, quantized: bool = False) -> Dump:
     return Dump("npy", DumpKind.ARRAYS, quantized, {operator.name: operator for operator in made})
 
 
-def told(row: Row) -> str:
-    """A row in short: group, cells, tensor, and what it is compared with (`?` for nothing)."""
+def summarize(row: Row) -> str:
+    """Return group, names, tensor and golden tensor of a row (`?` for none)."""
     golden = str(row.golden_key) if isinstance(row, Pairing) else "?"
     return f"{row.label.index} {row.label.target} {row.label.golden} {row.key or '-'} = {golden}"
 
@@ -90,6 +90,6 @@ def paired(
     selection: Selection | None = None,
     manual: tuple[ManualPair, ...] = (),
 ) -> tuple[Row, ...]:
-    """The rows of a comparison; a lone rule file is that of the fusion."""
+    """Return the rows of a comparison; a single rule file is the one with fusion."""
     all_rules = given if isinstance(given, Rules) else Rules(fusion=given)
     return pair(target, golden, all_rules, PairOptions(selection, manual))

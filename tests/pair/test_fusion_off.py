@@ -1,4 +1,4 @@
-"""A model with fusion against the same model without: originals connect what both were compiled to."""
+"""A model with fusion against the same model without fusion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.pair import Rules
-from pair.rule_files import dumped, npu, op, out, paired, rules, told
+from pair.rule_files import dumped, npu, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
@@ -20,7 +20,7 @@ ON = rules(
     op("p1", originals=("fc",), inputs=("td_0:0",), outputs=(out("fc", 1),)),
     op("p2", originals=("fc",), inputs=("p1:0",), outputs=(out("fc", 0),)),
     op("empty", originals=(), outputs=(out(),)),
-    op("new", originals=("unheard",), outputs=(out("unheard"),)),
+    op("new", originals=("unknown",), outputs=(out("unknown"),)),
 )
 OFF = rules(
     op("data", "Data", outputs=(out(),), sequence=0),
@@ -34,11 +34,11 @@ GOLDEN = npu(dumped("cast_7", 1), dumped("conv_a", 1), dumped("r1", 1), dumped("
 
 
 def compared(on: RuleFile = ON, off: RuleFile = OFF) -> tuple[Row, ...]:
-    return paired(TARGET, GOLDEN, Rules(fusion=on, close=off))
+    return paired(TARGET, GOLDEN, Rules(fusion=on, fusion_off=off))
 
 
 def test_every_operator_has_its_rows() -> None:
-    assert [told(row) for row in compared()] == [
+    assert [summarize(row) for row in compared()] == [
         "0 data data - = ?",
         "1 cast_0 * cast_0:input:0 = cast_7:input:0",
         "1 cast_0 * cast_0:output:0 = cast_7:input:0",
@@ -57,30 +57,30 @@ def test_every_operator_has_its_rows() -> None:
     ]
 
 
-def test_the_golden_dump_says_itself_what_layout_it_has() -> None:
+def test_the_layout_of_a_golden_npu_dump_is_not_declared() -> None:
     row = compared()[4]
     assert isinstance(row, Pairing)
     assert row.layout == ""
 
 
-def test_the_rule_follows_both_models() -> None:
-    rules_told = {str(row.key): str(row.evidence) for row in compared() if isinstance(row, Pairing)}
-    assert rules_told["p1:output:0"].endswith("output 0 is fc:1; in the golden model this is output 1 of fc_x")
-    assert rules_told["cast_0:input:0"] == "input 0 comes from data:0; in the golden model cast_7 reads it as input 0"
+def test_the_evidence_covers_both_models() -> None:
+    evidence = {str(row.key): str(row.evidence) for row in compared() if isinstance(row, Pairing)}
+    assert evidence["p1:output:0"].endswith("output 0 is fc:1; in the golden model this is output 1 of fc_x")
+    assert evidence["cast_0:input:0"] == "input 0 comes from data:0; in the golden model cast_7 reads it as input 0"
 
 
-def test_what_the_golden_model_fused_away_is_not_guessed() -> None:
+def test_tensors_inside_a_fused_golden_operator_stay_unpaired() -> None:
     off = rules(op("all", originals=("c1", "r1", "fc"), outputs=(out("fc", 0),)))
     reasons = {str(row.key): str(row.reason) for row in compared(off=off) if isinstance(row, Unpaired)}
     assert reasons["stem:output:0"].endswith(
         "output 0 is r1:0, but the golden model has r1 inside all, none of whose outputs is r1:0"
     )
-    assert reasons["new:output:0"].endswith("but no operator of the golden model was compiled from unheard")
+    assert reasons["new:output:0"].endswith("but no operator of the golden model was compiled from unknown")
 
 
-def test_inserted_operators_of_equal_names_need_not_be_the_same() -> None:
+def test_inserted_operators_are_not_paired_by_name() -> None:
     on = rules(op("x"), op("trans_0", "TransData", inputs=("x:0",), outputs=(out(),)))
     off = rules(op("x"), op("y"), op("trans_0", "TransData", inputs=("y:0",), outputs=(out(),)))
     golden = npu(dumped("x"), dumped("y"), dumped("trans_0", 1))
-    rows = paired(npu(dumped("trans_0", 1)), golden, Rules(fusion=on, close=off))
-    assert [told(row).rpartition(" = ")[2] for row in rows] == ["?", "x:output:0", "x:output:0"]
+    rows = paired(npu(dumped("trans_0", 1)), golden, Rules(fusion=on, fusion_off=off))
+    assert [summarize(row).rpartition(" = ")[2] for row in rows] == ["?", "x:output:0", "x:output:0"]

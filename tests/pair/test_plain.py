@@ -1,4 +1,4 @@
-"""Two NPU dumps by names alone."""
+"""Two NPU dumps without rules, paired by name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from opdiff.core.comparison import Unpaired
 from opdiff.core.errors import UsageError
 from opdiff.pair.selection import Range
-from pair.rule_files import dumped, npu, paired, told
+from pair.rule_files import dumped, npu, paired, summarize
 
 
-def test_names_and_numbers_connect_in_the_order_of_the_target() -> None:
+def test_tensors_of_equal_names_and_numbers_are_paired_in_the_order_of_the_target() -> None:
     rows = paired(npu(dumped("b", 1, op_type="Add"), dumped("a")), npu(dumped("c"), dumped("a"), dumped("b", 1)))
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 b b b:input:0 = b:input:0",
         "0 b b b:output:0 = b:output:0",
         "1 a a a:output:0 = a:output:0",
@@ -21,7 +21,7 @@ def test_names_and_numbers_connect_in_the_order_of_the_target() -> None:
     assert [row.label.op_type for row in rows] == ["Add", "Add", "Op", ""]
 
 
-def test_nothing_is_left_out_silently() -> None:
+def test_every_unpaired_tensor_has_its_reason() -> None:
     target = npu(
         dumped("left"),
         dumped("counts", 2, 1),
@@ -51,11 +51,11 @@ def test_nothing_is_left_out_silently() -> None:
     }
 
 
-def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
+def test_an_unreadable_file_costs_only_its_own_tensors() -> None:
     target = npu(dumped("a", 1, 1, problem="a.output.1.npy: cut off"), dumped("b"))
     golden = npu(dumped("a", 1, 2), dumped("b", 1, 1, problem="b.output.0.npy: no header"))
     rows = paired(target, golden)
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 a a a:input:0 = a:input:0",
         "0 a a a:output:0 = a:output:0",
         "0 a a a:output:1 = ?",
@@ -70,7 +70,7 @@ def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
     ]
 
 
-def test_files_torn_on_both_sides_are_both_told() -> None:
+def test_unreadable_files_of_both_sides_are_both_reported() -> None:
     (row,) = paired(npu(dumped("a", 0, 0, problem="cut off")), npu(dumped("a", 0, 0, problem="no header")))
     assert isinstance(row, Unpaired)
     assert (
@@ -79,6 +79,6 @@ def test_files_torn_on_both_sides_are_both_told() -> None:
     )
 
 
-def test_numbers_of_operators_need_rules() -> None:
+def test_a_selection_needs_rules() -> None:
     with pytest.raises(UsageError, match="numbers in a rule file"):
         paired(npu(dumped("a")), npu(dumped("a")), selection=Range())

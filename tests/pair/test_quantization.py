@@ -1,4 +1,4 @@
-"""Quantized models: which operators are left out, and how two rule files become one."""
+"""Quantized models: operators without rows, and merging of two rule files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from opdiff.core.comparison import Unpaired
 from opdiff.pair import Rules
-from opdiff.pair.fusion import build_network
+from opdiff.pair.fusion import group_rules
 from opdiff.pair.quantization import find_quantized
-from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
+from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
@@ -41,11 +41,11 @@ QUANT = typed("q_quant_layer", "DT_INT8", "x:0")
     ],
 )
 def test_operators_between_quantizing_and_dequantizing(operators: tuple[RuleOp, ...], found: set[str]) -> None:
-    assert find_quantized(build_network(rules(*operators))) == {("net", name) for name in found}
+    assert find_quantized(group_rules(rules(*operators))) == {("net", name) for name in found}
 
 
 @pytest.mark.parametrize("dtype", ["DT_FLOAT", "DT_FLOAT16", "DT_BF16"])
-def test_dequantizing_to_any_floats_ends_the_quantized_stretch(dtype: str) -> None:
+def test_dequantizing_to_any_float_type_ends_the_quantized_part(dtype: str) -> None:
     given = (
         QUANT,
         typed("c", "DT_INT32", "q_quant_layer:0"),
@@ -53,7 +53,7 @@ def test_dequantizing_to_any_floats_ends_the_quantized_stretch(dtype: str) -> No
         typed("relu", dtype, "d_dequant_layer:0"),
         typed("fc", dtype, "relu:0"),
     )
-    assert find_quantized(build_network(rules(*given))) == {("net", "c")}
+    assert find_quantized(group_rules(rules(*given))) == {("net", "c")}
     target = npu(*(dumped(operator.name) for operator in given), quantized=True)
     rows = paired(target, npy("relu", "fc", quantized=True), rules(*given))
     assert [row.label.target for row in rows] == ["q_quant_layer", "d_dequant_layer", "relu", "fc"]
@@ -62,9 +62,9 @@ def test_dequantizing_to_any_floats_ends_the_quantized_stretch(dtype: str) -> No
 def test_equal_names_in_two_graphs_are_two_operators() -> None:
     inside = (typed("c", "DT_FLOAT16", "x:0", originals=("other",)),)
     given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
-    assert find_quantized(build_network(given)) == {("net", "c")}
+    assert find_quantized(group_rules(given)) == {("net", "c")}
     rows = paired(npu(dumped("c"), quantized=True), npy("other", quantized=True), given)
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 q_quant_layer q_quant_layer - = ?",
         "2 c other c:output:0 = other:output:0",
     ]
@@ -74,14 +74,14 @@ def test_a_repeated_name_does_not_end_the_search_in_its_graph() -> None:
     """The branch quantizes under the same names as the model, and has one more operator between."""
     inside = (QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("extra", "DT_INT32", "c:0"))
     given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), branch=inside)
-    assert find_quantized(build_network(given)) == {("net", "c"), ("branch", "c"), ("branch", "extra")}
+    assert find_quantized(group_rules(given)) == {("net", "c"), ("branch", "c"), ("branch", "extra")}
 
 
-def test_they_get_no_rows_and_keep_their_number() -> None:
+def test_quantized_operators_have_no_rows_and_keep_their_group_number() -> None:
     given = rules(QUANT, typed("c", "DT_INT32", "q_quant_layer:0"), typed("d_dequant_layer", "DT_FLOAT16", "c:0"))
     target = npu(dumped("q_quant_layer"), dumped("c"), dumped("d_dequant_layer", 1), quantized=True)
     rows = paired(target, npy("q_quant_layer", "c", "d_dequant_layer", quantized=True), given)
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 q_quant_layer q_quant_layer q_quant_layer:output:0 = q_quant_layer:output:0",
         "2 d_dequant_layer d_dequant_layer d_dequant_layer:output:0 = d_dequant_layer:output:0",
     ]
@@ -97,12 +97,12 @@ def test_they_get_no_rows_and_keep_their_number() -> None:
     ],
     ids=str,
 )
-def test_only_sides_with_real_numbers_are_compared(operator: RuleOp, keys: list[str]) -> None:
+def test_only_slots_without_quantized_values_are_compared(operator: RuleOp, keys: list[str]) -> None:
     rows = paired(npu(dumped(operator.name, 1), quantized=True), npy("x", quantized=True), rules(operator))
     assert [str(row.key) for row in rows] == keys
 
 
-def test_an_operator_of_which_only_the_quantized_side_was_dumped_says_so() -> None:
+def test_an_operator_dumped_with_quantized_values_only_has_a_reason() -> None:
     (row,) = paired(npu(dumped("a"), quantized=True), npy("x", quantized=True), rules(op("a", "AscendQuant")))
     assert isinstance(row, Unpaired)
     assert str(row.reason) == "only the inputs of a can be compared, and the target file contains none"
@@ -136,7 +136,7 @@ def test_offline_rules_are_carried_on_through_the_quantization() -> None:
     )
     golden = npy("data", "sc1", "new", dumped("one", outputs=5))
     rows = paired(target, golden, Rules(fusion=OFFLINE, quant=AMCT))
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 data data - = ?",
         "1 c1_quant_layer * c1_quant_layer:input:0 = data:output:0",
         "2 c1c1_dequant_layer c1,bn1,sc1 c1c1_dequant_layer:output:0 = sc1:output:0",
@@ -151,7 +151,7 @@ def test_offline_rules_are_carried_on_through_the_quantization() -> None:
 def test_the_quantization_rules_alone_connect_too() -> None:
     target = npu(dumped("c1", 1), dumped("c1_dequant_layer", 1), quantized=True)
     rows = paired(target, npy("data", "sc1"), Rules(quant=AMCT))
-    assert [told(row) for row in rows][2:-1] == [
+    assert [summarize(row) for row in rows][2:-1] == [
         "2 c1,c1_dequant_layer c1,bn1,sc1 c1:input:0 = ?",
         "2 c1,c1_dequant_layer c1,bn1,sc1 c1:output:0 = ?",
         "2 c1,c1_dequant_layer c1,bn1,sc1 c1_dequant_layer:output:0 = sc1:output:0",
@@ -160,7 +160,7 @@ def test_the_quantization_rules_alone_connect_too() -> None:
 
 def test_all_outputs_of_a_quantized_original_are_compared() -> None:
     rows = paired(npy(dumped("two", outputs=2), "data"), npy("data", dumped("one", outputs=5)), Rules(quant=AMCT))
-    assert [told(row) for row in rows][-2:] == [
+    assert [summarize(row) for row in rows][-2:] == [
         "3 two one two:output:0 = one:output:3",
         "3 two one two:output:1 = one:output:4",
     ]

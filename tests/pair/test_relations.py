@@ -1,4 +1,4 @@
-"""Groups, and which tensor is compared with which, for every relation of a compiled to an original model."""
+"""Groups and pairings for every relation of a compiled model to the original one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.pair import PairOptions, Rules, pair
-from opdiff.pair.fusion import Relation, build_network
+from opdiff.pair.fusion import Relation, group_rules
 from opdiff.pair.selection import Range
-from pair.rule_files import dumped, npu, npy, op, out, paired, rules, told
+from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile, RuleOp
@@ -41,9 +41,9 @@ TILES = tuple(
     ],
     ids=str,
 )
-def test_the_first_operator_of_a_group_decides(operators: tuple[RuleOp, ...], relation: Relation) -> None:
-    network = build_network(rules(*operators))
-    assert [group.relation for group in network.groups] == [relation]
+def test_the_first_operator_decides_the_relation_of_a_group(operators: tuple[RuleOp, ...], relation: Relation) -> None:
+    model = group_rules(rules(*operators))
+    assert [group.relation for group in model.groups] == [relation]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_the_first_operator_of_a_group_decides(operators: tuple[RuleOp, ...], re
     ],
     ids=str,
 )
-def test_groups_are_numbered_as_they_appear(operators: tuple[RuleOp, ...], groups: list[str]) -> None:
-    network = build_network(rules(*operators))
-    assert [group.target_names for group in network.groups] == groups
-    assert [group.index for group in network.groups] == list(range(len(groups)))
+def test_groups_are_numbered_in_the_order_of_the_file(operators: tuple[RuleOp, ...], groups: list[str]) -> None:
+    model = group_rules(rules(*operators))
+    assert [group.target_names for group in model.groups] == groups
+    assert [group.index for group in model.groups] == list(range(len(groups)))
 
 
 DATA = op("data", "Data", outputs=(out(),))
@@ -167,10 +167,10 @@ DATA = op("data", "Data", outputs=(out(),))
     ],
 )
 def test_rows_of_every_relation(given: RuleFile, target: object, golden: object, expected: list[str]) -> None:
-    assert [told(row) for row in paired(target, golden, given)] == expected  # type: ignore[arg-type]  # a table
+    assert [summarize(row) for row in paired(target, golden, given)] == expected  # type: ignore[arg-type]  # a table
 
 
-def test_on_request_every_operator_has_rows() -> None:
+def test_every_operator_has_rows_if_requested() -> None:
     options = PairOptions(every_operator=True)
     quant = op("q_quant_layer", outputs=(out(dtype="DT_INT8"),))
     given = Rules(fusion=rules(*SPLIT, *TILES, quant, op("c", inputs=("q_quant_layer:0",), outputs=(out(),))))
@@ -181,7 +181,7 @@ def test_on_request_every_operator_has_rows() -> None:
     ]
 
 
-def test_what_the_rules_say_about_the_golden_array_goes_along() -> None:
+def test_a_pairing_has_the_declared_layout_and_shape() -> None:
     _, row = paired(npu(dumped("stem", outputs=1)), npy("r1"), rules(DATA, FUSED))
     assert isinstance(row, Pairing)
     assert (row.layout, row.origin_shape) == ("NCHW", (1, 8))
@@ -193,7 +193,7 @@ TRANS = op("trans", "TransData", originals=("",), inputs=("cast:0",), outputs=(o
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "evidence"),
     [
         ("cast:input:0", "input 0 comes from data:0"),
         ("cast:output:0", "output 0 forwards data:0"),
@@ -203,38 +203,38 @@ TRANS = op("trans", "TransData", originals=("",), inputs=("cast:0",), outputs=(o
         ("new:output:0", "new was compiled from old; output 0 is old:0"),
     ],
 )
-def test_the_rule_says_why(name: str, why: str) -> None:
+def test_every_pairing_has_its_evidence(name: str, evidence: str) -> None:
     new = op("new", originals=("old",))
     last = op("last", inputs=("trans:0", "new:0"), outputs=(out(),))
     target = npu(*(dumped(item, 2 if item == "last" else 1) for item in ("cast", "trans", "new", "last")))
     found = paired(target, npy("data", "old", "last"), rules(DATA, CAST, TRANS, new, last))
-    assert {str(row.key): str(row.evidence) for row in found if isinstance(row, Pairing)}[name] == why
+    assert {str(row.key): str(row.evidence) for row in found if isinstance(row, Pairing)}[name] == evidence
 
 
 def test_an_original_cast_is_compared_with_its_own_golden_output() -> None:
     cast = op("to_int", "Cast", originals=("to_int",), inputs=("data:0",), outputs=(out("to_int"),))
     user = op("user", inputs=("to_int:0",))
     target = npu(dumped("to_int", 1), dumped("user", 1))
-    rows = [told(row) for row in paired(target, npy("data", "to_int", "user"), rules(DATA, cast, user))]
+    rows = [summarize(row) for row in paired(target, npy("data", "to_int", "user"), rules(DATA, cast, user))]
     assert "1 to_int to_int to_int:output:0 = to_int:output:0" in rows
     assert "2 user user user:input:0 = to_int:output:0" in rows
-    rows = [told(row) for row in paired(target, npy("data", "user"), rules(DATA, cast, user))]
+    rows = [summarize(row) for row in paired(target, npy("data", "user"), rules(DATA, cast, user))]
     assert "1 to_int to_int to_int:output:0 = data:output:0" in rows
 
 
-def test_producers_are_looked_for_in_the_same_graph_first() -> None:
+def test_producers_of_the_same_graph_come_first() -> None:
     given = rules(
         op("x", originals=("outer",), outputs=(out("outer"),)),
         body=(op("x", originals=("inner",), outputs=(out("inner"),)), op("y", inputs=("x:0",))),
         other=(op("z", inputs=("x:0",)),),
     )
-    rows = [told(row) for row in paired(npu(dumped("y", 1, 0), dumped("z", 1, 0)), npy("outer", "inner"), given)]
+    rows = [summarize(row) for row in paired(npu(dumped("y", 1, 0), dumped("z", 1, 0)), npy("outer", "inner"), given)]
     assert rows[-2:] == ["2 y y y:input:0 = inner:output:0", "3 z z z:input:0 = outer:output:0"]
 
 
-def test_control_edges_apart_inputs_keep_their_numbers() -> None:
+def test_inputs_beyond_the_rule_file_are_not_paired() -> None:
     rows = paired(npu(dumped("a", 3, 0)), npy("x", "y"), rules(op("x"), op("y"), op("a", inputs=("x:0", "y:0"))))
-    assert [told(row).rpartition(" = ")[2] for row in rows[2:]] == ["x:output:0", "y:output:0", "?"]
+    assert [summarize(row).rpartition(" = ")[2] for row in rows[2:]] == ["x:output:0", "y:output:0", "?"]
 
 
 def reasons(rows: tuple[Row, ...]) -> dict[str, str]:
@@ -288,7 +288,7 @@ def test_every_failure_has_its_own_reason() -> None:
     }
 
 
-def test_operators_that_the_rules_do_not_have_are_rows_at_the_end() -> None:
+def test_operators_without_rules_are_rows_at_the_end() -> None:
     given = rules(op("net/conv.1"), *SPLIT, branch=(op("inside"),))
     target = npu(
         dumped("net_conv_2", op_type="Conv2D"),
@@ -299,7 +299,7 @@ def test_operators_that_the_rules_do_not_have_are_rows_at_the_end() -> None:
         dumped("zzz", op_type="Relu"),
     )
     rows = paired(target, npy("net_conv_1", "fc", "inside"), given)
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 net/conv.1 net/conv.1 net/conv.1:output:0 = net/conv.1:output:0",
         "1 fc_a,fc_b fc fc_b:output:0 = fc:output:0",
         "2 inside inside inside:output:0 = inside:output:0",
@@ -313,15 +313,15 @@ def test_operators_that_the_rules_do_not_have_are_rows_at_the_end() -> None:
     ]
 
 
-def test_who_selects_operators_does_not_get_unknown_ones() -> None:
+def test_a_selection_has_no_operators_without_rules() -> None:
     rows = paired(npu(dumped("a"), dumped("b")), npy("a"), rules(op("a", sequence=1)), selection=Range())
-    assert [told(row) for row in rows] == ["0 a a a:output:0 = a:output:0"]
+    assert [summarize(row) for row in rows] == ["0 a a a:output:0 = a:output:0"]
 
 
-def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
+def test_an_unreadable_file_costs_only_its_own_tensors() -> None:
     target = npu(dumped("a", 0, 2, problem="a.output.2.npy: cut off"), dumped("b", 1, 0, problem="cut off"))
     rows = paired(target, npy(dumped("a", outputs=3), "b"), rules(op("a"), op("b", "AscendDequant")))
-    assert [told(row) for row in rows] == [
+    assert [summarize(row) for row in rows] == [
         "0 a a a:output:0 = a:output:0",
         "0 a a a:output:1 = a:output:1",
         "0 a a - = ?",
@@ -337,18 +337,18 @@ def test_a_torn_file_does_not_cost_the_other_tensors_of_its_operator() -> None:
     ("originals", "cell"), [(("", "c"), "c"), (("a", "", "c"), "a,c"), (("", ""), "*"), (("",), "*"), ((), "*")]
 )
 def test_originals_without_a_name_are_not_listed(originals: tuple[str, ...], cell: str) -> None:
-    (group,) = build_network(rules(op("x", originals=originals))).groups
+    (group,) = group_rules(rules(op("x", originals=originals))).groups
     assert group.golden_names == cell
 
 
 @pytest.mark.parametrize("entry", ["a", ":0", "a:", "a:-2", "a:x", "a:²", "a:99999999999999999999"])
-def test_input_entries_of_any_form_cost_a_row_and_not_the_run(entry: str) -> None:
+def test_a_malformed_input_costs_only_its_row(entry: str) -> None:
     (row,) = paired(npu(dumped("b", 1, 0)), npy("b"), rules(op("b", inputs=(entry,))))
     assert isinstance(row, Unpaired)
     assert entry.rpartition(":")[0] in str(row.reason)
 
 
-def test_casts_in_a_circle_end_with_a_reason() -> None:
+def test_a_cycle_of_casts_has_a_reason() -> None:
     circle = (
         op("c", "Cast", originals=("",), inputs=("d:0",), outputs=(out(),)),
         op("d", "TransData", originals=("",), inputs=("c:0",), outputs=(out(),)),
@@ -358,7 +358,7 @@ def test_casts_in_a_circle_end_with_a_reason() -> None:
     assert len(rows) == 4
 
 
-def test_a_cast_without_an_input_says_so() -> None:
+def test_a_cast_without_inputs_has_a_reason() -> None:
     rows = paired(npu(dumped("c")), npy("x"), rules(op("c", "Cast", originals=("",), outputs=(out(),))))
     assert reasons(rows) == {
         "c:output:0": "c only forwards its input, and the rule file lists 0 inputs of c, but not input 0"

@@ -1,11 +1,11 @@
-"""Ranges and lists of operators."""
+"""Selection of operators by ranges and lists of numbers."""
 
 from __future__ import annotations
 
 import pytest
 
 from opdiff.core.errors import UsageError
-from opdiff.pair.fusion import build_network
+from opdiff.pair.fusion import group_rules
 from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
 from pair.rule_files import dumped, npu, npy, op, paired, rules
 
@@ -22,15 +22,15 @@ TEN = rules(*(op(f"o{number}", sequence=number) for number in range(11)))
         ("4,4,", [4]),
     ],
 )
-def test_a_range_takes_its_end_too(text: str, expected: list[int]) -> None:
-    taken = select(build_network(TEN), parse_range(text))
-    assert [group.index for group in taken.groups] == expected
+def test_a_range_includes_its_end(text: str, expected: list[int]) -> None:
+    selected = select(group_rules(TEN), parse_range(text))
+    assert [group.index for group in selected.groups] == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", [3]), ("7, 2,2 ,99", [2, 7]), ("0", [0])])
-def test_a_list_takes_what_is_there(text: str, expected: list[int]) -> None:
-    taken = select(build_network(TEN), parse_select(text))
-    assert [group.index for group in taken.groups] == expected
+def test_a_list_ignores_numbers_beyond_the_last_operator(text: str, expected: list[int]) -> None:
+    selected = select(group_rules(TEN), parse_select(text))
+    assert [group.index for group in selected.groups] == expected
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_a_list_takes_what_is_there(text: str, expected: list[int]) -> None:
         ("1,2," + "9" * 30, "is not a number"),
     ],
 )
-def test_ranges_of_another_form_are_refused(text: str, problem: str) -> None:
+def test_malformed_ranges_are_refused(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         parse_range(text)
 
 
 @pytest.mark.parametrize("text", ["", "1,,2", "x", "-1", "1.5"])
-def test_lists_of_another_form_are_refused(text: str) -> None:
+def test_malformed_lists_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a number"):
         parse_select(text)
 
@@ -58,22 +58,22 @@ def test_lists_of_another_form_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("selection", "problem"),
     [
-        (Range(0), "the start is 0, and operators are numbered from 1 to 10"),
+        (Range(0), "the start is 0; it must be from 1 to 10"),
         (Range(11), "the start is 11"),
-        (Range(5, 4), "the end is 4; it has to be from 5 to 10"),
+        (Range(5, 4), "the end is 4; it must be from 5 to 10"),
         (Range(5, 11), "the end is 11"),
-        (Range(1, None, 0), "the step is 0; it has to be from 1 to 9"),
+        (Range(1, None, 0), "the step is 0; it must be from 1 to 9"),
         (Range(1, None, 10), "the step is 10"),
-        (Select(frozenset({11, 12})), "numbered up to 10, and all numbers given are larger"),
+        (Select(frozenset({11, 12})), "all numbers are larger than 10"),
     ],
     ids=str,
 )
-def test_what_does_not_fit_the_network_is_refused(selection: Selection, problem: str) -> None:
+def test_a_selection_beyond_the_model_is_refused(selection: Selection, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        select(build_network(TEN), selection)
+        select(group_rules(TEN), selection)
 
 
-def test_a_group_is_taken_whole_and_inputs_are_still_traced() -> None:
+def test_a_group_is_selected_as_a_whole_and_its_inputs_are_traced() -> None:
     given = rules(
         op("a", sequence=1),
         op("p", sequence=2, originals=("x", "y"), inputs=("a:0",)),

@@ -16,7 +16,7 @@ def named(path: str, *graphs: str) -> RuleFile:
     return RuleFile(path, tuple(RuleGraph(name, ()) for name in graphs))
 
 
-def test_equal_names_belong_together_for_every_step_in_the_order_of_numbers() -> None:
+def test_rules_are_matched_by_name_for_every_step_in_numerical_order() -> None:
     folders = [
         folder("ge_1_71", 10),
         folder("ge_1_71", 9),
@@ -43,7 +43,7 @@ def test_equal_names_belong_together_for_every_step_in_the_order_of_numbers() ->
         (("sub_graph", "ge_default_45_71"), "sub_graph", "sub_graph"),
     ],
 )
-def test_else_the_number_of_the_graph_decides(graphs: tuple[str, ...], model: str, rules: str) -> None:
+def test_rules_are_matched_by_graph_number_otherwise(graphs: tuple[str, ...], model: str, rules: str) -> None:
     (job,) = match_rules([named(name, name) for name in graphs], [folder(model)]).jobs
     assert job.rules.path == rules
     assert ("written at different times" in str(job.note)) is (model != rules)
@@ -58,7 +58,7 @@ def test_else_the_number_of_the_graph_decides(graphs: tuple[str, ...], model: st
         (("ge_1_71", "ge_2_71"), "ge_3_71", "several graphs could be ge_3_71: ge_1_71, ge_2_71"),
     ],
 )
-def test_one_odd_name_does_not_stop_the_others(graphs: tuple[str, ...], model: str, reason: str) -> None:
+def test_an_unmatched_model_does_not_affect_the_others(graphs: tuple[str, ...], model: str, reason: str) -> None:
     batch = match_rules(
         [named("good", "good"), *(named(name, name) for name in graphs)], [folder(model), folder("good")]
     )

@@ -77,7 +77,7 @@ def compare_options(args: argparse.Namespace) -> CompareOptions:
         target=args.target,
         golden=args.golden,
         fusion_rules=args.fusion_rule_file,
-        close_rules=args.close_fusion_rule_file,
+        fusion_off_rules=args.close_fusion_rule_file,
         quant_rules=args.quant_fusion_rule_file,
     )
 

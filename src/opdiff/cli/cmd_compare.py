@@ -274,7 +274,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         golden=golden,
         fusion_rules=args.fusion_rule_file,
         # With a third run these are its rules, not those of the golden side.
-        close_rules="" if args.third else args.close_fusion_rule_file,
+        fusion_off_rules="" if args.third else args.close_fusion_rule_file,
         quant_rules=args.quant_fusion_rule_file,
         output=args.output_path,
         metrics=" ".join(args.algorithm),

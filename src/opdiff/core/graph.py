@@ -1,4 +1,4 @@
-"""A compiled model as its rule file tells it: operators, what they were made from, and what feeds them."""
+"""A compiled model as described by its rule file or graph text: operators, their originals and their inputs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def parse_input(entry: str) -> tuple[str, int] | None:
 
 
 class OutputDesc(NamedTuple):
-    """One output of an operator, and which output of the original model it holds.
+    """One output of an operator, and the output of the original model that it holds.
 
     Attributes:
-        position: the number of the output.
-        dtype: its element type, as `DT_FLOAT16`; empty when not told.
-        origin_name: the operator of the original model; empty when it has no counterpart there.
-        origin_index: which output of that operator; `None` when it is the same number as this one.
-        layout: the layout that the original tensor has; empty when not told.
-        shape: the shape that the original tensor has; empty when not told.
+        position: index of the output.
+        dtype: its element type, as `DT_FLOAT16`; empty if unknown.
+        origin_name: the operator of the original model; empty if there is none.
+        origin_index: index of the output of that operator; `None` if it is the same index.
+        layout: the layout of the original tensor; empty if unknown.
+        shape: the shape of the original tensor; empty if unknown.
     """
 
     position: int
@@ -47,15 +47,15 @@ class RuleOp(NamedTuple):
     Attributes:
         name: its name.
         op_type: its type.
-        sequence: its number in the order of execution; 0 when not told.
+        sequence: its number in the order of execution; 0 if unknown.
         inputs: `producer:output` for each input, control edges left out.
-        outputs: its outputs, each at its place.
-        originals: the operators it was made from; its own name when the file does not tell.
-        has_originals: whether the file tells.
-        is_multiop: whether it is one of several operators that one original became.
-        l1_number: the number of the L1-fusion sub-graph it belongs to; empty for none.
-        graph_name: the graph it stands in; the place of that graph in the file when it has no name.
-        passes: the fusion passes of the graph that made it.
+        outputs: its outputs by index.
+        originals: the operators it was compiled from; its own name if the file has none.
+        has_originals: whether the file has the originals.
+        is_multiop: whether it is one of several operators compiled from one original.
+        l1_number: the number of its L1-fusion sub-graph; empty for none.
+        graph_name: its graph; the number of the graph in the file if it has no name.
+        passes: the fusion passes of the graph that created it.
         buffer_passes: the passes that fused operators through the unified buffer into it.
     """
 
@@ -78,7 +78,7 @@ class RuleOp(NamedTuple):
         return self.graph_name, self.name
 
     def output(self, index: int) -> OutputDesc | None:
-        """What is known about an output; a description that stands for all outputs stands for this one too."""
+        """Return the description of an output; a single description without index applies to all outputs."""
         if index < len(self.outputs):
             return self.outputs[index]
         if len(self.outputs) == 1 and self.outputs[0].origin_index is None:
@@ -87,20 +87,20 @@ class RuleOp(NamedTuple):
 
 
 class RuleGraph(NamedTuple):
-    """One graph of a rule file; the first is the model, the others are its sub-graphs."""
+    """One graph of a rule file: the model comes first, then its sub-graphs."""
 
     name: str
     operators: tuple[RuleOp, ...]
 
 
 class RuleFile(NamedTuple):
-    """A rule file: the network-wide information of a compiled model, or of a quantized one."""
+    """A rule file: the operators of a compiled or a quantized model."""
 
     path: str
     graphs: tuple[RuleGraph, ...]
 
     def operators(self) -> Iterator[RuleOp]:
-        """The operators of all graphs, as they stand in the file."""
+        """Yield the operators of all graphs, in the order of the file."""
         return (operator for graph in self.graphs for operator in graph.operators)
 
 
@@ -110,11 +110,11 @@ class TextOp(NamedTuple):
     Attributes:
         name: its name.
         op_type: its type.
-        number: its place in the text.
-        inputs: the operators its inputs come from, and which of their outputs; control edges are left out.
-        input_names: the FX tensor that each input descriptor names, else empty.
-        output_names: the FX tensor that each output descriptor names, else empty.
-        originals: the operators that it was made from, where the text tells.
+        number: its position in the text.
+        inputs: producer and output index of each input, without control edges.
+        input_names: the FX tensor in each input descriptor; empty if there is none.
+        output_names: the FX tensor in each output descriptor; empty if there is none.
+        originals: the operators it was compiled from, where the text has them.
     """
 
     name: str
@@ -128,7 +128,7 @@ class TextOp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextGraph:
-    """A graph text: its name, its operators by name, and what was wrong with it. `stacks` is by operator."""
+    """A graph text: its name, its operators by name, problems of the text, and source-code stacks by operator."""
 
     name: str
     operators: Mapping[str, TextOp]
@@ -136,6 +136,6 @@ class TextGraph:
     stacks: Mapping[str, str] = field(default_factory=dict)
 
     def fx_name(self, producer: str, index: int) -> str:
-        """The FX tensor that an output of an operator stands for, else nothing."""
+        """Return the FX tensor of an operator's output; an empty string if there is none."""
         op = self.operators.get(producer)
         return op.output_names[index] if op is not None and 0 <= index < len(op.output_names) else ""

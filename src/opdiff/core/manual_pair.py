@@ -1,4 +1,4 @@
-"""Pairs that the user declares."""
+"""Pairings declared by the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEY = re.compile(r"(.+?)(?::(input|output):([0-9]{1,9}))?")
 
 
 class ManualPair(NamedTuple):
-    """A target tensor, the golden tensor it must equal, and the layout of the golden array where it matters."""
+    """A target tensor, its golden tensor, and the layout of the golden array; empty if it is not declared."""
 
     target: TensorKey
     golden: TensorKey
@@ -19,7 +19,7 @@ class ManualPair(NamedTuple):
 
 
 def parse_key(text: str) -> TensorKey:
-    """The tensor in `operator:output:0`, `operator:input:1`, or `operator`, which is its output 0."""
+    """Parse `operator:output:0`, `operator:input:1`, or `operator` for its output 0."""
     match = _KEY.fullmatch(text)
     if match is None:
         return TensorKey(text, Slot.OUTPUT, 0)

@@ -1,7 +1,6 @@
-"""Dumps and rules to pairings: which tensor of the target is to equal which golden one, and why.
+"""Dumps and rules to pairings: which target tensor should equal which golden tensor, and why.
 
-Nothing is loaded here, and what cannot be paired is a row too, with its reason. What only some comparisons need is
-imported by those.
+No tensor is loaded. A tensor or operator that cannot be paired is a row too, with its reason.
 """
 
 from __future__ import annotations
@@ -10,12 +9,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import UsageError
-from opdiff.pair.fusion import build_network
+from opdiff.pair.fusion import group_rules
+from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
+from opdiff.pair.manual import override
 from opdiff.pair.names import DumpIndex
-from opdiff.pair.quantization import find_quantized, merge_quant
-from opdiff.pair.rows import Sides, iter_rows, iter_unknown_rows
-from opdiff.pair.scenario import GivenRules, Scenario, choose
+from opdiff.pair.plain import iter_plain_rows
+from opdiff.pair.quantization import find_quantized, merge_quantization
+from opdiff.pair.rows import PairingContext, iter_rows, iter_unknown_rows
+from opdiff.pair.scenario import Scenario, choose
+from opdiff.pair.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,30 +32,30 @@ if TYPE_CHECKING:
 
     Row = Pairing | Unpaired
 
-__all__ = ["GivenRules", "PairOptions", "Rules", "Scenario", "choose", "pair"]
+__all__ = ["PairOptions", "Rules", "Scenario", "choose", "pair"]
 
 
 class Rules(NamedTuple):
-    """The rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
+    """Rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
 
     fusion: RuleFile | None = None
-    close: RuleFile | None = None
+    fusion_off: RuleFile | None = None
     quant: RuleFile | None = None
 
     @property
-    def given(self) -> GivenRules:
-        """Which of them there are."""
-        return GivenRules(self.fusion is not None, self.close is not None, self.quant is not None)
+    def given(self) -> frozenset[str]:
+        """Names of the files that are given."""
+        return frozenset(name for name, rules in self._asdict().items() if rules is not None)
 
 
 class PairOptions(NamedTuple):
-    """What the user wants otherwise.
+    """Options of pairing.
 
     Attributes:
-        selection: a part of the network.
-        manual: pairings of their own.
-        every_operator: rows also for operators that say nothing about the accuracy (inner parts of split operators,
-            those that work on quantized numbers, all tiles of L1 fusion), as a table of the mapping wants them.
+        selection: operators to pair; `None` for all.
+        manual: pairings declared by the user.
+        every_operator: whether operators without meaning for the accuracy (inner parts of split operators, operators
+            on quantized values, all tiles of L1 fusion) get rows too, as in the mapping table.
     """
 
     selection: Selection | None = None
@@ -61,50 +64,41 @@ class PairOptions(NamedTuple):
 
 
 def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[Row, ...]:
-    """The rows of the report: by group, operators in their order, inputs before outputs; then what no rule knows.
+    """Return the rows of the report: by group and operator, inputs before outputs, then operators without rules.
 
     Raises:
         InputError: these two dumps cannot be compared.
-        UsageError: they need other rules, or the options ask for what is not there.
+        UsageError: they need other rules, or an option names something that does not exist.
     """
     options = options or PairOptions()
     scenario = choose(target, golden, rules.given)
-    sides = DumpIndex(target), DumpIndex(golden)
+    target_index, golden_index = DumpIndex(target), DumpIndex(golden)
     rows: Iterable[Row]
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
             raise UsageError("operators are selected by their numbers in a rule file, and none was given")
-        from opdiff.pair.plain import iter_plain_rows
-
         rows = iter_plain_rows(target, golden)
     else:
-        made = _sides(rules, options, *sides)
-        # Who selects operators wants those and no others.
-        rows = iter_rows(made) if options.selection else chain(iter_rows(made), iter_unknown_rows(made))
-    if not options.manual:
-        return tuple(rows)
-    from opdiff.pair.manual import override
-
-    return override(rows, options.manual, *sides)
+        context = _prepare(rules, options, target_index, golden_index)
+        rows = iter_rows(context)
+        if options.selection is None:
+            rows = chain(rows, iter_unknown_rows(context))
+    return override(rows, options.manual, target_index, golden_index)
 
 
-def _sides(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIndex) -> Sides:
-    """The rules made ready: those of the target, carried on to what the golden side is called there."""
+def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIndex) -> PairingContext:
+    """Group the target's operators and extend their originals to the models of the golden side."""
     first = rules.fusion or rules.quant
     if first is None:
         raise UsageError("a comparison with rules needs a rule file")
-    network = build_network(first)
-    quantized = find_quantized(network)
+    model = group_rules(first)
+    quantized = find_quantized(model)
     golden_side: GoldenSide = NamedGolden(golden)
     if rules.fusion and rules.quant:
-        network = merge_quant(network, build_network(rules.quant))
-    if rules.close:
-        from opdiff.pair.fusion_off import FusionOffGolden, relabel
-
-        close = build_network(rules.close)
-        network, golden_side = relabel(network, close), FusionOffGolden(golden, close)
+        model = merge_quantization(model, group_rules(rules.quant))
+    if rules.fusion_off:
+        fusion_off = group_rules(rules.fusion_off)
+        model, golden_side = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off)
     if options.selection is not None:
-        from opdiff.pair.selection import select
-
-        network = select(network, options.selection)
-    return Sides(target, golden_side, golden.dump.kind, network, quantized, options.every_operator)
+        model = select(model, options.selection)
+    return PairingContext(target, golden_side, golden.dump.kind, model, quantized, options.every_operator)

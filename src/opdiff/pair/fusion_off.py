@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
-    from opdiff.pair.fusion import Network
+    from opdiff.pair.fusion import GroupedModel
     from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import Origin
 
     TensorRef = tuple[str, int]
 
 
-def relabel(network: Network, fusion_off: Network) -> Network:
-    """Return the target's network with golden operators in place of the originals, as the report shows them."""
+def relabel(model: GroupedModel, fusion_off: GroupedModel) -> GroupedModel:
+    """Return the target's model with golden operators in place of the originals, as the report shows them."""
     owners = _find_owners(fusion_off)
     groups = tuple(
         Group(group.index, tuple(_relabel_operator(operator, owners) for operator in group.operators))
-        for group in network.groups
+        for group in model.groups
     )
-    return network._replace(groups=groups)
+    return model._replace(groups=groups)
 
 
-def _find_owners(fusion_off: Network) -> dict[str, str]:
+def _find_owners(fusion_off: GroupedModel) -> dict[str, str]:
     """Return the golden operator of each original; of several the last one to run, which has the final result."""
     operators = fusion_off.in_sequence()
     return {original: operator.name for operator in operators for original in operator.originals if original}
@@ -68,7 +68,7 @@ class _OriginalTensors(NamedTuple):
 class FusionOffGolden:
     """A golden dump of the same model, compiled without fusion."""
 
-    def __init__(self, index: DumpIndex, fusion_off: Network) -> None:
+    def __init__(self, index: DumpIndex, fusion_off: GroupedModel) -> None:
         self._index = index
         self._owners = _find_owners(fusion_off)
         self._tensors = _index_tensors(fusion_off)
@@ -111,7 +111,7 @@ def _golden_output(origin: Origin, output: TensorRef) -> tuple[Reason, ...]:
     return () if (origin.name, origin.index) == output else (because("pair.golden_output", index=index, name=name),)
 
 
-def _index_tensors(fusion_off: Network) -> _OriginalTensors:
+def _index_tensors(fusion_off: GroupedModel) -> _OriginalTensors:
     tensors = _OriginalTensors({}, {}, {})
     for operator in fusion_off.in_sequence():
         for index, entry in enumerate(operator.inputs):

@@ -1,72 +1,85 @@
-"""Quantization: operators between quantizing and dequantizing, and rules of a quantized model carried back."""
+"""Operators on quantized values, and originals of a quantized model traced to the original model."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from opdiff.core.graph import OutputDesc, parse_input
-from opdiff.pair.fusion import fusion_name, network_of
+from opdiff.pair.fusion import group_key, index_groups
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
-    from opdiff.pair.fusion import Network, OpKey
+    from opdiff.pair.fusion import GroupedModel, OpKey
 
-_QUANT = r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant"
-_DEQUANT = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant"
-# What dequantizing yields; which of them depends on the precision that the model was compiled for.
-_REAL = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
-_QUANTIZED, _DEQUANTIZED, _MIDDLE, _NORMAL = "quantized", "dequantized", "middle", "normal"
+_QUANT_NAME = r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant"
+_DEQUANT_NAME = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant"
+# Output types of dequantizing operators; which one depends on the precision that the model was compiled for.
+_DEQUANT_DTYPES = frozenset({"DT_FLOAT", "DT_FLOAT16", "DT_BF16"})
 
 
-def find_quantized(network: Network) -> frozenset[OpKey]:
-    """The operators, by graph and name, that work on quantized numbers: the original model has nothing comparable."""
-    states: dict[tuple[str, str, int], str] = {}
+class _State(StrEnum):
+    """State of an output: of a quantizing operator, of a dequantizing one, between the two, or outside of them."""
+
+    QUANTIZED = "quantized"
+    DEQUANTIZED = "dequantized"
+    BETWEEN = "between"
+    OUTSIDE = "outside"
+
+
+_States = dict[tuple[str, str, int], _State]
+
+
+def find_quantized(model: GroupedModel) -> frozenset[OpKey]:
+    """Return the operators, by graph and name, on quantized values, which the original model does not have."""
+    states: _States = {}
     found = set()
-    for operator in sorted(network.by_graph.values(), key=lambda operator: operator.sequence):
-        in_pair = any(_state_of(network, states, operator, entry) in (_QUANTIZED, _MIDDLE) for entry in operator.inputs)
-        own = [_output_state(operator, output.dtype, in_pair=in_pair) for output in operator.outputs]
-        for number, state in enumerate(own):
-            states[operator.graph_name, operator.name, number] = state
-        if in_pair and any(state != _DEQUANTIZED for state in own):
+    for operator in sorted(model.by_graph.values(), key=lambda operator: operator.sequence):
+        is_between = any(_is_quantized(model, states, operator, entry) for entry in operator.inputs)
+        own = [_output_state(operator, output.dtype, is_between=is_between) for output in operator.outputs]
+        for index, state in enumerate(own):
+            states[operator.graph_name, operator.name, index] = state
+        if is_between and any(state is not _State.DEQUANTIZED for state in own):
             found.add(operator.key)
     return frozenset(found)
 
 
-def _state_of(network: Network, states: dict[tuple[str, str, int], str], operator: RuleOp, entry: str) -> str | None:
+def _is_quantized(model: GroupedModel, states: _States, operator: RuleOp, entry: str) -> bool:
+    """Whether an input, written as `producer:output`, holds quantized values."""
     source = parse_input(entry)
-    producer = network.find(source[0], operator.graph_name) if source else None
+    producer = model.find(source[0], operator.graph_name) if source else None
     if source is None or producer is None:
-        return None
-    return states.get((producer.graph_name, producer.name, source[1]))
+        return False
+    return states.get((producer.graph_name, producer.name, source[1])) in (_State.QUANTIZED, _State.BETWEEN)
 
 
-def _output_state(operator: RuleOp, dtype: str, *, in_pair: bool) -> str:
-    if dtype == "DT_INT8" and _is_named(operator, _QUANT):
-        return _QUANTIZED
-    if dtype in _REAL and _is_named(operator, _DEQUANT):
-        return _DEQUANTIZED
-    return _MIDDLE if in_pair else _NORMAL
+def _output_state(operator: RuleOp, dtype: str, *, is_between: bool) -> _State:
+    if dtype == "DT_INT8" and _is_named(operator, _QUANT_NAME):
+        return _State.QUANTIZED
+    if dtype in _DEQUANT_DTYPES and _is_named(operator, _DEQUANT_NAME):
+        return _State.DEQUANTIZED
+    return _State.BETWEEN if is_between else _State.OUTSIDE
 
 
 def _is_named(operator: RuleOp, pattern: str) -> bool:
-    """Whether the operator's name or its originals fit a pattern."""
-    texts = (operator.name, "".join(operator.originals))
-    return any("uant" in text and re.search(pattern, text) for text in texts)
+    """Whether the operator's name or its originals match a pattern."""
+    names = (operator.name, "".join(operator.originals))
+    return any("uant" in name and re.search(pattern, name) for name in names)
 
 
-def merge_quant(network: Network, quant: Network) -> Network:
-    """The compiled model's operators, traced on through the quantized model to the original one.
+def merge_quantization(model: GroupedModel, quant: GroupedModel) -> GroupedModel:
+    """Return the compiled model with its originals traced through the quantized model to the original one.
 
-    The rule file of the compiled model names operators of the quantized model as originals; the quantization file tells
-    what those were made from. What it does not know keeps its name.
+    The rule file of the compiled model names operators of the quantized model as originals; the quantization file has
+    the originals of those. Operators that it does not contain keep their names.
     """
     peers = {member.name: group.operators for group in quant.groups for member in group.operators}
     grouped: dict[str, list[RuleOp]] = {}
-    for operator in network.by_graph.values():
+    for operator in model.by_graph.values():
         merged = _merge(operator, peers)
-        grouped.setdefault(fusion_name(merged), []).append(merged)
-    return network_of(grouped.values())
+        grouped.setdefault(group_key(merged), []).append(merged)
+    return index_groups(grouped.values())
 
 
 def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
-    from opdiff.pair.fusion import Group, Network, OpKey
+    from opdiff.pair.fusion import Group, GroupedModel, OpKey
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.names import DumpIndex
 
@@ -31,14 +31,14 @@ _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")
 _NOT_RUN_TYPES = frozenset({"Const", "Constant", "Data", "NetOutput", "RefData", "Variable"})
 
 
-class Sides(NamedTuple):
+class PairingContext(NamedTuple):
     """Target, golden side and rules of a comparison.
 
     Attributes:
         target: operators of the target.
         golden: lookup of golden tensors.
         golden_kind: kind of the golden dump.
-        network: operators and groups of the rule file.
+        model: operators and groups of the rule file.
         quantized: operators on quantized values, which get no rows.
         every_operator: whether operators without meaning for the accuracy get rows too.
     """
@@ -46,31 +46,31 @@ class Sides(NamedTuple):
     target: DumpIndex
     golden: GoldenSide
     golden_kind: DumpKind
-    network: Network
+    model: GroupedModel
     quantized: frozenset[OpKey]
     every_operator: bool = False
 
 
-def iter_rows(sides: Sides) -> Iterator[Row]:
+def iter_rows(context: PairingContext) -> Iterator[Row]:
     """Yield the rows of all groups, in their order."""
-    for group in sides.network.groups:
-        if sides.every_operator:
+    for group in context.model.groups:
+        if context.every_operator:
             for operator in group.operators:
-                yield from _operator_rows(sides, group, operator)
+                yield from _operator_rows(context, group, operator)
             continue
         operators = group.operators
-        if sides.quantized:
-            operators = tuple(operator for operator in operators if operator.key not in sides.quantized)
+        if context.quantized:
+            operators = tuple(operator for operator in operators if operator.key not in context.quantized)
         if operators:
-            yield from _group_rows(sides, group, operators)
+            yield from _group_rows(context, group, operators)
 
 
-def iter_unknown_rows(sides: Sides) -> Iterator[Row]:
+def iter_unknown_rows(context: PairingContext) -> Iterator[Row]:
     """Yield a row for each dumped operator that the rules do not contain, numbered behind the groups."""
-    known = {file_form(name): name for name in sides.network.by_name}
-    unknown = [dump for name, dump in sides.target.dump.operators.items() if file_form(name) not in known]
+    known = {file_form(name): name for name in context.model.by_name}
+    unknown = [dump for name, dump in context.target.dump.operators.items() if file_form(name) not in known]
     names = NameIndex(known) if unknown else None
-    start = max((group.index for group in sides.network.groups), default=-1) + 1
+    start = max((group.index for group in context.model.groups), default=-1) + 1
     for index, dump in enumerate(unknown, start):
         nearest = names.nearest(file_form(dump.name)) if names else None
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
@@ -78,56 +78,56 @@ def iter_unknown_rows(sides: Sides) -> Iterator[Row]:
         yield Unpaired(label, None, None, reason)
 
 
-def _group_rows(sides: Sides, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
+def _group_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
     relation = group.relation
     if relation is Relation.L1_FUSION:
-        return _l1_rows(sides, group, operators)
+        return _l1_rows(context, group, operators)
     if relation in (Relation.ONE_TO_ONE, Relation.MANY_TO_ONE):
-        return _operator_rows(sides, group, operators[0])
-    return _split_rows(sides, group, operators)
+        return _operator_rows(context, group, operators[0])
+    return _split_rows(context, group, operators)
 
 
-def _split_rows(sides: Sides, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
+def _split_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
     """Yield the rows of each dumped operator that is not an inner one; one row when there is none."""
     reasons = []
     dumped = []
     for operator in operators:
         if is_inner(operator):
             reasons.append(because("pair.inner_part", name=operator.name))
-        elif sides.target.find(operator.name) is None:
-            reasons.append(_no_file(sides, operator))
+        elif context.target.find(operator.name) is None:
+            reasons.append(_no_file(context, operator))
         else:
             dumped.append(operator)
     if not dumped:
         yield Unpaired(_label(group, operators[0]), None, None, all_of(reasons))
     for operator in dumped:
-        yield from _operator_rows(sides, group, operator)
+        yield from _operator_rows(context, group, operator)
 
 
-def _l1_rows(sides: Sides, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
+def _l1_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
     """Yield the rows of the first and the last operator that ran; those between work on parts of the same tensors."""
-    dumped = [(dump.timestamp, operator) for operator in operators if (dump := sides.target.find(operator.name))]
+    dumped = [(dump.timestamp, operator) for operator in operators if (dump := context.target.find(operator.name))]
     if not dumped:
-        reason = all_of(_no_file(sides, operator) for operator in operators)
+        reason = all_of(_no_file(context, operator) for operator in operators)
         yield Unpaired(_label(group, operators[0]), None, None, reason)
         return
     ran = [operator for _, operator in sorted(dumped, key=lambda item: item[0])]
     if ran[0].originals != ran[-1].originals:
-        yield from _operator_rows(sides, group, ran[0])
-    yield from _operator_rows(sides, group, ran[-1])
+        yield from _operator_rows(context, group, ran[0])
+    yield from _operator_rows(context, group, ran[-1])
 
 
-def _operator_rows(sides: Sides, group: Group, operator: RuleOp) -> Iterator[Row]:
+def _operator_rows(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[Row]:
     label = _label(group, operator)
-    dump = sides.target.find(operator.name)
+    dump = context.target.find(operator.name)
     slots = _compared_slots(operator)
     if dump is None or not any(dump.tensors(slot) for slot in slots):
-        reason = _no_file(sides, operator) if dump is None else _no_tensors(operator, slots, dump)
+        reason = _no_file(context, operator) if dump is None else _no_tensors(operator, slots, dump)
         yield Unpaired(label, None, None, reason)
         return
     for slot in slots:
         for index, tensor in sorted(dump.tensors(slot).items()):
-            yield _tensor_row(sides, label, (operator, slot, index), tensor)
+            yield _tensor_row(context, label, (operator, slot, index), tensor)
     if dump.problem:
         # Where each tensor has its own file, an unreadable one does not cost the others.
         yield Unpaired(label, None, None, _unreadable(operator, dump))
@@ -137,11 +137,11 @@ def _label(group: Group, operator: RuleOp) -> OpLabel:
     return OpLabel(group.index, operator.sequence, operator.op_type, group.target_names, group.golden_names)
 
 
-def _no_file(sides: Sides, operator: RuleOp) -> Reason:
+def _no_file(context: PairingContext, operator: RuleOp) -> Reason:
     reason = because("pair.no_file", side="target", name=operator.name)
     if operator.op_type in _NOT_RUN_TYPES:
         return all_of((reason, because("pair.not_run", op_type=operator.op_type)))
-    return sides.target.with_hint(reason, operator.name)
+    return context.target.with_hint(reason, operator.name)
 
 
 def _no_tensors(operator: RuleOp, slots: tuple[Slot, ...], dump: DumpedOp) -> Reason:
@@ -166,15 +166,15 @@ def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
     return inputs if operator.op_type == "AscendQuant" else (*inputs, Slot.OUTPUT)
 
 
-def _tensor_row(sides: Sides, label: OpLabel, position: tuple[RuleOp, Slot, int], tensor: Tensor) -> Row:
+def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp, Slot, int], tensor: Tensor) -> Row:
     operator, slot, index = position
     key = TensorKey(operator.name, slot, index)
-    traced = trace(sides.network, operator, slot, index)
+    traced = trace(context.model, operator, slot, index)
     reasons = []
     for origin in traced.origins:
-        found = sides.golden.find(origin)
+        found = context.golden.find(origin)
         if isinstance(found, Found):
-            layout = "" if sides.golden_kind is DumpKind.NPU else origin.layout
+            layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
             evidence = all_of((*origin.evidence, *found.evidence))
             golden = with_data(found.key, found.tensor)
             return Pairing(label, with_data(key, tensor), golden, layout, origin.shape, evidence)

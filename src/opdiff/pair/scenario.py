@@ -14,7 +14,7 @@ Every other combination is refused; the message names the kinds of both dumps an
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
@@ -23,8 +23,8 @@ from opdiff.core.reasons import Reason
 if TYPE_CHECKING:
     from opdiff.core.dump import Dump
 
-_OPTIONS = {"fusion": "-fr", "quant": "-qfr", "close": "-cfr"}
-_QUANT_NAMES = "names such as `…_quant_layer` or `AscendDequant` say so"
+_OPTIONS = {"fusion": "-fr", "quant": "-qfr", "fusion_off": "-cfr"}
+_QUANT_NAMES = "it has names such as `…_quant_layer` or `AscendDequant`"
 
 
 class Scenario(StrEnum):
@@ -45,21 +45,8 @@ class Scenario(StrEnum):
         return Reason(str(self))
 
 
-class GivenRules(NamedTuple):
-    """Which rule files the user gave."""
-
-    fusion: bool = False
-    close: bool = False
-    quant: bool = False
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Those given."""
-        return frozenset(name for name in _OPTIONS if getattr(self, name))
-
-
 _Table = dict[frozenset[str], Scenario]
-_NPU_NPU: _Table = {frozenset(): Scenario.PLAIN, frozenset({"fusion", "close"}): Scenario.FUSION_ON_OFF}
+_NPU_NPU: _Table = {frozenset(): Scenario.PLAIN, frozenset({"fusion", "fusion_off"}): Scenario.FUSION_ON_OFF}
 _RULES: dict[tuple[DumpKind, bool, DumpKind, bool], _Table] = {
     (DumpKind.NPU, False, DumpKind.ARRAYS, False): {frozenset({"fusion"}): Scenario.ORIGINAL},
     (DumpKind.NPU, True, DumpKind.ARRAYS, False): {
@@ -74,54 +61,56 @@ _RULES: dict[tuple[DumpKind, bool, DumpKind, bool], _Table] = {
 }
 
 
-def choose(target: Dump, golden: Dump, given: GivenRules) -> Scenario:
-    """The comparison that is asked for.
+def choose(target: Dump, golden: Dump, given: frozenset[str]) -> Scenario:
+    """Return the scenario of two dumps and the given rule files: `fusion`, `fusion_off`, `quant`.
 
     Raises:
-        InputError: these two kinds of data cannot be compared.
-        UsageError: they can, but with other rule files.
+        InputError: these two kinds of dumps cannot be compared.
+        UsageError: they need other rule files.
     """
-    # The names of a fake-quantized model need not show that it is one; the quantization file then says so.
-    quantized = target.quantized or (target.kind is DumpKind.ARRAYS and given.quant)
+    # The names of a fake-quantized model need not show that it is one; a quantization file does.
+    quantized = target.quantized or (target.kind is DumpKind.ARRAYS and "quant" in given)
     table = _RULES.get((target.kind, quantized, golden.kind, golden.quantized))
     if table is None:
-        raise InputError(target.path, f"{_recognised(target, golden)} {_why_not(target, golden)}")
-    scenario = table.get(given.names)
+        raise InputError(target.path, f"{_describe_sides(target, golden)} {_explain_refusal(target, golden)}")
+    scenario = table.get(given)
     if scenario is None:
-        raise UsageError(f"{_recognised(target, golden)} {_what_to_change(table, given.names)}")
+        raise UsageError(f"{_describe_sides(target, golden)} {_explain_rules(table, given)}")
     return scenario
 
 
-def _recognised(target: Dump, golden: Dump) -> str:
-    return f"The target {target.path} holds {_kind(target)}; the golden side {golden.path} holds {_kind(golden)}."
+def _describe_sides(target: Dump, golden: Dump) -> str:
+    return (
+        f"The target {target.path} contains {_describe(target)}; the golden {golden.path} contains {_describe(golden)}."
+    )
 
 
-def _kind(dump: Dump) -> str:
+def _describe(dump: Dump) -> str:
     written = "dumps of a model run on an NPU" if dump.kind is DumpKind.NPU else "arrays (.npy) of an original model"
     quantized = f"quantized: {_QUANT_NAMES}" if dump.quantized else "not quantized"
     return f"{written} ({quantized})"
 
 
-def _why_not(target: Dump, golden: Dump) -> str:
+def _explain_refusal(target: Dump, golden: Dump) -> str:
     if target.kind is DumpKind.ARRAYS:
         if golden.kind is DumpKind.NPU:
-            return "The NPU's data has to be the target: exchange -tp and -gp."
+            return "The NPU dump must be the target: exchange -tp and -gp."
         if golden.quantized:
-            return "A quantized original model can be the target, and the golden side then has to be the original one."
-        return "Arrays can only be the target when they come from a quantized model; then give -qfr."
+            return "A quantized original model as target needs the original model as golden."
+        return "Arrays can be the target only if they come from a quantized model; give -qfr for that."
     if golden.kind is DumpKind.NPU:
-        return "Only two quantized or two non-quantized models can be compared with each other."
-    return "A model that is not quantized cannot be judged by a quantized one."
+        return "Two NPU dumps can be compared only if both are quantized or neither is."
+    return "A target that is not quantized cannot be compared with a quantized golden model."
 
 
-def _what_to_change(table: _Table, given: frozenset[str]) -> str:
-    ways = " or ".join(_options(wanted) for wanted in table)
+def _explain_rules(table: _Table, given: frozenset[str]) -> str:
+    accepted = " or ".join(_options(names) for names in table)
     missing = frozenset.intersection(*table) - given
     superfluous = given - frozenset.union(*table)
     changes = [f"{_options(missing)} is missing"] if missing else []
-    changes += [f"{_options(superfluous)} does not belong here"] if superfluous else []
-    given_text = f"{_options(given)} was given"
-    return f"This comparison takes {ways}, but {given_text}{': ' + '; '.join(changes) if changes else ''}."
+    changes += [f"{_options(superfluous)} does not apply"] if superfluous else []
+    details = f": {'; '.join(changes)}" if changes else ""
+    return f"This comparison takes {accepted}, but {_options(given)} was given{details}."
 
 
 def _options(names: frozenset[str]) -> str:

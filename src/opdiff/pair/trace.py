@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import OutputDesc, RuleOp
     from opdiff.core.tensor import Shape
-    from opdiff.pair.fusion import Network
+    from opdiff.pair.fusion import GroupedModel
 
 FORWARDING_TYPES = frozenset({"Cast", "TransData"})
 """Operator types whose output has the values of their input."""
@@ -51,31 +51,31 @@ class _Start(NamedTuple):
     compiled_from: tuple[Reason, ...] = ()
 
 
-def trace(network: Network, operator: RuleOp, slot: Slot, index: int) -> Trace:
+def trace(model: GroupedModel, operator: RuleOp, slot: Slot, index: int) -> Trace:
     """Trace a tensor of an operator back to the original model."""
     if slot is Slot.OUTPUT:
-        return _walk(network, operator, index, _Start(index, compiled_from=_compiled_from(operator)))
-    found = find_producer(operator, index, network)
+        return _walk(model, operator, index, _Start(index, compiled_from=_compiled_from(operator)))
+    found = find_producer(operator, index, model)
     if isinstance(found, Reason):
         return Trace((), found)
     producer, output = found
-    return _walk(network, producer, output, _Start(index, producer.name))
+    return _walk(model, producer, output, _Start(index, producer.name))
 
 
-def find_producer(operator: RuleOp, index: int, network: Network) -> tuple[RuleOp, int] | Reason:
+def find_producer(operator: RuleOp, index: int, model: GroupedModel) -> tuple[RuleOp, int] | Reason:
     """Return the operator and the output that feed an input, or the reason why they are not known."""
     if index >= len(operator.inputs):
         return because("pair.input_not_listed", count=len(operator.inputs), name=operator.name, index=index)
     parsed = parse_input(operator.inputs[index])
     if parsed is None:
         return because("pair.input_malformed", index=index, name=operator.name, entry=operator.inputs[index])
-    producer = network.find(parsed[0], operator.graph_name)
+    producer = model.find(parsed[0], operator.graph_name)
     if producer is None:
         return because("pair.producer_not_in_rules", producer=parsed[0], index=index, name=operator.name)
     return producer, parsed[1]
 
 
-def _walk(network: Network, operator: RuleOp, index: int, start: _Start) -> Trace:
+def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> Trace:
     origins: list[Origin] = []
     through: list[str] = []
     seen: set[tuple[str, str, int]] = set()
@@ -90,7 +90,7 @@ def _walk(network: Network, operator: RuleOp, index: int, start: _Start) -> Trac
         if operator.op_type not in FORWARDING_TYPES:
             return Trace(tuple(origins), None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
-        found = find_producer(operator, index, network)
+        found = find_producer(operator, index, model)
         if isinstance(found, Reason):
             return Trace(tuple(origins), because("pair.only_forwards", name=operator.name, problem=found))
         operator, index = found

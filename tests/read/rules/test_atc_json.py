@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc
-from opdiff.pair.fusion import build_network
+from opdiff.pair.fusion import group_rules
 from opdiff.pair.quantization import find_quantized
 from opdiff.read.rules import atc_json
 from opdiff.read.rules.atc_json import read_rule_directory, read_rules
@@ -230,7 +230,7 @@ def test_any_json_gives_rules_or_an_input_error(tmp_path_factory: pytest.TempPat
         rules = read_rules(write(tmp_path_factory.mktemp("json"), content))
     except InputError:
         return
-    find_quantized(build_network(rules))
+    find_quantized(group_rules(rules))
 
 
 def test_unnamed_graphs_are_kept_apart(tmp_path: Path) -> None:
@@ -241,6 +241,6 @@ def test_unnamed_graphs_are_kept_apart(tmp_path: Path) -> None:
     found = read_rules(write(tmp_path, {"graph": graphs}))
     assert [graph.name for graph in found.graphs] == ["", ""]
     assert [operator.graph_name for operator in found.operators()] == ["graph[0]"] * 2 + ["graph[1]"] * 2
-    network = build_network(found)
-    producers = [network.find("c", operator.graph_name) for operator in found.operators() if operator.inputs]
+    model = group_rules(found)
+    producers = [model.find("c", operator.graph_name) for operator in found.operators() if operator.inputs]
     assert [producer and producer.op_type for producer in producers] == ["A", "B"]

@@ -105,35 +105,41 @@ WANTED = "This comparison takes"
     ("target", "golden", "given", "code", "why"),
     [
         ("npu", "npy", "", 2, f"{WANTED} -fr, but no rule file was given: -fr is missing."),
-        ("npu", "npy", "-fr -qfr", 2, f"{WANTED} -fr, but -fr with -qfr was given: -qfr does not belong here."),
-        ("npu", "npy", "-fr -cfr", 2, f"{WANTED} -fr, but -fr with -cfr was given: -cfr does not belong here."),
-        ("npu", "npy", "-qfr", 2, "-fr is missing; -qfr does not belong here."),
+        ("npu", "npy", "-fr -qfr", 2, f"{WANTED} -fr, but -fr with -qfr was given: -qfr does not apply."),
+        ("npu", "npy", "-fr -cfr", 2, f"{WANTED} -fr, but -fr with -cfr was given: -cfr does not apply."),
+        ("npu", "npy", "-qfr", 2, "-fr is missing; -qfr does not apply."),
         ("npu-quant", "npy", "", 2, f"{WANTED} -fr or -qfr or -fr with -qfr, but no rule file was given."),
-        ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not belong here."),
+        ("npu-quant", "npy", "-fr:quant -cfr", 2, "-cfr does not apply."),
         ("npu-quant", "npy-quant", "", 2, "-fr is missing."),
-        ("npu-quant", "npy-quant", "-fr:quant -qfr", 2, "-qfr does not belong here."),
-        ("npu", "npy-quant", "-fr", 3, "A model that is not quantized cannot be judged by a quantized one."),
+        ("npu-quant", "npy-quant", "-fr:quant -qfr", 2, "-qfr does not apply."),
+        (
+            "npu",
+            "npy-quant",
+            "-fr",
+            3,
+            "A target that is not quantized cannot be compared with a quantized golden model.",
+        ),
         ("npy-quant", "npy", "", 2, f"{WANTED} -qfr, but no rule file was given: -qfr is missing."),
-        ("npy-quant", "npy", "-fr", 2, "-qfr is missing; -fr does not belong here."),
-        ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not belong here."),
-        ("npy-quant", "npy-quant", "-qfr", 3, "the golden side then has to be the original one."),
-        ("npy-quant", "npu", "-qfr", 3, "The NPU's data has to be the target: exchange -tp and -gp."),
-        ("npy", "npy", "", 3, "Arrays can only be the target when they come from a quantized model; then give -qfr."),
+        ("npy-quant", "npy", "-fr", 2, "-qfr is missing; -fr does not apply."),
+        ("npy-quant", "npy", "-qfr -cfr", 2, "-cfr does not apply."),
+        ("npy-quant", "npy-quant", "-qfr", 3, "needs the original model as golden."),
+        ("npy-quant", "npu", "-qfr", 3, "The NPU dump must be the target: exchange -tp and -gp."),
+        ("npy", "npy", "", 3, "Arrays can be the target only if they come from a quantized model; give -qfr for that."),
         ("npy", "npu", "-fr", 3, "exchange -tp and -gp."),
-        ("npy", "npy-quant", "-fr", 3, "the golden side then has to be the original one."),
+        ("npy", "npy-quant", "-fr", 3, "needs the original model as golden."),
         ("npu", "npu", "-fr", 2, f"{WANTED} no rule file or -fr with -cfr, but -fr was given."),
         ("npu", "npu", "-cfr", 2, f"{WANTED} no rule file or -fr with -cfr, but -cfr was given."),
-        ("npu", "npu", "-qfr", 2, "-qfr does not belong here."),
-        ("npu", "npu", "-fr -cfr -qfr", 2, "-qfr does not belong here."),
-        ("npu", "npu-quant", "", 3, "Only two quantized or two non-quantized models can be compared"),
-        ("npu-quant", "npu", "-fr -cfr", 3, "Only two quantized or two non-quantized models can be compared"),
+        ("npu", "npu", "-qfr", 2, "-qfr does not apply."),
+        ("npu", "npu", "-fr -cfr -qfr", 2, "-qfr does not apply."),
+        ("npu", "npu-quant", "", 3, "only if both are quantized or neither is."),
+        ("npu-quant", "npu", "-fr -cfr", 3, "only if both are quantized or neither is."),
     ],
 )
 def test_refused(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:
     write_sides(case, target, golden)
     said = case.refused(*options(case, given), code=code)
-    assert f"The target {case.target} holds {CALLED[target]}" in said
-    assert f"the golden side {case.golden} holds {CALLED[golden]}" in said
+    assert f"The target {case.target} contains {CALLED[target]}" in said
+    assert f"the golden {case.golden} contains {CALLED[golden]}" in said
     assert why in said
 
 

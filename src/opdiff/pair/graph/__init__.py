@@ -1,1 +1,1 @@
-"""Pairing for graph mode: GE operators with FX nodes, or with operators of a run without fusion."""
+"""Pairing in graph mode: GE operators with FX nodes, or with operators of a run without fusion."""

@@ -10,8 +10,8 @@ from opdiff.core.errors import InputError
 from opdiff.core.graphmode import SCENARIOS, DataMode, GraphKind, GraphRow, SideFacts, row_order
 from opdiff.core.reasons import because, quoted
 from opdiff.judge.graph.criteria import judge_rows
-from opdiff.pair.graph.network import graph_nodes
 from opdiff.pair.graph.token import pair_token
+from opdiff.pair.graph.token_graph import token_graph
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.graph.tree import read_graph_tree
 from opdiff.run import Work, fitting_workers, run, usable_cores
@@ -156,7 +156,7 @@ def _paired(unit: GraphUnit, golden_kind: GraphKind, options: GraphOptions) -> _
         if token not in unit.target.tokens and options.token in (None, token)
     ]
     notes = [in_rank(note, unit.rank) for note in notes]
-    return _Pending(unit, tuple(rows), tuple(notes), graph_nodes(dumped.values(), unit.text))
+    return _Pending(unit, tuple(rows), tuple(notes), token_graph(dumped.values(), unit.text))
 
 
 def _measured(waiting: Sequence[_Pending], options: GraphOptions, progress: Progress) -> Iterator[GraphResult]:

@@ -28,7 +28,7 @@ class CompareOptions(NamedTuple):
     target: str = ""
     golden: str = ""
     fusion_rules: str = ""
-    close_rules: str = ""
+    fusion_off_rules: str = ""
     quant_rules: str = ""
     output: str = "."
     metrics: str = "all"
@@ -96,14 +96,14 @@ def _check(options: CompareOptions) -> None:
 
 
 def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
-    return options.fusion_rules, options.close_rules, options.quant_rules
+    return options.fusion_rules, options.fusion_off_rules, options.quant_rules
 
 
 def _iter_steps(options: CompareOptions) -> Iterator[Sides | NotCompared]:
     """Training: every step of every model on every device, each with the rules of its graph."""
     from opdiff.pair.training import match_rules
 
-    if options.close_rules or options.quant_rules:
+    if options.fusion_off_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
     models = [_model_folder(folder) for folder in folders.values()]

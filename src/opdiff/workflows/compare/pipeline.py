@@ -13,7 +13,7 @@ from opdiff.core.registry import may_have_plugins
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, read_limits
 from opdiff.pair import PairOptions, choose, pair
-from opdiff.pair.nodes import graph_of
+from opdiff.pair.target_graph import target_graph
 from opdiff.report.columns import MetricColumn
 from opdiff.report.csv_table import ReportColumns, write_csv
 from opdiff.report.file_names import mapping_file_name, with_drafts, write_new
@@ -78,7 +78,7 @@ def _compare_sides(sides: Sides, options: CompareOptions, progress: Progress) ->
     custom = _custom_metrics(options)
     rows, defects = _measured(_paired(sides, options), custom, options, progress)
     view = (options.metrics, options.is_selected, options.overflow)
-    graph = graph_of(sides.target, sides.rules.fusion or sides.rules.quant)
+    graph = target_graph(sides.target, sides.rules.fusion or sides.rules.quant)
     comparison = Comparison(sides.target, sides.golden, scenario.reason, rows, *view, graph)
     return Compared(sides.name, comparison, sides.notes, defects, tuple(metric.name for metric in custom))
 
@@ -102,8 +102,8 @@ def find_step(options: CompareOptions, third: str, third_rules: str) -> Reason:
         raise UsageError("--third needs the rules of both runs: -fr with fusion on, -cfr with fusion off")
     limits = find_limits(options.limits)
     plain = options._replace(number_range="", selected="", pairs="")
-    conversion = plain._replace(target=third, fusion_rules=third_rules, close_rules="")
-    fusion = plain._replace(golden=third, close_rules=third_rules, quant_rules="")
+    conversion = plain._replace(target=third, fusion_rules=third_rules, fusion_off_rules="")
+    fusion = plain._replace(golden=third, fusion_off_rules=third_rules, quant_rules="")
     (first,), (second,) = (tuple(compare(each, lambda _done, _all: None)) for each in (conversion, fusion))
     if isinstance(first, NotCompared) or isinstance(second, NotCompared):
         raise UsageError("--third is for a single comparison, not for a training run")

@@ -1,4 +1,4 @@
-"""The network of one token: dumped operators, what the graph's text says that feeds them, and what was not dumped."""
+"""Graph of one token: dumped operators with their inputs by the graph text, and the operators that were not dumped."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from opdiff.pair.graph.names import ResolvedOp
 
 
-def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNode, ...]:
-    """The operators of a graph under the names that rows have, and their edges, in the order of the text.
+def token_graph(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNode, ...]:
+    """Return the operators of a graph by the names of the rows, with their inputs, in the order of the text.
 
-    Without a text there are none. Operators that the compiler inserted are not in it: what feeds them is not known.
+    Without a text the graph is empty. The inputs of operators that the compiler inserted are not known.
     """
     if not graph.operators:
         return ()
@@ -28,7 +28,7 @@ def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
     nodes: list[tuple[int, GraphNode]] = []
     number = -1
     for op, found in dumped.values():
-        # What is not in the text stands behind what was dumped before it.
+        # An operator that is not in the text follows the one dumped before it.
         number = max(part.number for part in found.operators) if found else number
         nodes.append((number, _node(op, found, owners)))
     nodes += [
@@ -40,7 +40,7 @@ def graph_nodes(operators: Iterable[GraphOp], graph: TextGraph) -> tuple[GraphNo
 
 
 def _owners(dumped: Mapping[str, tuple[GraphOp, ResolvedOp | None]]) -> dict[str, tuple[str, bool]]:
-    """By each operator of the text, the dumped operator that it is part of, and whether its outputs are that one's."""
+    """Return the dumped operator that contains each operator of the text, and whether its outputs are the same."""
     owners: dict[str, tuple[str, bool]] = {}
     for name, (_, found) in dumped.items():
         parts = found.operators if found else ()
@@ -59,5 +59,5 @@ def _node(op: GraphOp, found: ResolvedOp | None, owners: Mapping[str, tuple[str,
 def _source(edge: tuple[str, int], owners: Mapping[str, tuple[str, bool]]) -> str:
     producer, index = edge
     name, is_last = owners.get(producer, (producer, True))
-    # Numbers that only the inside of a fused operator has are no output of it.
+    # A tensor inside a fused operator is not one of its outputs.
     return f"{name}:{index}" if is_last else ""

@@ -1,4 +1,4 @@
-"""The target's network: what feeds what, by the rule file or else by the addresses at which tensors lay."""
+"""Graph of the target: by the rule file, else by the device addresses of its tensors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile, RuleOp
     from opdiff.core.tensor import Tensor
 
-# Numbers of inputs come from file names that are not trusted.
-_MOST_INPUTS = 1024
+# Indices of inputs come from file names, which are not trusted.
+_MAX_INPUTS = 1024
 
 
-def graph_of(target: Dump, rules: RuleFile | None) -> tuple[GraphNode, ...]:
-    """The target's network in the order of execution, as far as anything is known of it."""
-    return guessed_nodes(target) if rules is None else nodes_of(rules)
+def target_graph(target: Dump, rules: RuleFile | None) -> tuple[GraphNode, ...]:
+    """Return the operators of the target in the order of execution with their inputs, as far as they are known."""
+    return _graph_by_addresses(target) if rules is None else _graph_by_rules(rules)
 
 
-def nodes_of(rules: RuleFile) -> tuple[GraphNode, ...]:
-    """The operators of a rule file in the order of execution, those of equal names once."""
+def _graph_by_rules(rules: RuleFile) -> tuple[GraphNode, ...]:
+    """Return the operators of a rule file in the order of execution; of equal names the first."""
     distinct: dict[str, RuleOp] = {}
     for operator in rules.operators():
         distinct.setdefault(operator.name, operator)
@@ -37,10 +37,10 @@ def _node(operator: RuleOp) -> GraphNode:
     return GraphNode(operator.name, operator.op_type, operator.inputs, originals, *passes)
 
 
-def guessed_nodes(target: Dump) -> tuple[GraphNode, ...]:
-    """The operators of a dump, oldest first. An input lies where an earlier operator put its output.
+def _graph_by_addresses(target: Dump) -> tuple[GraphNode, ...]:
+    """Return the operators of a dump, oldest first. An input has the address of the output that feeds it.
 
-    Memory is used again: the last one to write there counts, and only if it wrote as many bytes.
+    Memory is reused, so the last output written to the address counts, and only if it has as many bytes.
     """
     writers: dict[tuple[int, int], str] = {}
     nodes = []
@@ -54,9 +54,9 @@ def guessed_nodes(target: Dump) -> tuple[GraphNode, ...]:
 
 
 def _in_order(tensors: Iterable[tuple[int, Tensor]]) -> list[Tensor | None]:
-    """Every input at its number; there may be gaps."""
+    """Return the tensors by index, `None` for a missing one."""
     found = dict(tensors)
-    return [found.get(index) for index in range(min(max(found, default=-1) + 1, _MOST_INPUTS))]
+    return [found.get(index) for index in range(min(max(found, default=-1) + 1, _MAX_INPUTS))]
 
 
 def _writer(writers: dict[tuple[int, int], str], tensor: Tensor | None) -> str:

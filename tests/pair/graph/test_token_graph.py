@@ -1,11 +1,11 @@
-"""The network of a token: dumped operators, what feeds them, and what was not dumped."""
+"""Graph of one token: dumped operators, their inputs, and operators that were not dumped."""
 
 from __future__ import annotations
 
 from opdiff.core.dump import SideTensor
 from opdiff.core.graphmode import GraphOp
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.pair.graph.network import graph_nodes
+from opdiff.pair.graph.token_graph import token_graph
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
@@ -27,8 +27,8 @@ def op(name: str, time: int, inputs: int = 1) -> GraphOp:
     return GraphOp(name, f"{name}Type", time, name, tensors)
 
 
-def test_edges_are_those_of_the_text_and_control_edges_are_none() -> None:
-    nodes = graph_nodes([op("Sub", 3), op("Add", 1), op("Mul", 2)], parse_graph_text(CHAIN))
+def test_edges_are_those_of_the_text_without_control_edges() -> None:
+    nodes = token_graph([op("Sub", 3), op("Add", 1), op("Mul", 2)], parse_graph_text(CHAIN))
     assert [(node.name, node.op_type, node.inputs) for node in nodes] == [
         ("x", "Data", ()),
         ("Add", "AddType", ("x:0", "x:0")),
@@ -38,7 +38,7 @@ def test_edges_are_those_of_the_text_and_control_edges_are_none() -> None:
 
 
 def test_a_fused_operator_stands_for_its_parts() -> None:
-    nodes = {node.name: node for node in graph_nodes([op("AddMul", 1), op("Sub", 2)], parse_graph_text(CHAIN))}
+    nodes = {node.name: node for node in token_graph([op("AddMul", 1), op("Sub", 2)], parse_graph_text(CHAIN))}
     assert nodes["AddMul"].originals == ("Add", "Mul")
     assert nodes["AddMul"].inputs == ("x:0", "x:0")
     # The second input is known inside of the fused operator only.
@@ -46,11 +46,11 @@ def test_a_fused_operator_stands_for_its_parts() -> None:
     assert "Add" not in nodes
 
 
-def test_what_the_text_does_not_have_is_fed_by_nobody_knows_what() -> None:
-    nodes = graph_nodes([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], parse_graph_text(CHAIN))
+def test_inputs_of_an_operator_without_text_are_unknown() -> None:
+    nodes = token_graph([op("Add", 1), op("trans_7", 2, inputs=2), op("Mul", 3)], parse_graph_text(CHAIN))
     assert [node.name for node in nodes] == ["x", "Add", "trans_7", "Mul", "Sub"]
     assert nodes[2].inputs == ("", "")
 
 
-def test_without_a_text_there_is_no_network() -> None:
-    assert graph_nodes([op("Add", 1)], parse_graph_text("")) == ()
+def test_without_a_text_the_graph_is_empty() -> None:
+    assert token_graph([op("Add", 1)], parse_graph_text("")) == ()
