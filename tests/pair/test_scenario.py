@@ -69,7 +69,7 @@ def test_a_refusal_says_what_to_do(target: str, golden: str, options: str, text:
     with pytest.raises((UsageError, InputError)) as caught:
         chosen(target, golden, options)
     assert text in str(caught.value)
-    assert ("(quantized: names such as" in str(caught.value)) is ("quantized" in f"{target}{golden}")
+    assert ("(quantized: it has names such as" in str(caught.value)) is ("quantized" in f"{target}{golden}")
 
 
 @pytest.mark.parametrize("scenario", Scenario)
