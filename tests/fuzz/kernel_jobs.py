@@ -11,7 +11,7 @@ from opdiff.core import dtypes
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
 
-_TYPES = [dtype for dtype in dtypes.BY_NAME.values() if native.is_known(dtype, dtypes.FLOAT32)]
+_TYPES = [dtype for dtype in dtypes.BY_NAME.values() if native.is_supported(dtype, dtypes.FLOAT32)]
 _HEAD, _AXIS = Struct("<4B"), Struct("<HHhh")
 _MOST = 1 << 16
 

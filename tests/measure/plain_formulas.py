@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
 
-SMALL = 2.0**-52
+ZERO_THRESHOLD = 2.0**-52
 Number = float | int
 
 
@@ -52,7 +52,7 @@ class Reference:
         return [x - y for x, y in self.pairs]
 
     def relative(self) -> list[Fraction]:
-        return [abs(x - y) / abs(y) for x, y in self.pairs if abs(y) > SMALL]
+        return [abs(x - y) / abs(y) for x, y in self.pairs if abs(y) > ZERO_THRESHOLD]
 
     def variance(self, side: int) -> Fraction:
         numbers = [pair[side] for pair in self.pairs]

@@ -100,7 +100,7 @@ def test_a_metric_that_fails_says_so(tmp_path: Path, body: str, message: str) ->
 BAD_SCRIPTS = [
     ("", "has no function compare"),
     ("compare = 3", "has no function compare"),
-    ("def compare(my, golden): ...", "its function compare must take 3 arguments: my, golden, args"),
+    ("def compare(my, golden): ...", "function compare must take 3 arguments: my, golden, args"),
     ("def compare(:", "cannot be loaded: SyntaxError"),
     ("raise SystemExit(3)", r"cannot be loaded: SystemExit\(3\)"),
 ]

@@ -1,7 +1,7 @@
-"""Metrics of the user's own: DIR/algorithm/alg_{NAME}.py, each with a function `compare`, and those of other packages.
+"""Metrics of users and packages: DIR/algorithm/alg_{NAME}.py with a function `compare`, or entry points.
 
-`compare(my, golden, args)` gets the numbers of both sides as flat arrays of their own and returns two texts: the value
-and a message, which may be empty. A package adds metrics by the entry-point group `opdiff.metrics`.
+`compare(my, golden, args)` gets the numbers of both sides as flat copies and returns two strings: the value and a
+message, which may be empty. A package adds metrics by the entry-point group `opdiff.metrics`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NAME = re.compile(r"alg_(?P<name>\w{1,128})\.py", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MetricArgs:
-    """What a metric is told beside the numbers; every entry is an attribute too.
+    """Arguments of a metric besides the numbers; every entry is an attribute too.
 
     Attributes:
         my_output_dump_file: the file of the target.
         ground_truth_dump_file: the file of the golden tensor.
         shape_type: `scalar` or `tensor`.
-        options: what the user asked this metric for.
+        options: options of the user for this metric.
     """
 
     my_output_dump_file: str
@@ -46,12 +46,12 @@ class MetricArgs:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def get(self) -> dict[str, str]:
-        """All of it; options do not replace what is always there."""
+        """Return all entries; options do not replace the fixed ones."""
         known = {name: getattr(self, name) for name in ("my_output_dump_file", "ground_truth_dump_file", "shape_type")}
         return {**self.options, **known}
 
     def get_dict(self) -> dict[str, str]:
-        """The same as `get`."""
+        """Return the same as `get`."""
         return self.get()
 
     def __getattr__(self, name: str) -> str:
@@ -65,32 +65,32 @@ class Metric(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which it is chosen, and the title of its column."""
+        """Name by which it is selected, and title of its column."""
 
     def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:
-        """The value and a message about two flat arrays of numbers."""
+        """Return the value and a message for two flat arrays of numbers."""
 
 
 class ScriptMetric(NamedTuple):
-    """The metric of one script; a value that can go to another process, which loads the script itself."""
+    """Metric of one script; picklable, the worker process loads the script itself."""
 
     name: str
     path: str
 
     def compare(self, my: AnyArray, golden: AnyArray, args: MetricArgs) -> tuple[str, str]:
-        """What the script says about two arrays."""
+        """Run the script on two arrays."""
         function: Any = load_function(_KIND, self.path, "compare", ("my", "golden", "args"))
-        return function(my, golden, args)  # type: ignore[no-any-return]  # whoever calls this looks at it
+        return function(my, golden, args)  # type: ignore[no-any-return]  # checked by the caller
 
 
 METRICS: Registry[Metric] = Registry(_KIND, ())
 
 
 def load_metrics(directory: str) -> tuple[ScriptMetric, ...]:
-    """The metrics below `directory`, by name; files are looked at and not run.
+    """Return the metrics below `directory`, by name; files are inspected, not run.
 
     Raises:
-        PluginError: there is no folder of metrics, or a file in it is not one.
+        PluginError: there is no folder of metrics, or a file in it is not a metric.
     """
     root = os.path.realpath(directory)
     return tuple(_metric(root, path) for path in find_scripts(_KIND, root, _FOLDER))
@@ -99,7 +99,7 @@ def load_metrics(directory: str) -> tuple[ScriptMetric, ...]:
 def run_metric(
     metric: Metric, target: tuple[AnyArray, DType], golden: tuple[AnyArray, DType], args: MetricArgs
 ) -> tuple[str, str, str]:
-    """Name, value and message of a metric for two arrays of codes. A metric that fails has the value `NaN`.
+    """Return name, value and message of a metric for two arrays of codes; the value is `NaN` if it fails.
 
     Raises:
         PluginError: the metric's script cannot be loaded, or has no fitting function `compare`.
@@ -128,6 +128,6 @@ def _metric(root: str, path: str) -> ScriptMetric:
 
 
 def _numbers(codes: AnyArray, dtype: DType) -> AnyArray:
-    # A flat copy: the codes may be a mapped file, and metrics may write into what they get.
+    # A flat copy: the codes may be a mapped file, and metrics may modify their arguments.
     values = elements.decode(codes.reshape(-1), dtype)
     return values.copy() if values.base is not None or values is codes else values

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opdiff.core.dtypes import Kind
-from opdiff.measure.reference.numbers import Numbers, real_codes, real_type, to_numbers
+from opdiff.measure.reference.block_values import BlockValues, decode_block, real_codes, real_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
-    from opdiff.measure.reference.numbers import Floats
+    from opdiff.measure.reference.block_values import Floats
 
     Index = npt.NDArray[np.intp]
 
@@ -41,8 +41,8 @@ class ElementBlock(NamedTuple):
     """Some elements that follow each other: what both sides hold, and the errors."""
 
     start: int
-    target: Numbers
-    golden: Numbers
+    target: BlockValues
+    golden: BlockValues
     absolute: Floats
     relative: Floats
 
@@ -121,10 +121,10 @@ def compare_block(
         ElementError: a type has no numbers, or only one of the two is complex.
     """
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
-    x = to_numbers(real_codes(target, target_dtype), types[0])
-    y = to_numbers(real_codes(golden, golden_dtype), types[1])
+    x = decode_block(real_codes(target, target_dtype), types[0])
+    y = decode_block(real_codes(golden, golden_dtype), types[1])
     with np.errstate(all="ignore"):
-        absolute = np.abs(x.minus(y))
+        absolute = np.abs(x.subtract(y))
         # Infinities of one sign, and NaN on both sides.
         absolute[(x.values() == y.values()) & ~np.isfinite(absolute)] = 0.0
         absolute[np.isnan(x.values()) & np.isnan(y.values())] = 0.0
@@ -193,7 +193,7 @@ class Examination:
 
     def _element(self, block: ElementBlock, place: int) -> Element:
         index = block.start + place
-        target, golden = block.target.at(place), block.golden.at(place)
+        target, golden = block.target.item(place), block.golden.item(place)
         absolute: float | int = float(block.absolute[place])
         if isinstance(target, int) and isinstance(golden, int):
             absolute = abs(target - golden)

@@ -1,4 +1,4 @@
-"""The Kullback-Leibler divergence: a second pass, because it needs the smallest and the largest number first."""
+"""Kullback-Leibler divergence: a second pass, because it needs minimum and maximum first."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.measure.reference.blocks import iter_blocks
-from opdiff.measure.reference.exact import dot
-from opdiff.measure.sums import SMALL
+from opdiff.measure.reference.float_sums import dot
+from opdiff.measure.sums import ZERO_THRESHOLD
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.measure.reference.numbers import Floats, Numbers
-    from opdiff.measure.sums import Side, Sums
+    from opdiff.measure.reference.block_values import BlockValues, Floats
+    from opdiff.measure.sums import SideSums, Sums
 
-# No probability is smaller, before they are divided by their sum.
+# Smallest likelihood before normalization.
 _FLOOR = 2.0**-23
 
 
 def measure_kl(
     target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType, *, sums: Sums
 ) -> float | None:
-    """The divergence of the golden distribution from the target's; `sums` is what `measure` gave for the same arrays.
+    """Return the divergence of the golden distribution from the target's; `sums` are those of the same arrays.
 
-    NaN when there are NaNs or infinities, `None` when there are no elements. With p and q as they are before being
-    divided by their sums P and Q, the divergence is Σ p·ln(p/q) / P + ln(Q / P).
+    NaN if there are NaNs or infinities, `None` if there are no elements. For likelihoods p and q with sums P and Q, not
+    yet divided by them, the divergence is Σ p·ln(p/q) / P + ln(Q / P).
     """
     if not sums.count:
         return None
@@ -37,25 +37,25 @@ def measure_kl(
         _block(_likelihoods(x, sums.target), _likelihoods(y, sums.golden))
         for x, y in iter_blocks(target, target_dtype, golden, golden_dtype)
     ]
-    # Exactly rounded sums: independent of how the blocks are grouped.
+    # Exactly rounded sums do not depend on the grouping of blocks.
     p, q, logs = (fsum(column) for column in zip(*blocks, strict=True))
     divergence = logs / p + log(q / p)
-    return divergence if divergence >= SMALL else 0.0
+    return divergence if divergence >= ZERO_THRESHOLD else 0.0
 
 
-def _likelihoods(numbers: Numbers, side: Side) -> Floats:
-    """The numbers moved and stretched to 0..1, then raised to the floor; all 1 when they are one number."""
+def _likelihoods(numbers: BlockValues, side: SideSums) -> Floats:
+    """Return the numbers normalized to 0 … 1, then raised to the floor; all 1 if they are constant."""
     low, high = side.minimum or 0, side.maximum or 0
     if low == high:
         return np.ones(len(numbers.decoded))
     width = high - low
     if width == inf:
-        # The width of the range is beyond a float: half of it is not.
+        # The width of the range overflows; half of it does not.
         likelihoods = (numbers.values() / 2 - low / 2) / (high / 2 - low / 2)
     elif 1 / width == inf:
-        likelihoods = numbers.above(low) / width
+        likelihoods = numbers.offsets_from(low) / width
     else:
-        likelihoods = numbers.above(low)
+        likelihoods = numbers.offsets_from(low)
         likelihoods *= 1 / width
     return np.maximum(likelihoods, _FLOOR, out=likelihoods)
 

@@ -1,4 +1,4 @@
-"""The ten metrics of the documented result file: their numbers, names and texts, and how some of them are chosen."""
+"""The ten metrics of the documented result file: numbers, names, values, and their selection by the user."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class DocumentedMetric(NamedTuple):
     """One column of the documented result file.
 
     Attributes:
-        number: the digit by which it can be asked for.
-        name: its name, which is also the title of its column.
-        value: the number that is printed for it, or the text; `None` when it was not measured.
+        number: digit by which it can be selected.
+        name: its name, and the title of its column.
+        value: number or string to print; `None` if it was not measured.
     """
 
     number: int
@@ -28,12 +28,12 @@ class DocumentedMetric(NamedTuple):
 
     @property
     def needs_kl(self) -> bool:
-        """Whether it takes the second pass over the data that the divergence needs."""
+        """Whether it needs a second pass over the data."""
         return self.name == "KullbackLeiblerDivergence"
 
 
 def deviation_text(metrics: Metrics) -> str | None:
-    """Mean and standard deviation of the target and of the golden tensor: `(mean;std),(mean;std)`."""
+    """Return mean and standard deviation of the target and of the golden tensor: `(mean;std),(mean;std)`."""
     shown = metrics.target_mean, metrics.target_std, metrics.golden_mean, metrics.golden_std
     if None in shown:
         return None
@@ -57,14 +57,14 @@ BY_NAME: dict[str, DocumentedMetric] = {metric.name: metric for metric in DOCUME
 
 
 def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names of the chosen metrics, in the order in which they were asked for, each once.
+    """Return the names of the selected metrics, in the order of the selection, each once.
 
     Args:
         text: `all`, or digits and names of any case, separated by commas or blanks.
-        custom: names of other metrics that can be chosen; `all` has them too.
+        custom: names of other metrics; `all` includes them.
 
     Raises:
-        UsageError: nothing is chosen, or something that there is not.
+        UsageError: the selection is empty or has an unknown metric.
     """
     names = (*BY_NAME, *(name for name in custom if name not in BY_NAME))
     known: dict[str, tuple[str, ...]] = {name.lower(): (name,) for name in names}
@@ -79,10 +79,10 @@ def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def select_metrics(text: str, custom: Iterable[str] = ()) -> tuple[DocumentedMetric, ...]:
-    """The documented metrics among those of `parse_selection`."""
+    """Return the documented metrics among those of `parse_selection`."""
     return tuple(BY_NAME[name] for name in parse_selection(text, custom) if name in BY_NAME)
 
 
 def _rounded(value: float | None) -> float:
-    """What is smaller than the last of three decimals is nothing. `nan` is small here, as it always was."""
+    """Return 0 for values below the third decimal."""
     return 0.0 if value is None or abs(value) < 0.001 else value

@@ -1,4 +1,4 @@
-"""The metrics of graph mode, as formulas on sums."""
+"""Metrics of graph mode as formulas over sums."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from math import inf, ldexp, log, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.graphmode import Figures, FurtherFigures, RealFigures
-from opdiff.measure.sums import STEP
+from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD
 
 if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
-    from opdiff.measure.sums import Side, Sums
+    from opdiff.measure.sums import SideSums, Sums
 
-# What counts as a norm of zero in the documented cosine.
+# Norms up to this count as zero in the documented cosine.
 _ZERO_NORM = 2.220446049250313e-16
-# The least norm that the further cosine divides by.
-_LEAST_NORM = 1e-8
-_SAFE = 1e300
+# Smallest norm by which the additional cosine is divided.
+_MIN_NORM = 1e-8
+_MAX_MAGNITUDE = 1e300
 
 
 def real_figures(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[RealFigures, tuple[str, ...]]:
-    """The documented metrics, and what is to be said about them.
+    """Return the documented metrics and notes about them.
 
     Pairs that are NaN or the same infinity on both sides count as equal and are left out. Any other NaN or infinity
-    makes all metrics NaN. `is_single` is a tensor of one element, `is_scalar` one without axes.
+    makes all metrics NaN. `is_single`: a tensor of one element; `is_scalar`: a tensor without axes.
     """
-    if sums.specials.mismatches:
+    if sums.non_finite.mismatches:
         return RealFigures(nan, nan, nan, nan, nan, nan), _special_notes(sums)
     count = sums.pairs.count
     if not count:
@@ -33,15 +33,15 @@ def real_figures(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[RealF
             "every element is NaN or infinite, and the same on both sides",
         )
     cosine, notes = (None, ()) if is_single else _cosine(sums)
-    # Golden values that only nearly are zero have relative errors like all others.
-    graph, near = sums.graph, sums.spread.zero_golden - sums.graph.zeros
+    # Golden values close to zero, but not zero, have relative errors like all others.
+    graph, near = sums.graph, sums.distribution.zero_golden - sums.graph.zeros
     figures = RealFigures(
         cosine,
-        None if is_scalar else _root(sums.pairs.error_squares, sums.scale.errors),
+        None if is_scalar else _root(sums.pairs.squared_errors, sums.scale.errors),
         _largest_error(sums),
         _largest_relative(sums),
-        None if is_scalar else 1 - (sums.spread.over_1_permille - near + graph.tiny_over_1_permille) / count,
-        None if is_scalar else 1 - (sums.spread.over_5_permille - near + graph.tiny_over_5_permille) / count,
+        None if is_scalar else 1 - (sums.distribution.over_1_permille - near + graph.tiny_over_1_permille) / count,
+        None if is_scalar else 1 - (sums.distribution.over_5_permille - near + graph.tiny_over_5_permille) / count,
     )
     left_out = sums.count - count
     if left_out:
@@ -54,8 +54,8 @@ def _special_notes(sums: Sums) -> tuple[str, ...]:
     for side, found in (("target", sums.target), ("golden", sums.golden)):
         if not found.is_finite:
             notes.append(f"the {side} has {found.nans} NaN and {found.infs} infinite elements")
-    where = f", the first is element {sums.specials.first_mismatch}"
-    return (*notes, f"{sums.specials.mismatches} elements are not finite on one side only or differ{where}")
+    where = f", the first is element {sums.non_finite.first_mismatch}"
+    return (*notes, f"{sums.non_finite.mismatches} elements are not finite on one side only or differ{where}")
 
 
 def _cosine(sums: Sums) -> tuple[float, tuple[str, ...]]:
@@ -79,7 +79,7 @@ def _norms(sums: Sums) -> tuple[float, float]:
 
 def _largest_error(sums: Sums) -> float | int:
     found = sums.worst.value if sums.worst is not None else 0.0
-    # Integers are exact. Of floats that look alike in single precision the second pass knows which is larger.
+    # Integers are exact. The second pass distinguishes floats that are equal in single precision.
     return found if isinstance(found, int) else max(found, sums.graph.worst)
 
 
@@ -91,27 +91,27 @@ def _largest_relative(sums: Sums) -> float:
 
 
 def _root(square: float, scale: int) -> float:
-    """The root of a sum of squares of numbers that were divided by a power of two."""
+    """Return the root of a sum of squares of scaled numbers."""
     return _scaled(sqrt(square), scale)
 
 
 def further_figures(sums: Sums) -> FurtherFigures | None:
-    """The metrics of the further columns; `None` where they have no value: NaN, infinities, no elements."""
+    """Return the metrics of the additional columns; `None` with NaNs, infinities or without elements."""
     is_finite = sums.target.is_finite and sums.golden.is_finite
-    if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _SAFE:
+    if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _MAX_MAGNITUDE:
         return None
     graph = sums.graph
     norm = _root(sums.pairs.golden_squares, sums.scale.golden)
-    distance = _root(sums.pairs.error_squares, sums.scale.errors)
+    distance = _root(sums.pairs.squared_errors, sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
     return FurtherFigures(
         _clamped_cosine(sums),
         graph.worst_relative,
         graph.relative / sums.count,
         graph.worst,
-        graph.error_sizes / sums.count,
+        graph.absolute_errors / sums.count,
         max(divergence, 0.0),
-        0.0 if norm <= STEP else distance / norm,
+        0.0 if norm <= GRAPH_ZERO_THRESHOLD else distance / norm,
     )
 
 
@@ -121,10 +121,10 @@ def _clamped_cosine(sums: Sums) -> float:
     if not any(norms):
         return 1.0
     products = ldexp(pairs.products, sums.scale.target + sums.scale.golden)
-    return round(products / max(norms[0], _LEAST_NORM) / max(norms[1], _LEAST_NORM), 10)
+    return round(products / max(norms[0], _MIN_NORM) / max(norms[1], _MIN_NORM), 10)
 
 
-def figures_of_side(side: Side, dtype: str, shape: Shape, scale: int = 0) -> Figures:
+def figures_of_side(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> Figures:
     """The figures that the sums of one side already have; its numbers were divided by 2 to the power of `scale`."""
     count = side.finite + side.nans + side.infs
     if not count:

@@ -6,10 +6,10 @@ from math import inf, ldexp, log10, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Metrics
-from opdiff.measure.sums import SMALL
+from opdiff.measure.sums import ZERO_THRESHOLD
 
 if TYPE_CHECKING:
-    from opdiff.measure.sums import Number, Pairs, Scale, Side, Sums
+    from opdiff.measure.sums import Number, PairSums, Scale, SideSums, Sums
 
 SCALAR = "this tensor is scalar."
 EMPTY = "the tensor has no elements, there is nothing to measure"
@@ -18,15 +18,15 @@ ZERO_TARGET, ZERO_GOLDEN = (
     f"the cosine similarity is not defined: all the data of the {side} is zero" for side in ("target", "golden tensor")
 )
 
-_SMALL_SQUARE = SMALL**2
+_SMALL_SQUARE = ZERO_THRESHOLD**2
 
 
 def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metrics:
-    """The metrics of two tensors; `is_scalar` when the shape is empty or has ones only."""
+    """Return the metrics of two tensors; `is_scalar`: the shape is empty or has ones only."""
     cosine, notes = _cosine(sums, is_scalar=is_scalar)
     relative = _relative_errors(sums)
-    error = _error_of_all(sums)
-    count, pairs, spread = sums.count, sums.pairs, sums.spread
+    error = _non_finite_error(sums)
+    count, pairs, distribution = sums.count, sums.pairs, sums.distribution
     worst = sums.worst if sums.worst and sums.worst.value else None
     fit = _fit(pairs, sums.scale)
     return Metrics(
@@ -40,8 +40,8 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         target_std=_deviation(sums.target, sums.scale.target),
         golden_mean=_mean(sums.golden, sums.scale.golden),
         golden_std=_deviation(sums.golden, sums.scale.golden),
-        mean_absolute_error=_mean_error(pairs.error_sizes, sums) if error is None else error,
-        root_mean_square_error=_mean_square(pairs.error_squares, sums) if error is None else error,
+        mean_absolute_error=_mean_error(pairs.absolute_errors, sums) if error is None else error,
+        root_mean_square_error=_mean_square(pairs.squared_errors, sums) if error is None else error,
         max_relative_error=relative[1],
         mean_relative_error=relative[2],
         is_equal=not sums.unequal,
@@ -49,18 +49,18 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         target_infs=sums.target.infs,
         golden_nans=sums.golden.nans,
         golden_infs=sums.golden.infs,
-        special_mismatches=sums.specials.mismatches,
-        first_special_mismatch=_place(sums.specials.first_mismatch, sums),
+        special_mismatches=sums.non_finite.mismatches,
+        first_special_mismatch=_index(sums.non_finite.first_mismatch, sums),
         finite_count=pairs.count,
         finite_cosine=_finite_cosine(pairs),
         centred_cosine=_centred_cosine(pairs),
         norm_ratio=_norm_ratio(pairs, sums.scale),
         snr_db=_snr_db(pairs, sums.scale),
         error_bias=_bias(pairs),
-        over_1_permille=spread.over_1_permille / pairs.count if pairs.count else None,
-        over_5_permille=spread.over_5_permille / pairs.count if pairs.count else None,
+        over_1_permille=distribution.over_1_permille / pairs.count if pairs.count else None,
+        over_5_permille=distribution.over_5_permille / pairs.count if pairs.count else None,
         max_ulp=sums.worst_ulps.value if sums.worst_ulps else None,
-        worst_index=_place(worst.index if worst else None, sums),
+        worst_index=_index(worst.index if worst else None, sums),
         worst_target=worst.target if worst else None,
         worst_golden=worst.golden if worst else None,
         notes=(*notes, COMPLEX) if sums.parts > 1 else notes,
@@ -71,14 +71,14 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         fit_scale=fit[0],
         fit_offset=fit[1],
         fit_distance=fit[2],
-        zero_golden=spread.zero_golden / pairs.count if pairs.count else None,
-        worst_relative_index=_place(sums.worst_relative.index if sums.worst_relative else None, sums),
-        relative_histogram=spread.relative,
-        ulp_histogram=spread.ulps,
+        zero_golden=distribution.zero_golden / pairs.count if pairs.count else None,
+        worst_relative_index=_index(sums.worst_relative.index if sums.worst_relative else None, sums),
+        relative_histogram=distribution.relative,
+        ulp_histogram=distribution.ulps,
     )
 
 
-# The documented ones: every element counts, and one NaN is enough to make them NaN.
+# Documented metrics: over all elements; a single NaN makes them NaN.
 
 
 def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ...]]:
@@ -98,7 +98,7 @@ def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ..
 
 
 def _target_is_small(sums: Sums) -> bool:
-    """Whether the norm of the target counts as zero."""
+    """Return whether the norm of the target counts as zero."""
     return _ldexp(sums.target.squares, 2 * sums.scale.target) <= _SMALL_SQUARE
 
 
@@ -106,39 +106,39 @@ def _golden_is_small(sums: Sums) -> bool:
     return _ldexp(sums.golden.squares, 2 * sums.scale.golden) <= _SMALL_SQUARE
 
 
-def _error_of_all(sums: Sums) -> float | None:
-    """What NaNs and infinities make of a sum of |x - y|; `None` when there are none of them."""
-    if sums.target.nans or sums.golden.nans or sums.specials.same_infs:
+def _non_finite_error(sums: Sums) -> float | None:
+    """Return the sum of |x - y| if there are NaNs or infinities, otherwise `None`."""
+    if sums.target.nans or sums.golden.nans or sums.non_finite.same_infs:
         return nan
     return inf if sums.target.infs or sums.golden.infs else None
 
 
 def _largest_error(sums: Sums) -> Number | None:
-    error = _error_of_all(sums)
+    error = _non_finite_error(sums)
     if error is not None or sums.worst is None:
         return error
     return sums.worst.value
 
 
 def _relative_errors(sums: Sums) -> tuple[float | None, float | None, float | None]:
-    """Sum, maximum and mean of the relative errors."""
+    """Return sum, maximum and mean of the relative errors."""
     if not sums.count:
         return None, None, None
-    specials = sums.specials
-    if sums.target.nans or sums.golden.nans or specials.same_infs or specials.opposite_infs:
+    non_finite = sums.non_finite
+    if sums.target.nans or sums.golden.nans or non_finite.same_infs or non_finite.opposite_infs:
         return nan, nan, nan
-    if specials.target_infs or _is_zero_only_in_golden(sums):
+    if non_finite.target_infs or _is_zero_only_in_golden(sums):
         return inf, inf, inf
-    # A finite number beside an infinite one is off by 1, however large it is.
-    total = sums.pairs.relative + specials.golden_infs
+    # A finite target against an infinite golden value has a relative error of 1.
+    total = sums.pairs.relative + non_finite.golden_infs
     largest = float(sums.worst_relative.value) if sums.worst_relative else 0.0
-    return total, max(largest, 1.0) if specials.golden_infs else largest, total / sums.count
+    return total, max(largest, 1.0) if non_finite.golden_infs else largest, total / sums.count
 
 
 def _is_zero_only_in_golden(sums: Sums) -> bool:
-    """Whether no golden value is large enough to be divided by although the target has such values."""
-    golden_is_zero = sums.golden.is_finite and sums.golden.largest <= SMALL
-    return golden_is_zero and (sums.target.largest > SMALL or sums.target.infs > 0)
+    """Return whether all golden values count as zero although target values do not."""
+    golden_is_zero = sums.golden.is_finite and sums.golden.largest <= ZERO_THRESHOLD
+    return golden_is_zero and (sums.target.largest > ZERO_THRESHOLD or sums.target.infs > 0)
 
 
 def _relative_distance(sums: Sums) -> float | None:
@@ -150,11 +150,11 @@ def _relative_distance(sums: Sums) -> float | None:
         return inf
     if _golden_is_small(sums):
         return 0.0 if _target_is_small(sums) else inf
-    ratio = sqrt(sums.pairs.error_squares / sums.golden.squares)
+    ratio = sqrt(sums.pairs.squared_errors / sums.golden.squares)
     return _ldexp(ratio, sums.scale.errors - sums.scale.golden)
 
 
-def _mean(side: Side, exponent: int) -> float | None:
+def _mean(side: SideSums, exponent: int) -> float | None:
     if side.nans or (side.positive_infs and side.negative_infs):
         return nan
     if side.infs:
@@ -162,43 +162,43 @@ def _mean(side: Side, exponent: int) -> float | None:
     return _ldexp(side.total / side.finite, exponent) if side.finite else None
 
 
-def _deviation(side: Side, exponent: int) -> float | None:
+def _deviation(side: SideSums, exponent: int) -> float | None:
     if not side.is_finite:
         return nan
     if not side.finite:
         return None
-    return _ldexp(sqrt(max(side.spread, 0.0) / side.finite), exponent)
+    return _ldexp(sqrt(max(side.squared_deviations, 0.0) / side.finite), exponent)
 
 
-def _mean_error(error_sizes: float, sums: Sums) -> float | None:
-    return _ldexp(error_sizes / sums.count, sums.scale.errors) if sums.count else None
+def _mean_error(absolute_errors: float, sums: Sums) -> float | None:
+    return _ldexp(absolute_errors / sums.count, sums.scale.errors) if sums.count else None
 
 
-def _mean_square(error_squares: float, sums: Sums) -> float | None:
-    return _ldexp(sqrt(error_squares / sums.count), sums.scale.errors) if sums.count else None
+def _mean_square(squared_errors: float, sums: Sums) -> float | None:
+    return _ldexp(sqrt(squared_errors / sums.count), sums.scale.errors) if sums.count else None
 
 
-# Ours: over the pairs that are finite on both sides.
+# Other metrics: over the pairs that are finite on both sides.
 
 
-def _finite_cosine(pairs: Pairs) -> float | None:
+def _finite_cosine(pairs: PairSums) -> float | None:
     if not pairs.count:
         return None
-    if not pairs.error_squares:
+    if not pairs.squared_errors:
         return 1.0
     return _cosine_of(pairs.products, pairs.target_squares, pairs.golden_squares)
 
 
-def _centred_cosine(pairs: Pairs) -> float | None:
-    """The cosine after the mean of each side was taken off: Pearson's correlation."""
+def _centred_cosine(pairs: PairSums) -> float | None:
+    """Return the cosine after subtracting the mean of each side: Pearson's correlation."""
     if not pairs.count:
         return None
-    if not pairs.error_squares:
+    if not pairs.squared_errors:
         return 1.0
-    return _cosine_of(pairs.product_spread, pairs.target_spread, pairs.golden_spread)
+    return _cosine_of(pairs.product_deviations, pairs.target_deviations, pairs.golden_deviations)
 
 
-def _norm_ratio(pairs: Pairs, scale: Scale) -> float | None:
+def _norm_ratio(pairs: PairSums, scale: Scale) -> float | None:
     if not pairs.count:
         return None
     if not pairs.golden_squares:
@@ -206,37 +206,37 @@ def _norm_ratio(pairs: Pairs, scale: Scale) -> float | None:
     return _ldexp(sqrt(pairs.target_squares / pairs.golden_squares), scale.target - scale.golden)
 
 
-def _snr_db(pairs: Pairs, scale: Scale) -> float | None:
+def _snr_db(pairs: PairSums, scale: Scale) -> float | None:
     if not pairs.count:
         return None
-    if not pairs.error_squares:
+    if not pairs.squared_errors:
         return inf
     if not pairs.golden_squares:
         return -inf
     powers = scale.golden - scale.errors
-    return 10 * (log10(pairs.golden_squares) - log10(pairs.error_squares)) + 20 * powers * log10(2)
+    return 10 * (log10(pairs.golden_squares) - log10(pairs.squared_errors)) + 20 * powers * log10(2)
 
 
-def _fit(pairs: Pairs, scale: Scale) -> tuple[float | None, float | None, float | None]:
-    """Scale and offset of the line through the pairs, and how far the target is from it beside the golden norm."""
-    if pairs.golden_spread <= 0 or pairs.golden_squares <= 0:
+def _fit(pairs: PairSums, scale: Scale) -> tuple[float | None, float | None, float | None]:
+    """Return scale and offset of the fitted line, and the distance from it relative to the golden norm."""
+    if pairs.golden_deviations <= 0 or pairs.golden_squares <= 0:
         return None, None, None
-    slope = pairs.product_spread / pairs.golden_spread
+    slope = pairs.product_deviations / pairs.golden_deviations
     offset = (pairs.target - slope * pairs.golden) / pairs.count
-    left = pairs.target_spread - slope * pairs.product_spread
-    # Two large numbers nearly cancel out where the line explains everything: their last digits are no distance.
-    left = left if left > pairs.target_spread * 2.0**-46 else 0.0
+    left = pairs.target_deviations - slope * pairs.product_deviations
+    # If the line explains everything, two large numbers nearly cancel; what is left is rounding.
+    left = left if left > pairs.target_deviations * 2.0**-46 else 0.0
     powers = scale.target - scale.golden
     return _ldexp(slope, powers), _ldexp(offset, scale.target), _ldexp(sqrt(left / pairs.golden_squares), powers)
 
 
-def _bias(pairs: Pairs) -> float | None:
+def _bias(pairs: PairSums) -> float | None:
     if not pairs.count:
         return None
-    return max(-1.0, min(pairs.errors / pairs.error_sizes, 1.0)) if pairs.error_sizes else 0.0
+    return max(-1.0, min(pairs.errors / pairs.absolute_errors, 1.0)) if pairs.absolute_errors else 0.0
 
 
-def _place(index: int | None, sums: Sums) -> int | None:
+def _index(index: int | None, sums: Sums) -> int | None:
     return None if index is None else index // sums.parts
 
 
@@ -249,7 +249,7 @@ def _cosine_of(products: float, x_squares: float, y_squares: float) -> float | N
 
 
 def _ldexp(value: float, exponent: int) -> float:
-    """The value times 2 to the power of `exponent`; infinite where that is too large for a float."""
+    """Return the value times 2 to the power of `exponent`; infinite if that overflows."""
     if not exponent:
         return value
     try:

@@ -142,14 +142,14 @@ def _iter_errors(
     """Stretches of errors without their signs, and at which number each begins."""
     import numpy as np
 
-    from opdiff.measure.reference.numbers import real_codes, real_type, to_numbers
+    from opdiff.measure.reference.block_values import decode_block, real_codes, real_type
 
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
     parts = 1 if types[0] is target_dtype else 2
     for start, stop in _spans(sample):
         first, last = start // parts, -(-stop // parts)
-        x = to_numbers(real_codes(target(first, last), target_dtype), types[0]).values()
-        y = to_numbers(real_codes(golden(first, last), golden_dtype), types[1]).values()
+        x = decode_block(real_codes(target(first, last), target_dtype), types[0]).values()
+        y = decode_block(real_codes(golden(first, last), golden_dtype), types[1]).values()
         with np.errstate(all="ignore"):
             errors = np.abs(x - y)
         errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0

@@ -1,8 +1,8 @@
-"""What one pass over two tensors yields: everything from which the metrics are computed.
+"""Result of one pass over two tensors, from which all metrics are computed.
 
     two tensors ──kernel──► Sums ──formulas──► Metrics
 
-The native kernel and the plain one give the same `Sums`, up to the rounding of floats.
+The native kernel and the reference give the same `Sums`, up to the rounding of floats.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from opdiff.measure.reference.ulp import UlpScale
 
-_HUGE = float_info.max
+_MAX_FLOAT = float_info.max
 
-# Golden values up to this size count as zero in the documented relative errors.
-SMALL = 2.220446049250313e-16
+ZERO_THRESHOLD = 2.220446049250313e-16
+"""Golden values up to this magnitude count as zero in the documented relative errors."""
 
-# Golden values up to this size are left out of the further columns of graph mode: the step of float32 at 1.
-STEP = 2.0**-23
+GRAPH_ZERO_THRESHOLD = 2.0**-23
+"""Golden values up to this magnitude are left out of the additional columns of graph mode."""
 
-# Bin 0 has the pairs that are equal, bin 1 the relative errors below the first edge, bin k those from edge k - 1 on.
 RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
+"""Bin 0: equal pairs; bin 1: relative errors below the first edge; bin k: relative errors from edge k - 1 on."""
 
-# Likewise for distances in units of the last place.
 ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
+"""Likewise for distances in units of the last place."""
 
 Number = float | int
 Histogram = tuple[int, ...]
 
 
 class Extreme(NamedTuple):
-    """The largest of something, the first element where it was found, and what both sides hold there."""
+    """A maximum, the first element that has it, and the values of both sides there."""
 
     value: Number
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -41,43 +41,43 @@ class Extreme(NamedTuple):
     golden: Number
 
     def shifted(self, offset: int) -> Extreme:
-        """The same, in a tensor in which `offset` elements come before."""
+        """Return the same in a tensor with `offset` elements before this part."""
         return Extreme(self.value, self.index + offset, self.target, self.golden)
 
 
 class Scale(NamedTuple):
-    """Powers of two by which the numbers of a side were divided before they were added up; nearly always 0."""
+    """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0."""
 
     target: int = 0
     golden: int = 0
 
     @property
     def errors(self) -> int:
-        """That of the differences."""
+        """Exponent of the differences."""
         return max(self.target, self.golden)
 
 
-class Side(NamedTuple):
-    """One of the two tensors, without looking at the other. The sums are over its finite elements.
+class SideSums(NamedTuple):
+    """One of the two tensors by itself. Sums are over its finite elements.
 
     Attributes:
-        finite: how many elements are finite.
+        finite: number of finite elements.
         total: their sum.
-        squares: the sum of their squares.
-        spread: the sum of the squares of their differences from their mean.
-        minimum: the smallest of them; `None` when there are none. Integers stay exact.
-        maximum: the largest of them.
-        nans: how many elements are NaN.
-        positive_infs: how many are +inf.
-        negative_infs: how many are -inf.
-        first_nan: the index of the first NaN.
-        first_inf: the index of the first infinity.
+        squares: sum of their squares.
+        squared_deviations: sum of the squares of their differences from the mean.
+        minimum: the smallest; `None` if there are none. Integers stay exact.
+        maximum: the largest.
+        nans: number of NaNs.
+        positive_infs: number of +inf.
+        negative_infs: number of -inf.
+        first_nan: index of the first NaN.
+        first_inf: index of the first infinity.
     """
 
     finite: int = 0
     total: float = 0.0
     squares: float = 0.0
-    spread: float = 0.0
+    squared_deviations: float = 0.0
     minimum: Number | None = None
     maximum: Number | None = None
     nans: int = 0
@@ -88,7 +88,7 @@ class Side(NamedTuple):
 
     @property
     def infs(self) -> int:
-        """How many elements are infinite."""
+        """Number of infinities."""
         return self.positive_infs + self.negative_infs
 
     @property
@@ -98,27 +98,27 @@ class Side(NamedTuple):
 
     @property
     def largest(self) -> Number:
-        """The largest magnitude of a finite element, 0 when there are none."""
+        """Largest magnitude of a finite element; 0 if there are none."""
         return max(abs(self.minimum or 0), abs(self.maximum or 0))
 
 
-class Pairs(NamedTuple):
+class PairSums(NamedTuple):
     """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
 
     Attributes:
-        count: how many pairs.
+        count: number of pairs.
         target: Σ x.
         golden: Σ y.
         target_squares: Σ x².
         golden_squares: Σ y².
         products: Σ x·y.
-        target_spread: Σ (x - mean of x)².
-        golden_spread: Σ (y - mean of y)².
-        product_spread: Σ (x - mean of x)·(y - mean of y).
+        target_deviations: Σ (x - mean of x)².
+        golden_deviations: Σ (y - mean of y)².
+        product_deviations: Σ (x - mean of x)·(y - mean of y).
         errors: Σ (x - y).
-        error_sizes: Σ |x - y|.
-        error_squares: Σ (x - y)².
-        relative: Σ |x - y| / |y| over the pairs whose |y| is above `SMALL`.
+        absolute_errors: Σ |x - y|.
+        squared_errors: Σ (x - y)².
+        relative: Σ |x - y| / |y| over the pairs with |y| above `ZERO_THRESHOLD`.
     """
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
@@ -127,25 +127,25 @@ class Pairs(NamedTuple):
     target_squares: float = 0.0
     golden_squares: float = 0.0
     products: float = 0.0
-    target_spread: float = 0.0
-    golden_spread: float = 0.0
-    product_spread: float = 0.0
+    target_deviations: float = 0.0
+    golden_deviations: float = 0.0
+    product_deviations: float = 0.0
     errors: float = 0.0
-    error_sizes: float = 0.0
-    error_squares: float = 0.0
+    absolute_errors: float = 0.0
+    squared_errors: float = 0.0
     relative: float = 0.0
 
 
-class Spread(NamedTuple):
-    """How the errors of the finite pairs are distributed.
+class ErrorDistribution(NamedTuple):
+    """Distribution of the errors of the finite pairs.
 
-    A pair whose golden value counts as zero (see `SMALL`) and whose target value is another one has an infinite
-    relative error here; the documented sums leave it out.
+    A pair whose golden value counts as zero (`ZERO_THRESHOLD`) and whose target value differs has an infinite relative
+    error here; the documented sums leave it out.
 
     Attributes:
         over_1_permille: pairs with a relative error of at least 0.001.
         over_5_permille: pairs with a relative error of at least 0.005.
-        zero_golden: pairs whose golden value counts as zero although the target's value is another one.
+        zero_golden: pairs whose golden value counts as zero although the target value differs.
         relative: pairs by relative error, see `RELATIVE_EDGES`.
         ulps: pairs by distance in units of the last place, see `ULP_EDGES`.
     """
@@ -156,9 +156,9 @@ class Spread(NamedTuple):
     relative: Histogram = (0,) * (len(RELATIVE_EDGES) + 2)
     ulps: Histogram = (0,) * (len(ULP_EDGES) + 2)
 
-    def merge(self, later: Spread) -> Spread:
-        """Both parts together."""
-        return Spread(
+    def merge(self, later: ErrorDistribution) -> ErrorDistribution:
+        """Return the distribution of both parts."""
+        return ErrorDistribution(
             self.over_1_permille + later.over_1_permille,
             self.over_5_permille + later.over_5_permille,
             self.zero_golden + later.zero_golden,
@@ -167,16 +167,16 @@ class Spread(NamedTuple):
         )
 
 
-class Specials(NamedTuple):
-    """Pairs with a NaN or an infinity in them.
+class NonFinitePairs(NamedTuple):
+    """Pairs with a NaN or an infinity.
 
     Attributes:
-        same_infs: both sides are the same infinity.
-        opposite_infs: both sides are infinite, with different signs.
+        same_infs: the same infinity on both sides.
+        opposite_infs: infinities of different signs.
         target_infs: only the target is infinite, and the golden value does not count as zero.
-        golden_infs: only the golden value is infinite, and the target's is finite.
-        mismatches: NaN beside a number, or an infinity beside anything but itself.
-        first_mismatch: the index of the first of those.
+        golden_infs: only the golden value is infinite, and the target is finite.
+        mismatches: NaN on one side only, or an infinity against anything but itself.
+        first_mismatch: index of the first mismatch.
     """
 
     same_infs: int = 0
@@ -186,39 +186,39 @@ class Specials(NamedTuple):
     mismatches: int = 0
     first_mismatch: int | None = None
 
-    def merge(self, later: Specials, offset: int) -> Specials:
-        """Both parts together; `offset` elements come before the later one."""
-        return Specials(
+    def merge(self, later: NonFinitePairs, offset: int) -> NonFinitePairs:
+        """Return the counts of both parts; `offset` elements come before the later one."""
+        return NonFinitePairs(
             self.same_infs + later.same_infs,
             self.opposite_infs + later.opposite_infs,
             self.target_infs + later.target_infs,
             self.golden_infs + later.golden_infs,
             self.mismatches + later.mismatches,
-            earlier(self.first_mismatch, later.first_mismatch, offset),
+            first_index(self.first_mismatch, later.first_mismatch, offset),
         )
 
 
 class GraphSums(NamedTuple):
-    """What the columns of graph mode need besides, over the pairs that are finite on both sides.
+    """Additional sums for the columns of graph mode, over the pairs that are finite on both sides.
 
     Attributes:
-        golden_weight: Σ exp(y - Y), with Y the largest of the golden tensor; 0 where a side is not finite.
-        target_weight: Σ exp(x - X), likewise.
+        golden_weight: Σ exp(y - Y) with the golden maximum Y; 0 if a side is not finite.
+        target_weight: Σ exp(x - X) with the target maximum X, likewise.
         weighted: Σ exp(y - Y)·((y - Y) - (x - X)), likewise.
-        error_sizes: Σ |x - y| over the pairs whose |y| is above `STEP`.
-        relative: Σ |x - y| / |y| over the same.
-        worst: the largest |x - y| of the same.
-        worst_relative: the largest |x - y| / |y| of the same.
-        tiny_relative: the largest |x - y| / |y| of the pairs whose |y| is above 0 and not above `SMALL`.
-        tiny_over_1_permille: how many of these have at least 0.001.
-        tiny_over_5_permille: how many of these have at least 0.005.
-        zeros: pairs whose golden value is 0 although the target's value is another one.
+        absolute_errors: Σ |x - y| over the pairs with |y| above `GRAPH_ZERO_THRESHOLD`.
+        relative: Σ |x - y| / |y| over the same pairs.
+        worst: largest |x - y| of the same pairs.
+        worst_relative: largest |x - y| / |y| of the same pairs.
+        tiny_relative: largest |x - y| / |y| of the pairs with |y| above 0 and up to `ZERO_THRESHOLD`.
+        tiny_over_1_permille: number of these with at least 0.001.
+        tiny_over_5_permille: number of these with at least 0.005.
+        zeros: pairs whose golden value is 0 although the target value differs.
     """
 
     golden_weight: float = 0.0
     target_weight: float = 0.0
     weighted: float = 0.0
-    error_sizes: float = 0.0
+    absolute_errors: float = 0.0
     relative: float = 0.0
     worst: float = 0.0
     worst_relative: float = 0.0
@@ -229,31 +229,31 @@ class GraphSums(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What is kept of two tensors.
+    """Sums over two tensors.
 
     Attributes:
-        count: elements of either side.
-        unequal: elements that are not the same number; NaN is the same as NaN, and -0 the same as 0.
+        count: elements on either side.
+        unequal: pairs of different numbers; NaN equals NaN, and -0 equals 0.
         target: the target by itself.
         golden: the golden tensor by itself.
         pairs: sums over the pairs that are finite on both sides.
-        spread: how their errors are distributed.
-        specials: the other pairs.
-        worst: the largest |x - y| of the finite pairs; an exact integer when both sides are integers.
-        worst_relative: the largest relative error of those whose golden value does not count as zero, unless it is 0.
-        worst_ulps: the largest distance in units of the last place of the coarser float type, or for integers |x - y|.
-        parts: elements that make up one number of the tensor: 2 when it is complex, else 1.
-        scale: what the sums are to be multiplied with.
-        graph: what graph mode needs, where it was asked for.
+        distribution: distribution of their errors.
+        non_finite: the other pairs.
+        worst: largest |x - y| of the finite pairs; an exact integer if both sides are integers.
+        worst_relative: largest relative error above 0 of those whose golden value does not count as zero.
+        worst_ulps: largest distance in units of the last place of the coarser float type; |x - y| for integers.
+        parts: real numbers per element: 2 for complex types, otherwise 1.
+        scale: powers of two by which the sums have to be multiplied.
+        graph: additional sums of graph mode, if requested.
     """
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
     unequal: int = 0
-    target: Side = Side()
-    golden: Side = Side()
-    pairs: Pairs = Pairs()
-    spread: Spread = Spread()
-    specials: Specials = Specials()
+    target: SideSums = SideSums()
+    golden: SideSums = SideSums()
+    pairs: PairSums = PairSums()
+    distribution: ErrorDistribution = ErrorDistribution()
+    non_finite: NonFinitePairs = NonFinitePairs()
     worst: Extreme | None = None
     worst_relative: Extreme | None = None
     worst_ulps: Extreme | None = None
@@ -263,26 +263,26 @@ class Sums(NamedTuple):
 
 
 def error_at(index: int, target: Number, golden: Number) -> Extreme:
-    """The error of one element; between integers an exact integer."""
+    """Return the error of one element; an exact integer between integers."""
     return Extreme(abs(target - golden), index, target, golden)
 
 
 def relative_at(index: int, target: Number, golden: Number) -> Extreme:
-    """The relative error of one element whose golden value is not zero."""
+    """Return the relative error of one element whose golden value is not zero."""
     value = abs(target - golden) / abs(golden)
     if value == inf:
-        # |x - y| is too large for a float although the quotient need not be.
-        value = min(abs(target / golden - 1), _HUGE)
+        # |x - y| may overflow although the quotient does not.
+        value = min(abs(target / golden - 1), _MAX_FLOAT)
     return Extreme(value, index, target, golden)
 
 
 def ulps_at(index: int, target: Number, golden: Number, scale: UlpScale) -> Extreme:
-    """The distance between the two numbers of one element."""
+    """Return the distance of one element in units of the last place."""
     return Extreme(scale.distance(target, golden), index, target, golden)
 
 
-def earlier(first: int | None, later: int | None, offset: int) -> int | None:
-    """The index of the first of two that is there; `offset` elements come before the part of the later one."""
+def first_index(first: int | None, later: int | None, offset: int) -> int | None:
+    """Return the first index of two parts; `offset` elements come before the later part."""
     if first is not None or later is None:
         return first
     return later + offset

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIZE = 100_000
 FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = dtypes.FLOAT16, dtypes.FLOAT32, dtypes.FLOAT64, dtypes.BFLOAT16
-SMALL = 2.0**-52
+ZERO_THRESHOLD = 2.0**-52
 
 Made = tuple["AnyArray", "DType", "AnyArray", "DType"]
 
@@ -82,16 +82,16 @@ def divergence(x: AnyArray, y: AnyArray) -> float:
 
     p, q = likelihoods(x), likelihoods(y)
     found = total(p * np.log(p / q)) / total(p) + log(total(q) / total(p))
-    return found if found >= SMALL else 0.0
+    return found if found >= ZERO_THRESHOLD else 0.0
 
 
 def formulas(x: AnyArray, y: AnyArray) -> dict[str, float]:
     """The metrics of finite numbers as their pages define them."""
     errors = np.abs(x - y)
-    counted = np.abs(y) > SMALL
+    counted = np.abs(y) > ZERO_THRESHOLD
     relative = errors[counted] / np.abs(y[counted])
     xx, yy, dd, n = total(x * x), total(y * y), total(errors * errors), x.size
-    is_zero = sqrt(xx) <= SMALL and sqrt(yy) <= SMALL
+    is_zero = sqrt(xx) <= ZERO_THRESHOLD and sqrt(yy) <= ZERO_THRESHOLD
     return {
         "cosine": 1.0 if is_zero else total(x * y) / sqrt(xx) / sqrt(yy),
         "max_absolute_error": float(errors.max()),

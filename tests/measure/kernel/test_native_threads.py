@@ -39,7 +39,7 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
         (*arrays(name, size, x, y), (size,))
         for name, size, x, y in (
             ("normal", 10, FLOAT32, FLOAT32),
-            ("specials", 5000, FLOAT16, FLOAT32),
+            ("non_finite", 5000, FLOAT16, FLOAT32),
             ("huge_range", 30_000, FLOAT32, FLOAT64),
             ("zeros", 1, dtypes.INT8, dtypes.INT64),
             ("normal", 1_100_000, FLOAT16, dtypes.INT8),
@@ -53,7 +53,7 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
     golden = any_codes(np.random.default_rng(2), dtypes.INT16, *shape)
     large = [
         (*arrays("far_from_zero", 3_000_000, FLOAT64, FLOAT32), (3000, 1000)),
-        (*arrays("specials", 5_500_000, FLOAT16, FLOAT32), (2, 2_750_000)),
+        (*arrays("non_finite", 5_500_000, FLOAT16, FLOAT32), (2, 2_750_000)),
         (Stored(tiled, dtypes.INT8, tuple(axes)), Stored(golden, dtypes.INT16), shape),
     ]
     return (*small, *large)

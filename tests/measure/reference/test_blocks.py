@@ -23,8 +23,8 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.errors import ElementError
 from opdiff.measure.reference import blocks
-from opdiff.measure.reference.blocks import BLOCK, measure, tally
-from opdiff.measure.reference.tally import PairTally, Tally
+from opdiff.measure.reference.blocks import BLOCK, measure, measure_exact
+from opdiff.measure.reference.exact_sums import ExactPairSums, ExactSums
 from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def near(found: Fraction, wanted: Fraction, size: Fraction) -> bool:
 @given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
 def test_sums_are_those_of_exact_arithmetic(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
-    sums = tally(target, x, golden, y)
+    sums = measure_exact(target, x, golden, y)
     wanted = Reference(values_of(target, x), values_of(golden, y))
     pairs = sums.pairs
     assert pairs.count == len(wanted.pairs)
@@ -51,8 +51,8 @@ def test_sums_are_those_of_exact_arithmetic(data: st.DataObject, x: DType, y: DT
     assert near(pairs.golden_squares, wanted.squares(1), wanted.squares(1))
     assert (pairs.products - wanted.products()) ** 2 <= wanted.squares(0) * wanted.squares(1) * Fraction(2) ** -96
     assert near(pairs.errors, sum(wanted.errors(), Fraction()), sum(map(abs, wanted.errors()), Fraction()))
-    assert near(pairs.error_sizes, sum(map(abs, wanted.errors()), Fraction()), pairs.error_sizes)
-    assert near(pairs.error_squares, sum((error**2 for error in wanted.errors()), Fraction()), pairs.error_squares)
+    assert near(pairs.absolute_errors, sum(map(abs, wanted.errors()), Fraction()), pairs.absolute_errors)
+    assert near(pairs.squared_errors, sum((error**2 for error in wanted.errors()), Fraction()), pairs.squared_errors)
     huge = Fraction(np.finfo(np.float64).max.item())
     relative = sum((min(error, huge) for error in wanted.relative()), Fraction())
     assert near(pairs.relative, relative, relative)
@@ -68,8 +68,8 @@ def test_counts_and_places_are_exact(data: st.DataObject, x: DType, y: DType, si
     assert (sums.target.nans, sums.target.infs) == (count_nans(wanted.target), count_infs(wanted.target))
     assert (sums.golden.nans, sums.golden.infs) == (count_nans(wanted.golden), count_infs(wanted.golden))
     mismatches = wanted.mismatches()
-    assert sums.specials.mismatches == len(mismatches)
-    assert sums.specials.first_mismatch == (mismatches[0] if mismatches else None)
+    assert sums.non_finite.mismatches == len(mismatches)
+    assert sums.non_finite.first_mismatch == (mismatches[0] if mismatches else None)
     for side, numbers in ((sums.target, wanted.target), (sums.golden, wanted.golden)):
         finite = [number for number in numbers if np.isfinite(float(number))]
         assert (side.finite, side.minimum, side.maximum) == (
@@ -77,7 +77,7 @@ def test_counts_and_places_are_exact(data: st.DataObject, x: DType, y: DType, si
             min(finite, default=None),
             max(finite, default=None),
         )
-    assert sum(sums.spread.relative) == sum(sums.spread.ulps) == sums.pairs.count
+    assert sum(sums.distribution.relative) == sum(sums.distribution.ulps) == sums.pairs.count
 
 
 @given(
@@ -118,7 +118,7 @@ def test_integers_neither_wrap_nor_lose_digits(
 
 
 def test_small_integers_beside_floats_are_not_rounded_either() -> None:
-    sums = tally(np.array([-1]), dtypes.INT64, np.array([2.0**-47]), dtypes.FLOAT64)
+    sums = measure_exact(np.array([-1]), dtypes.INT64, np.array([2.0**-47]), dtypes.FLOAT64)
     assert sums.pairs.errors == -1 - Fraction(2) ** -47
 
 
@@ -126,7 +126,7 @@ def test_large_integers_beside_floats_are_not_rounded() -> None:
     sums = measure(np.array([2**53 + 1, 2**63 - 1]), dtypes.INT64, np.array([2.0**53, 2.0**63]), dtypes.FLOAT64)
     assert sums.unequal == 2
     assert sums.pairs.errors == 0
-    assert sums.pairs.error_sizes == 2
+    assert sums.pairs.absolute_errors == 2
 
 
 @given(st.data(), st.sampled_from(WIDE_FLOATS), st.integers(1, 12), st.sampled_from(MEMORY), st.sampled_from(MEMORY))
@@ -140,10 +140,10 @@ def test_memory_does_not_matter(data: st.DataObject, dtype: DType, size: int, fi
 def test_equal_data_is_equal(dtype: DType) -> None:
     array = RNG.integers(0, 1 << dtype.bits, 5000, np.uint64, endpoint=False).astype(f"<u{max(dtype.bits, 8) // 8}")
     sums = measure(array.view(dtype.storage), dtype, array.copy().view(dtype.storage), dtype)
-    assert sums.unequal == sums.specials.mismatches == sums.pairs.error_sizes == sums.pairs.relative == 0
+    assert sums.unequal == sums.non_finite.mismatches == sums.pairs.absolute_errors == sums.pairs.relative == 0
     assert sums.pairs.products == sums.pairs.target_squares == sums.pairs.golden_squares
     assert sums.target == sums.golden
-    assert sums.spread.relative[0] == sums.spread.ulps[0] == sums.pairs.count
+    assert sums.distribution.relative[0] == sums.distribution.ulps[0] == sums.pairs.count
 
 
 def test_a_narrow_and_a_wide_type_with_the_same_numbers_are_equal() -> None:
@@ -165,16 +165,16 @@ def test_there_are_no_warnings() -> None:
 
 
 def test_without_elements_there_is_nothing() -> None:
-    assert tally(np.empty((0, 4), "<f4"), dtypes.FLOAT32, np.empty((2, 0), "<i8"), dtypes.INT64) == Tally()
-    assert Tally().pairs == PairTally()
+    assert measure_exact(np.empty((0, 4), "<f4"), dtypes.FLOAT32, np.empty((2, 0), "<i8"), dtypes.INT64) == ExactSums()
+    assert ExactSums().pairs == ExactPairSums()
 
 
 # Splitting
 
 
-def cut(target: AnyArray, golden: AnyArray, places: list[int]) -> list[Tally]:
+def cut(target: AnyArray, golden: AnyArray, places: list[int]) -> list[ExactSums]:
     borders = [0, *sorted(places), len(target)]
-    return [tally(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(borders)]
+    return [measure_exact(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(borders)]
 
 
 def hard_pair(size: int) -> tuple[AnyArray, AnyArray]:
@@ -186,9 +186,9 @@ def hard_pair(size: int) -> tuple[AnyArray, AnyArray]:
 
 def test_any_splitting_at_the_borders_of_blocks_gives_the_same() -> None:
     target, golden = hard_pair(4 * BLOCK + 77)
-    whole = tally(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
+    whole = measure_exact(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
     for places in ([BLOCK], [2 * BLOCK], [BLOCK, 3 * BLOCK], [BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK]):
-        assert reduce(Tally.merge, cut(target, golden, places)) == whole
+        assert reduce(ExactSums.merge, cut(target, golden, places)) == whole
 
 
 @given(st.data(), st.integers(2, 40))
@@ -198,7 +198,7 @@ def test_merging_is_associative_and_has_a_neutral_element(data: st.DataObject, s
     places = [data.draw(st.integers(0, size)) for _ in range(2)]
     a, b, c = cut(target, golden, places)
     assert a.merge(b).merge(c) == a.merge(b.merge(c))
-    assert a.merge(Tally()) == Tally().merge(a) == a
+    assert a.merge(ExactSums()) == ExactSums().merge(a) == a
 
 
 @given(st.data(), st.integers(1, 40), st.sampled_from(WIDE_FLOATS))
@@ -214,7 +214,11 @@ def test_small_blocks_find_the_same_places(data: st.DataObject, size: int, dtype
         whole.worst_relative,
         whole.worst_ulps,
     )
-    assert (split.spread, split.specials, split.unequal) == (whole.spread, whole.specials, whole.unequal)
+    assert (split.distribution, split.non_finite, split.unequal) == (
+        whole.distribution,
+        whole.non_finite,
+        whole.unequal,
+    )
     assert (split.target.first_nan, split.golden.first_inf) == (whole.target.first_nan, whole.golden.first_inf)
 
 
@@ -255,13 +259,13 @@ def test_the_next_block_has_the_memory_of_the_last_one() -> None:
 def test_relative_errors_are_counted() -> None:
     golden = np.array([1, 1, 1, 1000, 0, 0, 1e-20, -2])
     target = np.array([1, 1.001, 1.0051, 1000.5, 0, 3, 0, 2])
-    spread = measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).spread
-    assert (spread.over_5_permille, spread.zero_golden) == (4, 2)
-    assert spread.over_1_permille == 5 - (1.001 - 1 < 0.001)
-    assert spread.relative[0] == 2
-    assert spread.relative[-1] == 2
-    assert spread.relative[RELATIVE_EDGES.index(2.0**-11) + 2] == 1 + (1.001 - 1 < 2.0**-9)
-    assert spread.relative[RELATIVE_EDGES.index(2.0**1) + 2] == 1
+    distribution = measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).distribution
+    assert (distribution.over_5_permille, distribution.zero_golden) == (4, 2)
+    assert distribution.over_1_permille == 5 - (1.001 - 1 < 0.001)
+    assert distribution.relative[0] == 2
+    assert distribution.relative[-1] == 2
+    assert distribution.relative[RELATIVE_EDGES.index(2.0**-11) + 2] == 1 + (1.001 - 1 < 2.0**-9)
+    assert distribution.relative[RELATIVE_EDGES.index(2.0**1) + 2] == 1
 
 
 def test_the_largest_relative_error_has_its_place() -> None:
@@ -284,7 +288,7 @@ def test_neighbours_are_one_step_apart(data: st.DataObject, dtype: DType) -> Non
 def test_ulps_are_those_of_the_coarser_type() -> None:
     target, golden = np.array([1.0, 2049.0, 8.0], "<f2"), np.array([1.0 + 2**-12, 2054.5, 8.0], "<f4")
     sums = measure(target, dtypes.FLOAT16, golden, dtypes.FLOAT32)
-    assert sums.spread.ulps[:6] == (1, 1, 0, 0, 1, 0)
+    assert sums.distribution.ulps[:6] == (1, 1, 0, 0, 1, 0)
     assert sums.worst_ulps is not None
     # 2049 is not a float16: it was rounded to 2048, and the steps there are 2 long.
     assert (sums.worst_ulps.value, sums.worst_ulps.index) == (3.25, 1)
@@ -300,8 +304,8 @@ def test_steps_do_not_get_shorter_below_the_smallest_normal_number() -> None:
 
 def test_an_infinity_beside_a_64_bit_integer_that_is_not_zero() -> None:
     target, golden = np.array([np.inf, -np.inf, np.inf]), np.array([5, -(1 << 40), 0], "<i8")
-    specials = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).specials
-    assert (specials.target_infs, specials.mismatches) == (2, 3)
+    non_finite = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).non_finite
+    assert (non_finite.target_infs, non_finite.mismatches) == (2, 3)
 
 
 def test_integers_are_one_apart() -> None:

@@ -1,8 +1,8 @@
-"""The native kernel: many pairs of tensors in one call, measured by threads inside it.
+"""The native kernel: many pairs of tensors in one call, measured by its own threads.
 
-    jobs ──numbers in arrays──► one call ──► rows, which `native_results` reads
+    jobs ──packed in arrays──► one call ──► rows, unpacked by `results`
 
-The library is loaded with `ctypes`. `native/opdiff_kernel.h` describes the numbers that go in and come out.
+The library is loaded with `ctypes`; `native/opdiff_kernel.h` describes its interface.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ _KINDS = {
     "float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "bool": 5, "int8": 6, "uint8": 7, "int16": 8, "uint16": 9,
     "int32": 10, "uint32": 11, "int64": 12, "uint64": 13,
 }  # fmt: skip
-_TABLE = 4
+_TABLE_KIND = 4
 _PARTS = {dtypes.COMPLEX64: "float32", dtypes.COMPLEX128: "float64", dtypes.COMPLEX32: "float16"}
 _WITH_KL, _FOR_GRAPHS = 1, 2
 
-# Blocks are cut anew at the end of the shortest stack of last axes that has this many elements.
+# A new block starts after the smallest group of last axes that has this many elements.
 _BLOCK = 1024
-# A mapped tensor has at most this much of itself in memory.
-_RESIDENT = 16 << 20
-# From here on other threads measure while this one looks after progress and interrupts.
-_LONG = 64 << 20
+# Resident bytes allowed per mapped tensor.
+_MAX_RESIDENT = 16 << 20
+# Bytes from which on other threads measure while this one handles progress and interrupts.
+_MIN_BACKGROUND_NBYTES = 64 << 20
 
 
 class Operand(NamedTuple):
-    """One tensor: where its bytes are, what its elements are, and where each of them is.
+    """Location and type of the elements of one tensor.
 
     Attributes:
         path: the file.
-        offset: of the first byte.
-        nbytes: how many there are.
-        dtype: the type of the elements.
-        axes: extent, split, outer, inner of each axis; none when elements are stored one behind the other.
-        data: the address of the bytes, when they are in memory; there is no file then.
+        offset: offset of the first byte.
+        nbytes: number of bytes.
+        dtype: element type.
+        axes: extent, split, outer and inner stride of each axis; empty if the elements are contiguous.
+        data: address of the bytes if they are in memory; the file is then ignored.
     """
 
     path: str
@@ -75,16 +75,16 @@ class NativeJob(NamedTuple):
 
 
 class Batch(ctypes.Structure):
-    """What the kernel is asked: `od_batch`."""
+    """Argument of the kernel, `od_batch`."""
 
     _fields_ = (
         ("jobs", ctypes.c_void_p),
         ("results", ctypes.c_void_p),
         ("axes", ctypes.c_void_p),
-        ("texts", ctypes.c_void_p),
+        ("paths", ctypes.c_void_p),
         ("count", ctypes.c_int64),
         ("axes_count", ctypes.c_int64),
-        ("texts_size", ctypes.c_int64),
+        ("paths_size", ctypes.c_int64),
         ("threads", ctypes.c_int64),
         ("resident", ctypes.c_int64),
         ("done", ctypes.c_int64),
@@ -93,19 +93,19 @@ class Batch(ctypes.Structure):
 
 
 def find_library() -> ctypes.CDLL | None:
-    """The kernel; `None` when it was not built, does not fit, or is not wanted.
+    """Return the kernel; `None` if it was not built, has another version, or is disabled.
 
-    The environment may ask for another one: `OPDIFF_KERNEL` is `numpy` for none at all, or the path of a library.
+    The environment variable `OPDIFF_KERNEL` selects another one: `numpy` for none at all, or the path of a library.
 
     Raises:
-        UsageError: the environment asks for a library that cannot be used.
+        UsageError: the selected library cannot be used.
     """
     wanted = os.environ.get("OPDIFF_KERNEL", "")
     if wanted == "numpy":
         return None
     library = _load(wanted or _LIBRARY)
     if wanted and library is None:
-        raise UsageError(f"OPDIFF_KERNEL: {wanted} is not a kernel that fits; it may also be `numpy`, or not be set")
+        raise UsageError(f"OPDIFF_KERNEL: {wanted} is not a kernel of this version; `numpy` selects the reference")
     return library
 
 
@@ -125,22 +125,21 @@ def _load(path: str) -> ctypes.CDLL | None:
 
 
 def parts_of(dtype: DType) -> int:
-    """How many real numbers one element is."""
+    """Return the number of real numbers per element."""
     return 2 if dtype.kind is Kind.COMPLEX else 1
 
 
-def is_known(target: DType, golden: DType) -> bool:
-    """Whether the kernel measures these two types against each other."""
+def is_supported(target: DType, golden: DType) -> bool:
+    """Return whether the kernel supports this pair of types."""
     if Kind.COMPLEX in (target.kind, golden.kind):
         return target.kind is golden.kind
     return all(dtype.bits >= 8 and dtype.kind is not Kind.OPAQUE for dtype in (target, golden))
 
 
 class Call:
-    """Pairs that are measured: by other threads while this one does something else, or when the result is waited for.
+    """One call of the kernel: in the background if it takes long enough, otherwise in `wait`.
 
-    The former is done where it is long enough, or when it `must_run` at once. `rows` has `ROW` bytes for each of the
-    `jobs`, in order: what `native_results` makes results of.
+    `rows` has `ROW` bytes for each of the `jobs`, in order; `results` unpacks them.
     """
 
     def __init__(
@@ -152,18 +151,18 @@ class Call:
         for_graphs: bool = False,
         must_run: bool = False,
     ) -> None:
-        """Begin, where something is to run at once.
+        """Start, if the call runs in the background.
 
         Args:
-            jobs: pairs whose types `is_known`.
-            threads: how many work at once; the results are the same for any number of them.
-            with_kl: also measure the divergence, which takes a second pass.
-            for_graphs: also measure what graph mode needs, which does, too.
-            must_run: at once, in any case.
+            jobs: pairs of supported types.
+            threads: number of threads; does not affect the results.
+            with_kl: also measure the divergence, in a second pass.
+            for_graphs: also measure the sums of graph mode, in a second pass.
+            must_run: run in the background in any case.
         """
         library = find_library()
         if library is None:
-            raise RuntimeError("the native kernel is not there")
+            raise RuntimeError("the native kernel is not available")
         self.nbytes = sum(job.target.nbytes + job.golden.nbytes for job in jobs)
         self.jobs, self.with_kl = jobs, with_kl
         self._packed = pack(jobs, (_WITH_KL if with_kl else 0) | (_FOR_GRAPHS if for_graphs else 0))
@@ -172,7 +171,7 @@ class Call:
         self._measure = library.od_measure
         self._code = 0
         self._thread: Thread | None = None
-        if must_run or self.nbytes > _LONG:
+        if must_run or self.nbytes > _MIN_BACKGROUND_NBYTES:
             from threading import Thread
 
             self._thread = Thread(target=self._run)
@@ -182,7 +181,7 @@ class Call:
         self._code = self._measure(ctypes.byref(self._batch))
 
     def wait(self, progress: Callable[[int], None]) -> None:
-        """Come back when everything is measured; `progress` is told from time to time how many bytes are done."""
+        """Wait until everything is measured; `progress` is called from time to time with the number of bytes done."""
         if self._thread is None:
             self._run()
         while self._thread is not None and self._thread.is_alive():
@@ -192,47 +191,47 @@ class Call:
             raise MemoryError
 
     def end(self) -> None:
-        """Leave unmeasured what is not measured yet; must be called when nobody waits any more."""
+        """Cancel what is not measured yet; must be called if the result is not waited for."""
         self._batch.cancelled = 1
         if self._thread is not None:
             self._thread.join()
 
 
 class Packed(NamedTuple):
-    """Jobs as the kernel takes them."""
+    """Jobs in the representation of the kernel."""
 
     jobs: array[int]
     axes: array[int]
-    texts: bytes
+    paths: bytes
 
     def batch(self, rows: int | None, threads: int) -> Batch:
-        """What the kernel is asked about them; `rows` is the address for results. They must be kept as long as it."""
+        """Return the argument of the kernel; `rows` is the address of the results. It does not own its arrays."""
         return Batch(
             self.jobs.buffer_info()[0],
             rows,
             self.axes.buffer_info()[0],
-            ctypes.cast(ctypes.c_char_p(self.texts), ctypes.c_void_p),
+            ctypes.cast(ctypes.c_char_p(self.paths), ctypes.c_void_p),
             len(self.jobs) * self.jobs.itemsize // _SIZES[2],
             len(self.axes) // 4,
-            len(self.texts),
+            len(self.paths),
             threads,
-            _RESIDENT,
+            _MAX_RESIDENT,
         )
 
 
 def pack(jobs: Sequence[NativeJob], flags: int) -> Packed:
-    """The numbers of the jobs, the axes of all their sides, and the paths of their files."""
-    numbers, axes, texts, places = list[int](), list[int](), bytearray(), dict[str, int]()
+    """Pack jobs, the axes of all sides, and the paths of their files."""
+    numbers, axes, paths, offsets = list[int](), list[int](), bytearray(), dict[str, int]()
     for target, golden, shape in jobs:
         for path, offset, nbytes, dtype, side_axes, data in (target, golden):
-            at = -1 if data else places.setdefault(path, len(texts))
-            if at == len(texts):
-                texts += os.fsencode(path) + b"\0"
+            at = -1 if data else offsets.setdefault(path, len(paths))
+            if at == len(paths):
+                paths += os.fsencode(path) + b"\0"
             numbers += (at, data, offset, nbytes, *_kind(dtype), len(axes) // 4, len(side_axes))
             for axis in side_axes:
                 axes += axis
         numbers += (*_count_and_run(shape), *scale_of(target.dtype, golden.dtype), flags)
-    return Packed(array("q", numbers), array("q", axes), bytes(texts))
+    return Packed(array("q", numbers), array("q", axes), bytes(paths))
 
 
 def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -246,10 +245,10 @@ def _count_and_run(shape: tuple[int, ...]) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _kind(dtype: DType) -> tuple[int, int]:
-    """The number of an element type, and the address of its table if it has one."""
+    """Return the kind of an element type, and the address of its table if it has one."""
     name = _PARTS.get(dtype) or ("bfloat16" if dtype is dtypes.BFLOAT16 else dtype.decoded)
     if dtype.kind is Kind.FLOAT and dtype.bits == 8:
-        return _TABLE, ctypes.addressof(_table(dtype))
+        return _TABLE_KIND, ctypes.addressof(_table(dtype))
     return _KINDS[name], 0
 
 
@@ -262,7 +261,7 @@ def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
 
 @lru_cache(maxsize=256)
 def scale_of(target: DType, golden: DType) -> UlpScale:
-    """The steps in which the distances between two types are counted."""
+    """Return the unit of distances between two types."""
     from opdiff.measure.reference.ulp import find_scale
 
     return find_scale(*(dtypes.BY_NAME[_PARTS[dtype]] if dtype in _PARTS else dtype for dtype in (target, golden)))

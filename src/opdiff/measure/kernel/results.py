@@ -11,13 +11,13 @@ from opdiff.core.dtypes import Kind
 from opdiff.measure.kernel.library import ROW, Call, parts_of, scale_of
 from opdiff.measure.sums import (
     RELATIVE_EDGES,
-    SMALL,
     ULP_EDGES,
+    ZERO_THRESHOLD,
+    ErrorDistribution,
     GraphSums,
-    Pairs,
-    Side,
-    Specials,
-    Spread,
+    NonFinitePairs,
+    PairSums,
+    SideSums,
     Sums,
     error_at,
     relative_at,
@@ -108,9 +108,9 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
         values[0],
         _side(values[1:12], x),
         _side(values[12:23], y),
-        Pairs(*values[23:36]),
-        Spread(values[36], values[37], values[38], relative_bins, ulp_bins),
-        Specials._make((*values[48:53], _index(values[53]))),
+        PairSums(*values[23:36]),
+        ErrorDistribution(values[36], values[37], values[38], relative_bins, ulp_bins),
+        NonFinitePairs._make((*values[48:53], _index(values[53]))),
         error_at(*worst) if worst else None,
         relative_at(*worst_relative) if worst_relative else None,
         ulps_at(*worst_ulps, ulp_scale) if worst_ulps else None,
@@ -124,16 +124,16 @@ def _divergence(value: float, count: int) -> float | None:
     """Return NaN if there are NaNs or infinities, as the kernel does, and `None` if there are no elements."""
     if not count:
         return None
-    return 0.0 if value < SMALL else value
+    return 0.0 if value < ZERO_THRESHOLD else value
 
 
-def _side(values: tuple[Any, ...], restore: Callable[[Number], Number]) -> Side:
-    finite, nans, positive, negative, first_nan, first_inf, low, high, total, squares, spread = values
-    return Side(
+def _side(values: tuple[Any, ...], restore: Callable[[Number], Number]) -> SideSums:
+    finite, nans, positive, negative, first_nan, first_inf, low, high, total, squares, squared_deviations = values
+    return SideSums(
         finite,
         total,
         squares,
-        spread,
+        squared_deviations,
         restore(low) if finite else None,
         restore(high) if finite else None,
         nans,

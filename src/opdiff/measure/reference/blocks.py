@@ -1,12 +1,11 @@
-"""The definition of measuring: two arrays of codes in, a `Tally` out, block by block, with NumPy alone.
+"""Definition of measuring: two arrays of codes to `ExactSums`, block by block, with NumPy alone.
 
-It is what the native kernel is held to, and what works where that is not built. Memory does not grow with the tensors.
-Blocks start at multiples of `BLOCK`; a part of a tensor that starts and ends there can be measured elsewhere and
-merged, and the result is the same to the last bit. Nothing here calls a threaded library, so that it does not depend on
-the machine's cores either.
+The native kernel is tested against it; it is also used if that is not built. Memory does not grow with the tensors.
+Blocks start at multiples of `BLOCK`: parts of a tensor that start and end there can be measured separately and merged,
+with the same result to the last bit. No threaded library is called, so the number of cores does not matter.
 
-Which errors are the largest, and into which bin of a histogram one falls, is decided in single precision where that
-holds every number of both sides.
+The largest errors and the bins of histograms are determined in single precision if that represents every number of both
+sides.
 """
 
 from __future__ import annotations
@@ -20,11 +19,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opdiff.core.dtypes import Kind
-from opdiff.measure.reference.exact import Centred, dot, scale, to_exact
-from opdiff.measure.reference.numbers import Numbers, is_long, is_narrow, real_codes, real_type, to_numbers
-from opdiff.measure.reference.tally import PairTally, SideTally, Tally
+from opdiff.measure.reference.block_values import (
+    BlockValues,
+    decode_block,
+    exceeds_float64,
+    fits_float32,
+    real_codes,
+    real_type,
+)
+from opdiff.measure.reference.exact_sums import ExactPairSums, ExactSideSums, ExactSums
+from opdiff.measure.reference.float_sums import CentredValues, dot, scale, to_exact
 from opdiff.measure.reference.ulp import find_scale
-from opdiff.measure.sums import RELATIVE_EDGES, SMALL, ULP_EDGES, Extreme, Specials, Spread
+from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES, ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,46 +41,46 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.measure.reference.numbers import Floats
+    from opdiff.measure.reference.block_values import Floats
     from opdiff.measure.reference.ulp import UlpScale
     from opdiff.measure.sums import Histogram, Number, Sums
 
     Mask = npt.NDArray[np.bool_]
-    # Of single or of double precision.
-    Ranks = npt.NDArray[np.floating[Any]]
-    Ends = tuple[Number, Number]
+    # Of single or double precision.
+    AnyFloats = npt.NDArray[np.floating[Any]]
+    Range = tuple[Number, Number]
     Extremes = tuple[Extreme, Extreme | None, Extreme]
 
-# Calls cost more than leaving the nearest cache does: larger than what that holds.
+# Larger than the L1 cache: the overhead of calls costs more than cache misses.
 BLOCK = 1 << 16
 
-# Twice as much is kept at most. Beyond 32 MB the C library does not learn.
-_KEPT_BYTES = 16 << 20
+# The C library retains at most twice as much, and does not adapt beyond 32 MB.
+_RETAINED_BYTES = 16 << 20
 
-_HUGE = float(np.finfo(np.float64).max)
-# Between numbers up to this size, errors and relative errors are within the range of single and of double precision.
-_SAFE_SINGLE = 2.0**70
-_SAFE_DOUBLE = 2.0**900
+_MAX_FLOAT = float(np.finfo(np.float64).max)
+# Largest magnitudes for which errors and relative errors cannot overflow in single and in double precision.
+_MAX_SINGLE = 2.0**70
+_MAX_DOUBLE = 2.0**900
 
 
-class _How(NamedTuple):
-    """What the element types of both sides decide.
+class _Precision(NamedTuple):
+    """Precision required by the element types of both sides.
 
     Attributes:
-        ulps: the units of distances.
-        narrow: single precision holds every number.
-        double: double precision does.
+        ulps: unit of distances.
+        single: single precision represents every number.
+        double: double precision represents every number.
     """
 
     ulps: UlpScale
-    narrow: bool
+    single: bool
     double: bool
 
 
-def tally(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType) -> Tally:
-    """The sums over two arrays of codes with equally many elements, taken in row-major order.
+def measure_exact(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType) -> ExactSums:
+    """Return the sums over two arrays of codes with the same number of elements, in row-major order.
 
-    Complex numbers are measured as twice as many real ones, the real part before the imaginary one.
+    Complex numbers are measured as twice as many real ones, the real part before the imaginary part.
 
     Raises:
         ElementError: a type has no numbers, or only one of the two is complex.
@@ -82,201 +88,208 @@ def tally(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype:
     """
     if target.size != golden.size:
         raise ValueError(f"{target.size} elements cannot be compared with {golden.size}")
-    _keep_memory()
+    _retain_memory()
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
-    how = _How(find_scale(*types), all(map(is_narrow, types)), not any(map(is_long, types)))
+    precision = _Precision(find_scale(*types), all(map(fits_float32, types)), not any(map(exceeds_float64, types)))
     pairs = iter_blocks(target, target_dtype, golden, golden_dtype)
-    parts = Tally(parts=2 if target_dtype.kind is Kind.COMPLEX else 1)
-    return reduce(Tally.merge, (_measure_block(x, y, how) for x, y in pairs), parts)
+    parts = ExactSums(parts=2 if target_dtype.kind is Kind.COMPLEX else 1)
+    return reduce(ExactSums.merge, (_measure_block(x, y, precision) for x, y in pairs), parts)
 
 
 def measure(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType) -> Sums:
-    """The same, as floats; raises as `tally` does."""
-    found = tally(target, target_dtype, golden, golden_dtype)
+    """Return the same as floats; raises like `measure_exact`."""
+    found = measure_exact(target, target_dtype, golden, golden_dtype)
     return found.sums(find_scale(real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)))
 
 
 def iter_blocks(
     target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType
-) -> Iterator[tuple[Numbers, Numbers]]:
-    """The numbers of both sides, which have equally many, block by block, in row-major order."""
+) -> Iterator[tuple[BlockValues, BlockValues]]:
+    """Yield the numbers of both sides, block by block, in row-major order."""
     types = real_type(target_dtype, golden_dtype), real_type(golden_dtype, target_dtype)
     target, golden = real_codes(target, target_dtype), real_codes(golden, golden_dtype)
     for start in range(0, target.size, BLOCK):
         block = slice(start, start + BLOCK)
-        yield to_numbers(target[block], types[0]), to_numbers(golden[block], types[1])
+        yield decode_block(target[block], types[0]), decode_block(golden[block], types[1])
 
 
 @lru_cache(maxsize=1)
-def _keep_memory() -> None:
-    """Let memory stay with the process that one block gives back and the next one needs.
+def _retain_memory() -> None:
+    """Make the C library retain the memory that one block frees and the next one needs.
 
-    The C library returns memory to the system piece by piece, which then clears every page that it gives again. When a
-    large piece was given back once (this one is never touched), it keeps what is smaller.
+    Otherwise it returns the memory to the system, which clears every page again. Freeing one large allocation (never
+    touched) raises the threshold below which memory is retained.
     """
-    np.empty(_KEPT_BYTES, np.uint8)
+    np.empty(_RETAINED_BYTES, np.uint8)
 
 
-def _measure_block(target: Numbers, golden: Numbers, how: _How) -> Tally:
-    # Overflow and invalid operations are looked for in the results.
+def _measure_block(target: BlockValues, golden: BlockValues, precision: _Precision) -> ExactSums:
+    # Overflows and invalid operations are detected in the results.
     with np.errstate(all="ignore"):
-        ends = target.extremes(), golden.extremes()
-        if all(map(isfinite, (*ends[0], *ends[1]))):
-            return _measure_finite(target, golden, ends, how)
-        return _measure_any(target, golden, how)
+        ranges = target.extremes(), golden.extremes()
+        if all(map(isfinite, (*ranges[0], *ranges[1]))):
+            return _measure_finite(target, golden, ranges, precision)
+        return _measure_any(target, golden, precision)
 
 
-def _measure_any(target: Numbers, golden: Numbers, how: _How) -> Tally:
-    """The sums of a block with NaNs or infinities in it."""
+def _measure_any(target: BlockValues, golden: BlockValues, precision: _Precision) -> ExactSums:
+    """Return the sums of a block with NaNs or infinities."""
     x, y = target.values(), golden.values()
     finite = np.isfinite(x), np.isfinite(y)
     both = finite[0] & finite[1]
     index = np.flatnonzero(both)
-    part = _measure_block(target.where(both), golden.where(both), how) if index.size else Tally()
-    specials = _specials(x, y, finite)
-    return Tally(
+    part = _measure_block(target.select(both), golden.select(both), precision) if index.size else ExactSums()
+    non_finite = _non_finite(x, y, finite)
+    return ExactSums(
         len(both),
-        part.unequal + specials.mismatches,
+        part.unequal + non_finite.mismatches,
         _side(target, finite[0]),
         _side(golden, finite[1]),
         part.pairs,
-        part.spread,
-        specials,
-        _moved(part.worst, index),
-        _moved(part.worst_relative, index),
-        _moved(part.worst_ulps, index),
+        part.distribution,
+        non_finite,
+        _relocated(part.worst, index),
+        _relocated(part.worst_relative, index),
+        _relocated(part.worst_ulps, index),
     )
 
 
-def _measure_finite(target: Numbers, golden: Numbers, ends: tuple[Ends, Ends], how: _How) -> Tally:
-    """The sums of a block without NaNs and infinities, of at least one element; `ends` are those of both sides."""
-    gaps = _gaps(target, golden, narrow=how.narrow)
-    spread, extremes = _distribution(target, golden, gaps, how)
-    sides, pairs = _sums(target, golden, ends, gaps, how)
-    return Tally(len(gaps.sizes), gaps.unequal, *sides, pairs, spread, Specials(), *extremes)
+def _measure_finite(
+    target: BlockValues, golden: BlockValues, ranges: tuple[Range, Range], precision: _Precision
+) -> ExactSums:
+    """Return the sums of a non-empty block without NaNs and infinities; `ranges` are those of both sides."""
+    errors = _pair_errors(target, golden, single=precision.single)
+    distribution, extremes = _distribution(target, golden, errors, precision)
+    sides, pairs = _sums(target, golden, ranges, errors, precision)
+    return ExactSums(len(errors.absolute), errors.unequal, *sides, pairs, distribution, NonFinitePairs(), *extremes)
 
 
-# How far the numbers of each pair are apart
+# Errors of each pair
 
 
-class _Gaps(NamedTuple):
-    """Sizes of errors, as precise as is needed to decide which is the largest and into which bin one falls.
+class _PairErrors(NamedTuple):
+    """Errors in the precision in which they are ranked and counted.
 
     Attributes:
-        sizes: |x - y|.
-        relative: |x - y| / |y|, 0 where the golden value counts as zero.
+        absolute: |x - y|.
+        relative: |x - y| / |y|; 0 where the golden value counts as zero.
         larger: the larger of |x| and |y|.
-        divisors: |y|; where that counts as zero, more, so that an equal pair has a relative error of 0.
-        unequal: how many pairs are unequal.
-        left_out: which of these have a golden value that counts as zero.
-        zero_golden: how many that are.
+        divisors: |y|, increased by 1 where it counts as zero, so that an equal pair has a relative error of 0.
+        unequal: number of unequal pairs.
+        excluded: unequal pairs whose golden value counts as zero.
+        zero_golden: number of these.
     """
 
-    sizes: Ranks
-    relative: Ranks
-    larger: Ranks
-    divisors: Ranks
+    absolute: AnyFloats
+    relative: AnyFloats
+    larger: AnyFloats
+    divisors: AnyFloats
     unequal: int
-    left_out: Mask
+    excluded: Mask
     zero_golden: int
 
 
-def _gaps(target: Numbers, golden: Numbers, *, narrow: bool) -> _Gaps:
-    x, y = (target.singles(), golden.singles()) if narrow else (target.values(), golden.values())
-    sizes = x - y if narrow else target.minus(golden)
-    np.abs(sizes, out=sizes)
+def _pair_errors(target: BlockValues, golden: BlockValues, *, single: bool) -> _PairErrors:
+    x, y = (target.float32(), golden.float32()) if single else (target.values(), golden.values())
+    absolute = x - y if single else target.subtract(golden)
+    np.abs(absolute, out=absolute)
     divisors = np.abs(y)
     larger = np.maximum(np.abs(x), divisors)
-    unequal, near_zero = sizes != 0, divisors <= SMALL
+    unequal, near_zero = absolute != 0, divisors <= ZERO_THRESHOLD
     if near_zero.any():
         divisors += near_zero
-    left_out = near_zero & unequal
-    counts = int(np.count_nonzero(unequal)), int(np.count_nonzero(left_out))
-    relative = _left_out(sizes / divisors, left_out, counts[1])
-    if larger.max() > (_SAFE_SINGLE if narrow else _SAFE_DOUBLE):
-        sizes, relative = _in_range(target, golden, sizes, relative)
-    return _Gaps(sizes, relative, larger, divisors, counts[0], left_out, counts[1])
+    excluded = near_zero & unequal
+    counts = int(np.count_nonzero(unequal)), int(np.count_nonzero(excluded))
+    relative = _exclude(absolute / divisors, excluded, counts[1])
+    if larger.max() > (_MAX_SINGLE if single else _MAX_DOUBLE):
+        absolute, relative = _in_range(target, golden, absolute, relative)
+    return _PairErrors(absolute, relative, larger, divisors, counts[0], excluded, counts[1])
 
 
-def _left_out(relative: Ranks, left_out: Mask, count: int) -> Ranks:
-    """Relative errors, made 0 where they are left out."""
+def _exclude(relative: AnyFloats, excluded: Mask, count: int) -> AnyFloats:
+    """Set relative errors to 0 where they are excluded."""
     if count:
-        relative[left_out] = 0
+        relative[excluded] = 0
     return relative
 
 
-def _in_range(target: Numbers, golden: Numbers, sizes: Ranks, relative: Ranks) -> tuple[Ranks, Ranks]:
-    """Sizes and relative errors, of which those that were beyond the range of single or double precision are not."""
-    if sizes.dtype == np.float32:
-        wide = _gaps(target, golden, narrow=False)
-        within = wide.sizes, wide.relative
+def _in_range(
+    target: BlockValues, golden: BlockValues, absolute: AnyFloats, relative: AnyFloats
+) -> tuple[AnyFloats, AnyFloats]:
+    """Return both kinds of errors with those replaced that overflowed in single or double precision."""
+    if absolute.dtype == np.float32:
+        wide = _pair_errors(target, golden, single=False)
+        within = wide.absolute, wide.relative
     else:
-        # |x - y| is too large for a float although the quotient need not be.
-        within = sizes, np.minimum(np.abs(target.values() / golden.values() - 1), _HUGE)
-    return np.where(np.isfinite(sizes), sizes, within[0]), np.where(np.isfinite(relative), relative, within[1])
+        # |x - y| may overflow although the quotient does not.
+        within = absolute, np.minimum(np.abs(target.values() / golden.values() - 1), _MAX_FLOAT)
+    return np.where(np.isfinite(absolute), absolute, within[0]), np.where(np.isfinite(relative), relative, within[1])
 
 
-def _distribution(target: Numbers, golden: Numbers, gaps: _Gaps, how: _How) -> tuple[Spread, Extremes]:
-    """How the errors are distributed, and the largest ones."""
-    steps = _steps(gaps, how.ulps)
-    worst, relative = _worst(target, golden, gaps.sizes), _extreme(gaps.relative, target, golden)
-    ulps = worst if how.ulps.digits < 0 else _extreme(steps, target, golden)
-    return _spread(gaps, steps, narrow=how.narrow), (worst, relative if relative.value else None, ulps)
+def _distribution(
+    target: BlockValues, golden: BlockValues, errors: _PairErrors, precision: _Precision
+) -> tuple[ErrorDistribution, Extremes]:
+    """Return the distribution of the errors, and the largest ones."""
+    distances = _ulp_distances(errors, precision.ulps)
+    worst, relative = _largest_error(target, golden, errors.absolute), _extreme(errors.relative, target, golden)
+    ulps = worst if precision.ulps.digits < 0 else _extreme(distances, target, golden)
+    distribution = _error_distribution(errors, distances, single=precision.single)
+    return distribution, (worst, relative if relative.value else None, ulps)
 
 
-def _steps(gaps: _Gaps, ulps: UlpScale) -> Ranks:
-    """Distances in units of the last place, as it is at the larger of both numbers."""
+def _ulp_distances(errors: _PairErrors, ulps: UlpScale) -> AnyFloats:
+    """Return distances in units of the last place of the larger of both numbers."""
     if ulps.digits < 0:
-        return gaps.sizes
-    powers = np.maximum(gaps.larger, 2.0**ulps.min_exponent)
-    # A power of two has no fraction, and the bits of infinity are those of the exponent.
+        return errors.absolute
+    powers = np.maximum(errors.larger, 2.0**ulps.min_exponent)
+    # Clear the fraction: the bits of infinity are exactly those of the exponent.
     bits = powers.view(f"u{powers.itemsize}")
     bits &= np.array(np.inf, powers.dtype).view(bits.dtype)
-    return gaps.sizes / powers * 2.0**ulps.digits
+    return errors.absolute / powers * 2.0**ulps.digits
 
 
-def _spread(gaps: _Gaps, steps: Ranks, *, narrow: bool) -> Spread:
-    equal, zero_golden = len(steps) - gaps.unequal, gaps.zero_golden
-    one, five = (float(np.float32(edge)) if narrow else edge for edge in (0.001, 0.005))
-    first, *rest = _histogram(gaps.relative, RELATIVE_EDGES)
-    nearest, *further = _histogram(steps, ULP_EDGES)
-    return Spread(
-        int(np.count_nonzero(gaps.relative >= one)) + zero_golden,
-        int(np.count_nonzero(gaps.relative >= five)) + zero_golden,
+def _error_distribution(errors: _PairErrors, distances: AnyFloats, *, single: bool) -> ErrorDistribution:
+    equal, zero_golden = len(distances) - errors.unequal, errors.zero_golden
+    one, five = (float(np.float32(edge)) if single else edge for edge in (0.001, 0.005))
+    first, *rest = _histogram(errors.relative, RELATIVE_EDGES)
+    nearest, *further = _histogram(distances, ULP_EDGES)
+    return ErrorDistribution(
+        int(np.count_nonzero(errors.relative >= one)) + zero_golden,
+        int(np.count_nonzero(errors.relative >= five)) + zero_golden,
         zero_golden,
         (equal, first - equal - zero_golden, *rest[:-1], rest[-1] + zero_golden),
         (equal, nearest - equal, *further),
     )
 
 
-def _histogram(values: Ranks, edges: tuple[float, ...]) -> Histogram:
-    """How many values have no edge, exactly one edge, … at or below them; cheap when all values are small."""
+def _histogram(values: AnyFloats, edges: tuple[float, ...]) -> Histogram:
+    """Return the number of values with no edge, one edge, … at or below them; cheap if all values are small."""
     reached = bisect_right(edges, float(values.max()))
     above = [len(values), *(int(np.count_nonzero(values >= edge)) for edge in edges[:reached])]
     return (*map(sub, above, above[1:]), above[-1], *(0,) * (len(edges) - reached))
 
 
-def _worst(target: Numbers, golden: Numbers, sizes: Ranks) -> Extreme:
+def _largest_error(target: BlockValues, golden: BlockValues, absolute: AnyFloats) -> Extreme:
     if not (target.are_integers and golden.are_integers):
-        return _extreme(sizes, target, golden)
-    # Rounding keeps the order: the largest is among those that look largest. What was rounded off decides.
-    largest = float(sizes.max())
-    candidates = np.flatnonzero(sizes == largest)
+        return _extreme(absolute, target, golden)
+    # Rounding preserves the order: the largest is among those that are largest after it.
+    largest = float(absolute.max())
+    candidates = np.flatnonzero(absolute == largest)
     index = candidates[0]
     if largest >= 1 << 53:
-        high, low = target.where(candidates).halves_minus(golden.where(candidates))
+        high, low = target.select(candidates).subtract_halves(golden.select(candidates))
         sign = np.sign(high + low)
         index = candidates[np.argmax((high * sign - largest) + low * sign)]
     at = int(index)
-    return Extreme(abs(int(target.at(at)) - int(golden.at(at))), at, target.at(at), golden.at(at))
+    return Extreme(abs(int(target.item(at)) - int(golden.item(at))), at, target.item(at), golden.item(at))
 
 
-def _extreme(values: Ranks, target: Numbers, golden: Numbers) -> Extreme:
+def _extreme(values: AnyFloats, target: BlockValues, golden: BlockValues) -> Extreme:
     index = int(values.argmax())
-    return Extreme(values[index].item(), index, target.at(index), golden.at(index))
+    return Extreme(values[index].item(), index, target.item(index), golden.item(index))
 
 
-def _moved(extreme: Extreme | None, index: npt.NDArray[np.intp]) -> Extreme | None:
+def _relocated(extreme: Extreme | None, index: npt.NDArray[np.intp]) -> Extreme | None:
     return None if extreme is None else extreme.shifted(int(index[extreme.index]) - extreme.index)
 
 
@@ -284,43 +297,43 @@ def _moved(extreme: Extreme | None, index: npt.NDArray[np.intp]) -> Extreme | No
 
 
 def _sums(
-    target: Numbers, golden: Numbers, ends: tuple[Ends, Ends], gaps: _Gaps, how: _How
-) -> tuple[tuple[SideTally, SideTally], PairTally]:
-    """The sums of both sides and those of their pairs. What is not needed any more is written over."""
+    target: BlockValues, golden: BlockValues, ranges: tuple[Range, Range], known: _PairErrors, precision: _Precision
+) -> tuple[tuple[ExactSideSums, ExactSideSums], ExactPairSums]:
+    """Return the sums of both sides and of their pairs. Arrays are overwritten when no longer needed."""
     x, y = target.values(), golden.values()
-    centred = Centred(x, _largest(ends[0])), Centred(y, _largest(ends[1]))
-    left, right = _finite_side(x, centred[0], ends[0]), _finite_side(y, centred[1], ends[1])
+    centred = CentredValues(x, _largest(ranges[0])), CentredValues(y, _largest(ranges[1]))
+    left, right = _finite_side(x, centred[0], ranges[0]), _finite_side(y, centred[1], ranges[1])
     products = centred[0].inner(centred[1])
-    errors = np.subtract(x, y, out=x) if how.double else target.minus(golden)
-    errors, exponent = _scaled(target, golden, errors, float(gaps.sizes.max()))
+    errors = np.subtract(x, y, out=x) if precision.double else target.subtract(golden)
+    errors, exponent = _scaled(target, golden, errors, float(known.absolute.max()))
     total, squares = np.add.reduce(errors), dot(errors, errors)
-    sizes = np.abs(errors, out=errors)
-    sums = to_exact(total, exponent), to_exact(np.add.reduce(sizes), exponent), to_exact(squares, 2 * exponent)
-    relative = gaps.relative
-    if how.narrow:
-        relative = _left_out(np.divide(sizes, gaps.divisors, out=sizes), gaps.left_out, gaps.zero_golden)
+    absolute = np.abs(errors, out=errors)
+    sums = to_exact(total, exponent), to_exact(np.add.reduce(absolute), exponent), to_exact(squares, 2 * exponent)
+    relative = known.relative
+    if precision.single:
+        relative = _exclude(np.divide(absolute, known.divisors, out=absolute), known.excluded, known.zero_golden)
     totals = left.total, right.total, left.squares, right.squares
-    return (left, right), PairTally(len(y), *totals, products, *sums, _relative_sum(relative))
+    return (left, right), ExactPairSums(len(y), *totals, products, *sums, _relative_sum(relative))
 
 
-def _largest(ends: Ends) -> Number:
+def _largest(ends: Range) -> Number:
     return max(abs(ends[0]), abs(ends[1]))
 
 
-def _finite_side(values: Floats, centred: Centred, ends: Ends) -> SideTally:
-    return SideTally(len(values), centred.total(), centred.squares(), *ends)
+def _finite_side(values: Floats, centred: CentredValues, ends: Range) -> ExactSideSums:
+    return ExactSideSums(len(values), centred.total(), centred.squares(), *ends)
 
 
-def _scaled(target: Numbers, golden: Numbers, errors: Floats, largest: float) -> tuple[Floats, int]:
-    """The errors divided by a power of two that lets them be squared, and its exponent, usually 0."""
+def _scaled(target: BlockValues, golden: BlockValues, errors: Floats, largest: float) -> tuple[Floats, int]:
+    """Return the errors divided by a power of two so that they can be squared, and its exponent, usually 0."""
     if isfinite(largest):
         return scale(errors, largest)
-    # Large numbers of opposite signs: a quarter of each has a difference.
-    scaled, exponent = scale(target.values() / 4 - golden.values() / 4, _HUGE)
+    # Large numbers of opposite signs: the difference of their quarters is finite.
+    scaled, exponent = scale(target.values() / 4 - golden.values() / 4, _MAX_FLOAT)
     return scaled, exponent + 2
 
 
-def _relative_sum(relative: Ranks) -> Fraction:
+def _relative_sum(relative: AnyFloats) -> Fraction:
     total = float(np.add.reduce(relative))
     return to_exact(total) if isfinite(total) else to_exact(np.add.reduce(relative / BLOCK)) * BLOCK
 
@@ -328,15 +341,15 @@ def _relative_sum(relative: Ranks) -> Fraction:
 # Blocks with NaNs or infinities
 
 
-def _side(numbers: Numbers, finite: Mask) -> SideTally:
-    kept = numbers.where(finite)
-    side = SideTally()
-    if len(kept.decoded):
-        values, ends = kept.values(), kept.extremes()
-        side = _finite_side(values, Centred(values, _largest(ends)), ends)
+def _side(numbers: BlockValues, finite: Mask) -> ExactSideSums:
+    chosen = numbers.select(finite)
+    side = ExactSideSums()
+    if len(chosen.decoded):
+        values, ends = chosen.values(), chosen.extremes()
+        side = _finite_side(values, CentredValues(values, _largest(ends)), ends)
     everything = numbers.values()
     nans, infs = np.isnan(everything), np.isinf(everything)
-    return SideTally(
+    return ExactSideSums(
         side.finite,
         side.total,
         side.squares,
@@ -345,24 +358,24 @@ def _side(numbers: Numbers, finite: Mask) -> SideTally:
         int(np.count_nonzero(nans)),
         int(np.count_nonzero(everything == np.inf)),
         int(np.count_nonzero(everything == -np.inf)),
-        _first(nans),
-        _first(infs),
+        _first_true(nans),
+        _first_true(infs),
     )
 
 
-def _specials(x: Floats, y: Floats, finite: tuple[Mask, Mask]) -> Specials:
+def _non_finite(x: Floats, y: Floats, finite: tuple[Mask, Mask]) -> NonFinitePairs:
     infs = np.isinf(x), np.isinf(y)
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     mismatches = ~(finite[0] & finite[1]) & ~same
-    return Specials(
+    return NonFinitePairs(
         int(np.count_nonzero(infs[0] & (x == y))),
         int(np.count_nonzero(infs[0] & (x == -y))),
-        int(np.count_nonzero(infs[0] & finite[1] & (np.abs(y) > SMALL))),
+        int(np.count_nonzero(infs[0] & finite[1] & (np.abs(y) > ZERO_THRESHOLD))),
         int(np.count_nonzero(infs[1] & finite[0])),
         int(np.count_nonzero(mismatches)),
-        _first(mismatches),
+        _first_true(mismatches),
     )
 
 
-def _first(mask: Mask) -> int | None:
+def _first_true(mask: Mask) -> int | None:
     return int(mask.argmax()) if mask.any() else None

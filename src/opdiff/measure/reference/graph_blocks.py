@@ -1,4 +1,4 @@
-"""The definition of what graph mode needs beside the sums of all comparisons, with NumPy: a second pass."""
+"""Definition of the additional sums of graph mode with NumPy: a second pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
-from opdiff.measure.sums import SMALL, STEP, GraphSums
+from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD, ZERO_THRESHOLD, GraphSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,13 @@ _BLOCK = 1 << 16
 
 
 def graph_sums(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType, sums: Sums) -> GraphSums:
-    """The further sums of two arrays of codes whose `sums` are known."""
-    tops = float(sums.golden.maximum or 0), float(sums.target.maximum or 0)
+    """Return the additional sums of two arrays of codes; `sums` are those of the first pass."""
+    maxima = float(sums.golden.maximum or 0), float(sums.target.maximum or 0)
     is_finite = sums.target.is_finite and sums.golden.is_finite
     found = GraphSums()
     with np.errstate(all="ignore"):
         for x, y in _blocks(target, target_dtype, golden, golden_dtype):
-            weights = _weights(x - tops[1], y - tops[0]) if is_finite else (0.0, 0.0, 0.0)
+            weights = _weights(x - maxima[1], y - maxima[0]) if is_finite else (0.0, 0.0, 0.0)
             both = np.isfinite(x) & np.isfinite(y)
             found = _merged(found, GraphSums(*weights, *_errors(x[both], y[both])))  # type: ignore[arg-type]  # counts are the last three
     return found
@@ -39,10 +39,10 @@ def graph_sums(target: AnyArray, target_dtype: DType, golden: AnyArray, golden_d
 
 def _errors(x: Floats, y: Floats) -> tuple[float, float, float, float, float, int, int, int]:
     size, error = np.abs(y), np.abs(x - y)
-    counted = size > STEP
+    counted = size > GRAPH_ZERO_THRESHOLD
     errors = error[counted]
     relative = errors / size[counted]
-    near = (size <= SMALL) & (error > 0)
+    near = (size <= ZERO_THRESHOLD) & (error > 0)
     zeros = int(np.count_nonzero(near & (size == 0)))
     near &= size > 0
     tiny = error[near] / size[near]
@@ -59,7 +59,7 @@ def _errors(x: Floats, y: Floats) -> tuple[float, float, float, float, float, in
 
 
 def _weights(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """Of numbers below their maxima, from which the divergence of two softmaxes is made."""
+    """Return the weights from which the divergence of two softmaxes is computed; maxima are already subtracted."""
     golden = np.exp(y)
     return float(golden.sum()), float(np.exp(x).sum()), float((golden * (y - x)).sum())
 

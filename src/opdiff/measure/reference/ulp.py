@@ -1,4 +1,4 @@
-"""Distances in units of the last place: how many steps of a float type lie between two numbers."""
+"""Distances between two numbers in units of the last place of a float type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdiff.core.dtypes import Kind
 if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
 
-# Bits of the fraction, and the exponent of the smallest normal number. HiFloat8 has its finest steps around 1.
+# Fraction bits, and the exponent of the smallest normal number. HiFloat8 with its highest precision, around 1.
 _FIELDS = {
     dtypes.FLOAT64: (52, -1022),
     dtypes.FLOAT32: (23, -126),
@@ -22,18 +22,18 @@ _FIELDS = {
 
 
 class UlpScale(NamedTuple):
-    """The steps of a float type, or of integers, which are 1 apart (`digits` is then -1).
+    """Unit in the last place of a float type; 1 for integers, whose `digits` are -1.
 
     Attributes:
-        digits: bits of its fraction.
-        min_exponent: the exponent of its smallest normal number; below it the steps stay the same.
+        digits: fraction bits.
+        min_exponent: exponent of the smallest normal number; below it the unit is constant.
     """
 
     digits: int = -1
     min_exponent: int = 0
 
     def distance(self, target: float, golden: float) -> float:
-        """|target - golden| in steps as they are at the larger of both."""
+        """Return |target - golden| in units at the larger of both."""
         size = abs(target - golden)
         if self.digits < 0:
             return size
@@ -46,7 +46,7 @@ class UlpScale(NamedTuple):
 
 
 def find_scale(target: DType, golden: DType) -> UlpScale:
-    """The steps of the float type with fewer digits, the target's when both have as many; without floats, integers."""
+    """Return the unit of the float type with fewer digits, of the target if equal; of integers without floats."""
     floats = [dtype for dtype in (target, golden) if dtype.kind is Kind.FLOAT]
     return min((_scale(dtype) for dtype in floats), key=lambda scale: scale.digits, default=UlpScale())
 

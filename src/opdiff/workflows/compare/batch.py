@@ -196,7 +196,7 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     """Where the elements of both sides are, in one order; `None` when that cannot be told."""
     target, golden = pairing.target.data, pairing.golden.data
-    if not (_is_plain(target) and _is_plain(golden) and native.is_known(target.spec.dtype, golden.spec.dtype)):
+    if not (_is_plain(target) and _is_plain(golden) and native.is_supported(target.spec.dtype, golden.spec.dtype)):
         return None
     sides = _places(target), _places(golden)
     try:

@@ -180,7 +180,7 @@ class ElementFiles(NamedTuple):
         return path
 
     def _block_rows(self, block: ElementBlock) -> str:
-        target, golden = block.target.listed(), block.golden.listed()
+        target, golden = block.target.to_list(), block.golden.to_list()
         absolute: list[float] | list[int] = block.absolute.tolist()
         if block.target.are_integers and block.golden.are_integers:
             absolute = [abs(int(ours) - int(theirs)) for ours, theirs in zip(target, golden, strict=True)]

@@ -1,4 +1,4 @@
-"""Sums of a block of floats as fractions, whatever the size of the numbers."""
+"""Sums of a block of floats as fractions, for numbers of any magnitude."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from opdiff.measure.reference.numbers import Floats
+    from opdiff.measure.reference.block_values import Floats
 
-# Squares of larger (and of smaller) powers of two are too near to the ends of the range.
+# Squares of numbers with larger or smaller exponents come too close to the limits of floats.
 _SAFE_EXPONENT = 400
 
-# So many products are added up one after the other; it bounds what is rounded off.
+# Products summed sequentially; bounds the rounding error.
 _ROW = 1024
 
 
 def to_exact(value: float, exponent: int = 0) -> Fraction:
-    """The finite `value` times 2 to the power of `exponent`."""
+    """Return the finite `value` times 2 to the power of `exponent`."""
     exact = Fraction(float(value))
     if not exponent:
         return exact
@@ -27,9 +27,9 @@ def to_exact(value: float, exponent: int = 0) -> Fraction:
 
 
 def scale(values: Floats, largest: float) -> tuple[Floats, int]:
-    """The values divided by a power of two so that they can be squared and added up, and its exponent, usually 0.
+    """Return the values divided by a power of two so that squares can be summed, and its exponent, usually 0.
 
-    None of the values is larger in size than `largest`.
+    `largest` is their largest magnitude.
     """
     exponent = frexp(largest)[1]
     if abs(exponent) <= _SAFE_EXPONENT:
@@ -38,22 +38,22 @@ def scale(values: Floats, largest: float) -> tuple[Floats, int]:
 
 
 def dot(x: Floats, y: Floats) -> float:
-    """The sum of the products, in one pass: rows of products are added up, and then their sums."""
+    """Return the sum of the products in one pass: by rows, and then the sums of the rows."""
     whole = len(x) - len(x) % _ROW
     rows = np.einsum("ij,ij->i", x[:whole].reshape(-1, _ROW), y[:whole].reshape(-1, _ROW))
     rest = np.einsum("i,i->", x[whole:], y[whole:]) if whole < len(x) else 0.0
     return float(np.add.reduce(rows) + rest)
 
 
-class Centred:
-    """Finite numbers as their mean and the differences from it, where that matters.
+class CentredValues:
+    """Finite numbers as their mean and the differences from it.
 
-    A small spread around a large mean is then not rounded off; in the sums the mean is added exactly. Where the spread
-    is as large as the mean, nothing is lost without that: the mean is taken for 0.
+    Keeps the digits of small deviations from a large mean; the mean is added to the sums exactly. If the deviations are
+    as large as the mean, nothing is lost without it, and the mean is taken as 0.
 
     Args:
         values: the numbers.
-        largest: the size of the largest of them.
+        largest: their largest magnitude.
     """
 
     def __init__(self, values: Floats, largest: float) -> None:
@@ -69,19 +69,19 @@ class Centred:
         self._total = self._rest_total + self._mean * len(values) if self._mean else self._rest_total
 
     def total(self) -> Fraction:
-        """The sum of the numbers."""
+        """Return the sum of the numbers."""
         return self._scaled(self._total, self._exponent)
 
     def squares(self) -> Fraction:
-        """The sum of their squares."""
+        """Return the sum of their squares."""
         return self._product(self._rest_squares, self)
 
-    def inner(self, other: Centred) -> Fraction:
-        """The sum of the products with `other`."""
+    def inner(self, other: CentredValues) -> Fraction:
+        """Return the sum of the products with `other`."""
         return self._product(Fraction(dot(self._rest, other._rest)), other)
 
-    def _product(self, rest: Fraction, other: Centred) -> Fraction:
-        """The sum of the products, of which `rest` is that of the differences from the means."""
+    def _product(self, rest: Fraction, other: CentredValues) -> Fraction:
+        """Return the sum of the products; `rest` is that of the differences from the means."""
         if self._mean or other._mean:
             rest += self._mean * other._rest_total + other._mean * self._total
         return self._scaled(rest, self._exponent + other._exponent)

@@ -1,9 +1,9 @@
 """Exact sums of blocks, which can be merged.
 
-    block, block, … ──blocks──► Tally, Tally, … ──merge──► Tally ──sums──► Sums
+    block, block, … ──blocks──► ExactSums, ExactSums, … ──merge──► ExactSums ──sums──► Sums
 
-The sums of a block are floats; from there on they are exact fractions. So merging loses nothing, has no range to leave,
-and gives the same result in whatever groups consecutive parts are merged.
+The sums of a block are floats; afterwards they are exact fractions. Merging loses nothing, cannot overflow, and gives
+the same result however consecutive parts are grouped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from math import frexp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.measure.sums import (
+    ErrorDistribution,
     Extreme,
+    NonFinitePairs,
     Number,
-    Pairs,
+    PairSums,
     Scale,
-    Side,
-    Specials,
-    Spread,
+    SideSums,
     Sums,
-    earlier,
     error_at,
+    first_index,
     relative_at,
     ulps_at,
 )
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _ZERO = Fraction()
 
-# Squares of larger (and of smaller) powers of two are too near to the ends of the range.
+# Squares of numbers with larger or smaller exponents come too close to the limits of floats.
 _SAFE_EXPONENT = 480
 
 
-class SideTally(NamedTuple):
-    """One of the two tensors: the fields of `Side`, with exact sums. Its spread follows from them."""
+class ExactSideSums(NamedTuple):
+    """The fields of `SideSums` with exact sums, from which the squared deviations follow."""
 
     finite: int = 0
     total: Fraction = _ZERO
@@ -50,9 +50,9 @@ class SideTally(NamedTuple):
     first_nan: int | None = None
     first_inf: int | None = None
 
-    def merge(self, later: SideTally, offset: int) -> SideTally:
-        """Both parts together; `offset` elements come before the later one."""
-        return SideTally(
+    def merge(self, later: ExactSideSums, offset: int) -> ExactSideSums:
+        """Return the sums of both parts; `offset` elements come before the later one."""
+        return ExactSideSums(
             self.finite + later.finite,
             self.total + later.total,
             self.squares + later.squares,
@@ -61,13 +61,13 @@ class SideTally(NamedTuple):
             self.nans + later.nans,
             self.positive_infs + later.positive_infs,
             self.negative_infs + later.negative_infs,
-            earlier(self.first_nan, later.first_nan, offset),
-            earlier(self.first_inf, later.first_inf, offset),
+            first_index(self.first_nan, later.first_nan, offset),
+            first_index(self.first_inf, later.first_inf, offset),
         )
 
 
-class PairTally(NamedTuple):
-    """The pairs that are finite on both sides: the fields of `Pairs`, with exact sums. Spreads follow from them."""
+class ExactPairSums(NamedTuple):
+    """The fields of `PairSums` with exact sums, from which the deviations follow."""
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
     target: Fraction = _ZERO
@@ -76,13 +76,13 @@ class PairTally(NamedTuple):
     golden_squares: Fraction = _ZERO
     products: Fraction = _ZERO
     errors: Fraction = _ZERO
-    error_sizes: Fraction = _ZERO
-    error_squares: Fraction = _ZERO
+    absolute_errors: Fraction = _ZERO
+    squared_errors: Fraction = _ZERO
     relative: Fraction = _ZERO
 
-    def merge(self, later: PairTally) -> PairTally:
-        """Both parts together."""
-        return PairTally(
+    def merge(self, later: ExactPairSums) -> ExactPairSums:
+        """Return the sums of both parts."""
+        return ExactPairSums(
             self.count + later.count,
             self.target + later.target,
             self.golden + later.golden,
@@ -90,42 +90,42 @@ class PairTally(NamedTuple):
             self.golden_squares + later.golden_squares,
             self.products + later.products,
             self.errors + later.errors,
-            self.error_sizes + later.error_sizes,
-            self.error_squares + later.error_squares,
+            self.absolute_errors + later.absolute_errors,
+            self.squared_errors + later.squared_errors,
             self.relative + later.relative,
         )
 
 
-class Tally(NamedTuple):
-    """What is kept of two tensors, or of two corresponding parts of them: the fields of `Sums`, with exact sums.
+class ExactSums(NamedTuple):
+    """The fields of `Sums` with exact sums, for two tensors or two corresponding parts of them.
 
-    The `value` of an extreme is what decides which is the larger one: it is in single precision where that holds every
-    number of both sides.
+    The `value` of an extreme decides which is larger. It is in single precision if that represents every number of both
+    sides.
     """
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
     unequal: int = 0
-    target: SideTally = SideTally()
-    golden: SideTally = SideTally()
-    pairs: PairTally = PairTally()
-    spread: Spread = Spread()
-    specials: Specials = Specials()
+    target: ExactSideSums = ExactSideSums()
+    golden: ExactSideSums = ExactSideSums()
+    pairs: ExactPairSums = ExactPairSums()
+    distribution: ErrorDistribution = ErrorDistribution()
+    non_finite: NonFinitePairs = NonFinitePairs()
     worst: Extreme | None = None
     worst_relative: Extreme | None = None
     worst_ulps: Extreme | None = None
     parts: int = 1
 
-    def merge(self, later: Tally) -> Tally:
-        """The sums of both parts together, of which `later` comes right behind this one."""
+    def merge(self, later: ExactSums) -> ExactSums:
+        """Return the sums of both parts; `later` follows this one."""
         offset = self.count
-        return Tally(
+        return ExactSums(
             self.count + later.count,
             self.unequal + later.unequal,
             self.target.merge(later.target, offset),
             self.golden.merge(later.golden, offset),
             self.pairs.merge(later.pairs),
-            self.spread.merge(later.spread),
-            self.specials.merge(later.specials, offset),
+            self.distribution.merge(later.distribution),
+            self.non_finite.merge(later.non_finite, offset),
             _larger(self.worst, later.worst, offset),
             _larger(self.worst_relative, later.worst_relative, offset),
             _larger(self.worst_ulps, later.worst_ulps, offset),
@@ -133,7 +133,7 @@ class Tally(NamedTuple):
         )
 
     def sums(self, ulps: UlpScale) -> Sums:
-        """The sums as floats, scaled where their range asks for it, and the extremes as exactly as can be."""
+        """Return the sums as floats, scaled if their range requires it, and the extremes in full precision."""
         scale = Scale(_exponent(self.target), _exponent(self.golden))
         return Sums(
             self.count,
@@ -141,8 +141,8 @@ class Tally(NamedTuple):
             _side(self.target, scale.target),
             _side(self.golden, scale.golden),
             _pairs(self.pairs, scale),
-            self.spread,
-            self.specials,
+            self.distribution,
+            self.non_finite,
             error_at(*self.worst[1:]) if self.worst else None,
             relative_at(*self.worst_relative[1:]) if self.worst_relative else None,
             ulps_at(*self.worst_ulps[1:], ulps) if self.worst_ulps else None,
@@ -151,49 +151,49 @@ class Tally(NamedTuple):
         )
 
 
-def _exponent(side: SideTally) -> int:
-    """By which power of two the numbers of a side are divided so that their squares can be added up; usually 0."""
+def _exponent(side: ExactSideSums) -> int:
+    """Return the exponent of the power of two by which a side is divided so that squares can be summed; usually 0."""
     largest = max(abs(side.minimum or 0), abs(side.maximum or 0))
     exponent = frexp(largest)[1]
     return 0 if abs(exponent) <= _SAFE_EXPONENT else exponent
 
 
-def _side(tally: SideTally, exponent: int) -> Side:
-    return Side(
-        tally.finite,
-        _float(tally.total, -exponent),
-        _float(tally.squares, -2 * exponent),
-        _float(_spread(tally.squares, tally.total, tally.total, tally.finite), -2 * exponent),
-        *tally[3:],
+def _side(exact: ExactSideSums, exponent: int) -> SideSums:
+    return SideSums(
+        exact.finite,
+        _float(exact.total, -exponent),
+        _float(exact.squares, -2 * exponent),
+        _float(_deviations(exact.squares, exact.total, exact.total, exact.finite), -2 * exponent),
+        *exact[3:],
     )
 
 
-def _pairs(tally: PairTally, scale: Scale) -> Pairs:
-    x, y, errors, count = -scale.target, -scale.golden, -scale.errors, tally.count
-    return Pairs(
+def _pairs(exact: ExactPairSums, scale: Scale) -> PairSums:
+    x, y, errors, count = -scale.target, -scale.golden, -scale.errors, exact.count
+    return PairSums(
         count,
-        _float(tally.target, x),
-        _float(tally.golden, y),
-        _float(tally.target_squares, 2 * x),
-        _float(tally.golden_squares, 2 * y),
-        _float(tally.products, x + y),
-        _float(_spread(tally.target_squares, tally.target, tally.target, count), 2 * x),
-        _float(_spread(tally.golden_squares, tally.golden, tally.golden, count), 2 * y),
-        _float(_spread(tally.products, tally.target, tally.golden, count), x + y),
-        _float(tally.errors, errors),
-        _float(tally.error_sizes, errors),
-        _float(tally.error_squares, 2 * errors),
-        _float(tally.relative, 0),
+        _float(exact.target, x),
+        _float(exact.golden, y),
+        _float(exact.target_squares, 2 * x),
+        _float(exact.golden_squares, 2 * y),
+        _float(exact.products, x + y),
+        _float(_deviations(exact.target_squares, exact.target, exact.target, count), 2 * x),
+        _float(_deviations(exact.golden_squares, exact.golden, exact.golden, count), 2 * y),
+        _float(_deviations(exact.products, exact.target, exact.golden, count), x + y),
+        _float(exact.errors, errors),
+        _float(exact.absolute_errors, errors),
+        _float(exact.squared_errors, 2 * errors),
+        _float(exact.relative, 0),
     )
 
 
-def _spread(products: Fraction, x: Fraction, y: Fraction, count: int) -> Fraction:
-    """Σ (x - mean of x)·(y - mean of y)."""
+def _deviations(products: Fraction, x: Fraction, y: Fraction, count: int) -> Fraction:
+    """Return Σ (x - mean of x)·(y - mean of y)."""
     return products - x * y / count if count else products
 
 
 def _float(value: Fraction, exponent: int) -> float:
-    """The value times 2 to the power of `exponent`."""
+    """Return the value times 2 to the power of `exponent`."""
     scaled = value * Fraction(2) ** exponent if exponent else value
     try:
         return float(scaled)
