@@ -116,7 +116,7 @@ rows = st.builds(
     names,
     names,
     shapes,
-    st.lists(texts, max_size=2).map(tuple),
+    st.lists(texts.map(quoted), max_size=2).map(tuple),
     st.none() | all_metrics,
     customs,
     st.none() | st.booleans(),

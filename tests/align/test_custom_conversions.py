@@ -45,7 +45,8 @@ def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
         aligned = change(custom, source, target)
         assert aligned.codes.tolist() == [[5, 4, 3], [2, 1, 0]]
         assert aligned.layout == target
-    assert change(custom, "FSR_NCHW", "NCHW").steps == (f"FSR_NCHW [2, 3] -> NCHW [2, 3] by {path}",)
+    (step,) = change(custom, "FSR_NCHW", "NCHW").steps
+    assert str(step) == f"FSR_NCHW [2, 3] -> NCHW [2, 3] by {path}"
 
 
 def test_a_script_replaces_the_built_in_conversion_of_its_pair_only(tmp_path: Path) -> None:

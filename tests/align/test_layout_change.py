@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from opdiff.align import LAYOUTS, Aligned, convert
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because, render_all
 from opdiff.core.tensor import TensorSpec
 from opdiff.sample.storage import store
 
@@ -99,11 +100,9 @@ def test_an_origin_shape_in_another_order_than_the_target_is_not_applied_by_posi
     array = numbered((2, 35, 3, 4))
     aligned = change(store(array, "NC1HWC0"), "NC1HWC0", "NHWC", (2, 35, 3, 4))
     np.testing.assert_array_equal(aligned.codes, array.transpose(0, 2, 3, 1))
-    assert aligned == Aligned(
-        aligned.codes,
-        "NHWC",
-        ("NC1HWC0 [2, 3, 3, 4, 16] -> NCHW [2, 35, 3, 4], 312 padding elements cut", "axes NCHW -> NHWC"),
-    )
+    assert aligned.layout == "NHWC"
+    steps = "NC1HWC0 [2, 3, 3, 4, 16] -> NCHW [2, 35, 3, 4]; 312 padding elements cut; axes NCHW -> NHWC"
+    assert render_all(aligned.steps) == steps
 
 
 def test_worked_example_of_the_format_page() -> None:
@@ -126,7 +125,7 @@ def test_without_an_origin_shape_padding_is_kept(
 ) -> None:
     aligned = change(numbered(stored), source, target)
     assert aligned.codes.shape == shape
-    assert step in aligned.steps[0]
+    assert step in str(aligned.steps[0])
 
 
 # An array NCHW, the origin shape, and how ND has it: the order of the axes, and the note.
@@ -154,7 +153,7 @@ def test_nd_is_arranged_as_the_origin_shape_is(shape: Shape, origin: Shape, orde
     expected = store(array, order)
     known = "which is" in note
     np.testing.assert_array_equal(aligned.codes, expected.reshape(origin) if known else expected)
-    assert note in aligned.steps[-1]
+    assert note in str(aligned.steps[-1])
 
 
 def test_plain_layouts_become_nd_in_the_order_of_the_origin_shape() -> None:
@@ -191,7 +190,7 @@ def test_matrices_of_another_rank_are_nd_under_any_letters() -> None:
     array = numbered((17, 33))
     aligned = change(store(array, "FRACTAL_NZ"), "FRACTAL_NZ", "NCHW", array.shape)
     np.testing.assert_array_equal(aligned.codes, array)
-    assert aligned.steps[-1] == "NCHW with 2 axes is the same as ND"
+    assert str(aligned.steps[-1]) == "NCHW with 2 axes is treated as ND"
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (3, 4), (0, 4, 2), (1, 2, 3, 4, 5)], ids=str)
@@ -200,14 +199,14 @@ def test_plain_layouts_of_another_rank_are_nd(shape: Shape, target: str) -> None
     array = numbered(shape)
     aligned = change(array, "NCHW", target)
     np.testing.assert_array_equal(aligned.codes, array)
-    assert aligned.steps[0] == f"NCHW with {len(shape)} axes taken as ND"
+    assert str(aligned.steps[0]) == f"NCHW with {len(shape)} axes is treated as ND"
 
 
 def test_nd_keeps_its_order_and_says_so() -> None:
     array = numbered((2, 3, 4, 5))
     aligned = change(array, "ND", "NHWC")
     np.testing.assert_array_equal(aligned.codes, array)
-    assert aligned.steps == ("ND keeps the order of the origin, taken to be NHWC",)
+    assert aligned.steps == (because("align.axes_assumed", layout="ND", axes="NHWC"),)
 
 
 def test_nd_takes_any_shape_of_as_many_elements() -> None:
@@ -223,7 +222,7 @@ def test_the_target_decides_between_several_orders_of_weights(target: str, shape
     array = numbered(shape)
     aligned = change(store(array, "FRACTAL_Z"), "FRACTAL_Z", target, AMBIGUOUS)
     np.testing.assert_array_equal(aligned.codes, store(array, target))
-    assert aligned.steps[0] == f"origin shape [2, 6, 3, 4] fits as NCHW, HWCN, read as {target}"
+    assert str(aligned.steps[0]) == f"origin shape [2, 6, 3, 4] fits in the orders NCHW, HWCN, read as {target}"
 
 
 @pytest.mark.parametrize("target", ["ND", "NHWC", "CHWN"])
@@ -278,7 +277,7 @@ def test_tiles_follow_the_element_type(dtype: dtypes.DType, target: str, stored:
     aligned = convert(codes, TensorSpec(dtype, codes.shape, "NCHW"), target)
     assert aligned.codes.shape == stored
     assert aligned.codes.dtype == codes.dtype
-    assert aligned.steps[-1] == f"packed to {target} {list(stored)}"
+    assert aligned.steps[-1] == because("align.packed", layout=target, stored=stored)
 
 
 @pytest.mark.parametrize("name", ["NCHW", "NC1HWC0", "BN_WEIGHT", "my_own"])

@@ -13,6 +13,7 @@ from opdiff.align import LAYOUTS, Extents, Layout, Tile
 from opdiff.align.c0 import TiledChannels
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import quoted
 from opdiff.sample.storage import store
 from opdiff.testing.layouts import check_layout
 
@@ -234,7 +235,7 @@ class Guessing(TiledChannels):
     """Takes the origin shape by position."""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        return Extents(TiledChannels.logical_shape(self, stored, (), groups, prefer).shape, f"not {origin}")
+        return Extents(TiledChannels.logical_shape(self, stored, (), groups, prefer).shape, quoted(f"not {origin}"))
 
 
 BROKEN = [

@@ -14,6 +14,7 @@ from opdiff.align import Extents, Layout, Tile, convert
 from opdiff.align.permute import AxisOrder
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError, PluginError
+from opdiff.core.reasons import quoted, render_all
 from opdiff.core.registry import Registry
 from opdiff.core.tensor import TensorSpec
 from opdiff.testing.layouts import check_layout
@@ -31,7 +32,7 @@ class Backwards:
     axes: str = "HWCN"
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        return Extents(stored, "" if origin or groups or prefer else "never")
+        return Extents(stored, None if origin or groups or prefer else quoted("never"))
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         if stored.shape != shape or groups < 1:
@@ -70,7 +71,7 @@ def test_a_plug_in_is_found_by_its_entry_point(installed: list[str]) -> None:
     codes = np.arange(120, dtype="<i2").reshape(2, 3, 4, 5)
     there = convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "HWCN_BACKWARDS")
     np.testing.assert_array_equal(there.codes, codes.transpose(2, 3, 1, 0)[::-1])
-    assert there.steps == ("axes NCHW -> HWCN", "packed to HWCN_BACKWARDS [4, 5, 3, 2]")
+    assert render_all(there.steps) == "axes NCHW -> HWCN; packed to HWCN_BACKWARDS [4, 5, 3, 2]"
     back = convert(there.codes, TensorSpec(dtypes.INT16, there.codes.shape, "HWCN_BACKWARDS"), "NCHW")
     np.testing.assert_array_equal(back.codes, codes)
 

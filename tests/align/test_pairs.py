@@ -12,6 +12,7 @@ from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import with_data
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
 from opdiff.sample.storage import store
@@ -75,7 +76,7 @@ def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
     stored, golden = nchw(4, 6), nchw(3, 8)
     pair = align_pair(pairing(stored, golden, "ND", "ND", (4, 6)), stored, golden)
     np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
-    assert pair.steps == ("target [4, 6] and golden [3, 8] compared element by element",)
+    assert pair.steps == (because("align.elementwise", target=(4, 6), golden=(3, 8)),)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
     stored = store(wide, "NC1HWC0")
     pair = align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", ()), stored, LOGICAL)
     assert pair.shape == (2, 5, 3, 4)
-    assert pair.doubt.endswith("what was taken for padding is not zero: the target may be larger")
+    assert pair.doubt == because("align.padding_not_zero")
     narrow = store(LOGICAL, "NC1HWC0")
     assert not align_pair(pairing(narrow, LOGICAL, "NC1HWC0", "NCHW", ()), narrow, LOGICAL).doubt
     with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
@@ -151,4 +152,4 @@ def test_padding_of_two_videos(garbage: bool) -> None:
 def test_a_golden_of_the_other_order_is_told() -> None:
     pair = align_pair(pairing(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape), LOGICAL, NHWC)
     np.testing.assert_array_equal(pair.target, NHWC)
-    assert pair.steps[0] == "the golden is declared NCHW, but has the shape of NHWC"
+    assert pair.steps[0] == because("align.declared_differs", declared="NCHW", layout="NHWC")

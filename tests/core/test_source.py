@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from opdiff.core import dtypes, source
 from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.reasons import quoted
 from opdiff.core.source import FileRange, Joined, ZipMember
 from opdiff.core.tensor import Tensor, TensorSpec
 
@@ -343,7 +344,9 @@ SOURCES: list[Source] = [
 
 @pytest.mark.parametrize("there", SOURCES, ids=lambda there: type(there).__name__)
 def test_sources_and_tensors_survive_pickling(there: Source) -> None:
-    tensor = Tensor(TensorSpec(dtypes.BFLOAT16, (2,), "ND", (2,), address=4096), there, notes=("taken for granted",))
+    tensor = Tensor(
+        TensorSpec(dtypes.BFLOAT16, (2,), "ND", (2,), address=4096), there, notes=(quoted("an assumption"),)
+    )
     raw = pickle.dumps(tensor)
     assert pickle.loads(raw) == tensor  # noqa: S301  our own bytes
     assert pickle.loads(pickle.dumps(there)) == there  # noqa: S301  our own bytes

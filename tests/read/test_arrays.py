@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange, ZipMember
 from opdiff.read import arrays, read_operator
 
@@ -101,7 +102,7 @@ def test_bfloat16_that_lost_its_name(tmp_path: Path) -> None:
     (tensor,) = read_operator(str(tmp_path / "x.0.1.npy")).outputs
     assert tensor.spec.dtype is dtypes.BFLOAT16
     np.testing.assert_array_equal(tensor.array(), values.astype(np.float32))
-    assert "taken for bfloat16" in tensor.notes[0]
+    assert tensor.notes == (because("read.bfloat16_assumed"),)
 
 
 class Bomb:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from opdiff.core import dtypes
+from opdiff.core.dump import Problem
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.directory import Location, Problem, locate, natural, scan
+from opdiff.read.directory import Location, locate, natural, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName, hashed_name, mapping_csv

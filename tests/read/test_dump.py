@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, add, dump, tensor
-from opdiff.core.dump import DumpKind
+from opdiff.core.dump import DumpKind, Problem
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.dump import read_dump
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def test_an_npu_dump(tmp_path: Path) -> None:
     assert (newest.op_type, newest.timestamp) == ("Add", TIME + 1)
     assert sorted(newest.inputs) == sorted(newest.outputs) == [0]
     broken = found.operators["c"]
-    assert "it is truncated" in broken.problem
+    assert "it is truncated" in str(broken.problem)
     assert not broken.outputs
 
 
@@ -48,7 +49,7 @@ def test_golden_arrays(tmp_path: Path) -> None:
     operator = found.operators["a"]
     assert sorted(operator.outputs) == [0, 2]
     np.testing.assert_array_equal(operator.outputs[0].array(), [2.0])
-    assert operator.problem.startswith(f"a.1.{TIME}.npy: not a NumPy array")
+    assert str(operator.problem).startswith(f"a.1.{TIME}.npy: not a NumPy array")
 
 
 def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> N
     save(tmp_path, f"Add.a.1.2.{TIME}.output.0.npy", 9.0)
     found = read_dump(str(tmp_path))
     np.testing.assert_array_equal(found.operators["a"].outputs[0].array(), [1.0, 2.0])
-    assert [reason for _, reason in found.left_out] == ["converted from a dump that is here too; the dump counts"]
+    assert [problem.reason for problem in found.left_out] == [because("read.converted_twice")]
 
 
 def test_names_are_not_shortened_where_that_would_mix_operators(tmp_path: Path) -> None:
@@ -142,6 +143,6 @@ def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     add(tmp_path, "1234567890", SOUND)
     add(tmp_path / "below", "README", b"")
     assert read_dump(str(tmp_path)).left_out == (
-        (str(tmp_path / "1234567890"), "the name is a hash, but no mapping.csv in its folder gives the real name"),
-        (str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), "the name fits no pattern of dump files"),
+        Problem(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),
+        Problem(str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), because("read.unknown_name")),
     )

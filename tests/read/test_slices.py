@@ -11,6 +11,7 @@ import pytest
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.read import read_operator
 from opdiff.read.directory import scan
 from opdiff.read.folder import read_folder
@@ -53,7 +54,7 @@ def test_slices_become_one_operator(cut: Any, tmp_path: Path) -> None:
     assert len(operator.files) == 12
     np.testing.assert_array_equal(operator.dump.outputs[0].array(), WHOLE)
     np.testing.assert_array_equal(operator.dump.outputs[1].array(), SIDE)
-    assert operator.dump.outputs[0].notes == ("joined from 12 slices along axis 1",)
+    assert operator.dump.outputs[0].notes == (because("read.joined", count=12, axis=1),)
     if cut is automatic_slices:
         assert operator.dump.outputs[0].spec.origin_shape == WHOLE.shape
 

@@ -95,7 +95,7 @@ def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], sta
 
 def test_a_compared_tensor(tmp_path: Path) -> None:
     columns = COLUMNS._replace(sequence=True, overflow=True)
-    row = measured(overflow=True, steps=("NC1HWC0 to NCHW", "cut"))
+    row = measured(overflow=True, steps=(quoted("NC1HWC0 to NCHW"), quoted("cut")))
     assert cells(comparison(row, golden=NPU), tmp_path, columns) == {
         "Index": "3", "OpSequence": "12", "OpType": "Conv2D",
         "NPUDump": "conv1", "DataType": "float16", "Address": "20618000384000",
@@ -228,7 +228,7 @@ def test_what_is_plain_stays(text: str) -> None:
 
 def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
     of = label("=t", "=g", op_type="=o")
-    row = measured(pairing(of, evidence=quoted("=r")), steps=("=s",), reason="=why")
+    row = measured(pairing(of, evidence=quoted("=r")), steps=(quoted("=s"),), reason="=why")
     found = cells(comparison(row), tmp_path)
     names = ("OpType", "NPUDump", "GroundTruth", "TensorIndex", "GoldenTensor", "MatchRule", "Conversion")
     assert [found[name] for name in (*names, "CompareFailReason")] == [

@@ -36,7 +36,7 @@ class TiledChannels(NamedTuple):
         self._check(stored)
         full = self._full(stored)
         if not origin:
-            return Extents(full, f"no origin shape is recorded: the padding of C is kept, C = {full[self._channel]}")
+            return Extents(full, because("align.channel_padding_kept", channels=full[self._channel]))
         channels = missing_extent(origin, full[: self._channel] + full[self._channel + 1 :])
         shape = full if channels is None else self._with_channels(full, channels)
         if channels is None or not self._fits(stored, shape):

@@ -45,11 +45,11 @@ class _Logical(NamedTuple):
     """An array without tiles and padding, and how it came about."""
 
     array: AnyArray
-    steps: tuple[str, ...]
+    steps: tuple[Reason, ...]
 
-    def then(self, array: AnyArray, step: str) -> _Logical:
-        """What one more step made of it."""
-        return _Logical(array, (*self.steps, step))
+    def then(self, array: AnyArray, *steps: Reason) -> _Logical:
+        """Return the result of further steps."""
+        return _Logical(array, (*self.steps, *steps))
 
 
 def convert(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), custom: Custom | None = None) -> Aligned:
@@ -107,7 +107,8 @@ def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, scri
     if shape and result.size != prod(shape):
         problem = because("align.script_shape", path=script.path, shape=result.shape, wanted=shape)
         raise LayoutError(spec.layout, problem)
-    step = f"{spec.layout} {list(codes.shape)} -> {layout} {list(result.shape)} by {script.path}"
+    facts = {"layout": spec.layout, "wanted": layout, "path": script.path}
+    step = because("align.by_script", stored=codes.shape, shape=result.shape, **facts)
     return Aligned(reshaped(result, shape, layout) if shape else result, layout, (step,))
 
 
@@ -118,9 +119,9 @@ def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
         problem = because("align.same_layout_shape", shape=codes.shape, wanted=shape)
         raise LayoutError(layout, problem)
     if not is_plain(_find(layout)):
-        return Aligned(codes, layout, (f"stored shape {list(codes.shape)} kept",))
+        return Aligned(codes, layout, (because("align.stored_shape_kept", stored=codes.shape),))
     result = reshaped(codes, shape, layout)
-    return Aligned(result, layout, (f"{list(codes.shape)} reshaped to {list(shape)}",))
+    return Aligned(result, layout, (because("align.reshaped", shape=codes.shape, wanted=shape),))
 
 
 def _unpacked(codes: AnyArray, way: _Way) -> _Logical:
@@ -128,12 +129,18 @@ def _unpacked(codes: AnyArray, way: _Way) -> _Logical:
     extents = _extents(codes, way)
     array = way.source.unpack(codes, extents.shape, way.groups)
     logical = _Logical(array, (extents.assumed,) if extents.assumed else ())
-    if way.source.name != way.spec.layout:
-        logical = logical.then(array, f"{way.spec.layout} with {codes.ndim} axes taken as {way.source.name}")
+    layout = way.source.name
+    if layout != way.spec.layout:
+        logical = logical.then(
+            array, because("align.rank_differs", layout=way.spec.layout, rank=codes.ndim, used=layout)
+        )
     if array.shape != codes.shape:
-        cut = f", {codes.size - array.size} padding elements cut" if array.size < codes.size else ""
-        axes = f"{way.source.axes} " if way.source.axes else ""
-        logical = logical.then(array, f"{way.source.name} {list(codes.shape)} -> {axes}{list(array.shape)}{cut}")
+        axes = way.source.axes or "ND"
+        logical = logical.then(
+            array, because("align.unpacked", layout=layout, stored=codes.shape, axes=axes, shape=array.shape)
+        )
+    if array.size < codes.size:
+        logical = logical.then(array, because("align.padding_cut", count=codes.size - array.size))
     return logical
 
 
@@ -169,7 +176,7 @@ def _ordered(logical: _Logical, way: _Way) -> _Logical:
     if source == target:
         return logical
     moved = logical.array.transpose([source.index(letter) for letter in target])
-    return logical.then(moved, f"axes {source} -> {target}")
+    return logical.then(moved, because("align.transposed", axes=source, wanted=target))
 
 
 def _labelled(logical: _Logical, way: _Way) -> _Logical:
@@ -178,11 +185,11 @@ def _labelled(logical: _Logical, way: _Way) -> _Logical:
     if not target:
         return logical
     if for_rank(way.target, rank) is not way.target:
-        return logical.then(logical.array, f"{way.target.name} with {rank} axes is the same as ND")
+        return logical.then(logical.array, because("align.rank_differs", layout=way.target.name, rank=rank, used="ND"))
     if rank != len(target):
         problem = because("align.axes_of_layout", shape=logical.array.shape, axes=target, layout=way.target.name)
         raise LayoutError(way.source.name, problem)
-    return logical.then(logical.array, f"{way.source.name} keeps the order of the origin, taken to be {target}")
+    return logical.then(logical.array, because("align.axes_assumed", layout=way.source.name, axes=target))
 
 
 def _as_origin(logical: _Logical, way: _Way) -> _Logical:
@@ -198,5 +205,5 @@ def _packed(logical: _Logical, way: _Way) -> Aligned:
     target = for_rank(way.target, logical.array.ndim)
     tile = _TILES.get(target.name) or Tile.of(way.spec.dtype)
     stored = target.pack(logical.array, tile, way.groups)
-    step = () if is_plain(target) else (f"packed to {target.name} {list(stored.shape)}",)
+    step = () if is_plain(target) else (because("align.packed", layout=target.name, stored=stored.shape),)
     return Aligned(stored, way.target.name, logical.steps + step)

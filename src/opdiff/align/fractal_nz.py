@@ -32,7 +32,7 @@ class TiledMatrix(NamedTuple):
         self._check(stored)
         if not origin:
             shape = self._full(stored)
-            return Extents(shape, f"no origin shape is recorded: the padding is kept, matrices of {list(shape[-2:])}")
+            return Extents(shape, because("align.matrix_padding_kept", shape=shape[-2:]))
         if not self._fits(stored, origin):
             raise misfit(self.name, stored, origin)
         return Extents(origin)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 
@@ -29,18 +30,18 @@ class Tile(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """The logical shape of a stored tensor; `assumed` tells in words what was taken for granted to find it."""
+    """The logical shape of a stored tensor, and the assumption that was needed to find it, if any."""
 
     shape: Shape
-    assumed: str = ""
+    assumed: Reason | None = None
 
 
 class Aligned(NamedTuple):
-    """Codes in the layout that was asked for, often a strided view, and in words every step that led there."""
+    """Codes in the requested layout, often a strided view, and every conversion step."""
 
     codes: AnyArray
     layout: str
-    steps: tuple[str, ...] = ()
+    steps: tuple[Reason, ...] = ()
 
 
 class Layout(Protocol):

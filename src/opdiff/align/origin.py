@@ -73,21 +73,23 @@ def fitting(
 def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shape]) -> Extents:
     if prefer not in found:
         raise LayoutError(layout, because("align.origin_ambiguous", origin=origin, orders=tuple(found)))
-    return Extents(found[prefer], f"origin shape {list(origin)} fits as {', '.join(found)}, read as {prefer}")
+    assumed = because("align.origin_preferred", origin=origin, orders=tuple(found), order=prefer)
+    return Extents(found[prefer], assumed)
 
 
-def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, str]:
-    """The array as the origin shape has it, and a note; in its own order where the origin shape does not tell."""
+def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, Reason]:
+    """Return the array in the axis order of the origin shape, and a note; unchanged if that order is not known."""
+    if not origin:
+        return array, because("align.origin_unrecorded", axes=axes)
     orders = dict.fromkeys((axes, *orders_of(axes)))
     same = [order for order in orders if reordered(array.shape, axes, order) == origin]
     same = same or [order for order in orders if _solid(reordered(array.shape, axes, order)) == _solid(origin)]
-    if not origin or not same:
-        why = f"origin shape {list(origin)} is in no known order" if origin else "no origin shape is recorded"
-        return array, f"axes in the order {axes}: {why}"
+    if not same:
+        return array, because("align.origin_order_unknown", axes=axes, origin=origin)
     if len({_effect(array.shape, axes, order) for order in same}) > 1:
-        return array, f"axes in the order {axes}: origin shape {list(origin)} could be {', '.join(same)}"
+        return array, because("align.origin_order_ambiguous", axes=axes, origin=origin, orders=tuple(same))
     moved = array.transpose([axes.index(letter) for letter in same[0]])
-    return reshaped(moved, origin, "ND"), f"axes in the order of the origin shape {list(origin)}, which is {same[0]}"
+    return reshaped(moved, origin, "ND"), because("align.order_of_origin", origin=origin, order=same[0])
 
 
 def _solid(shape: Shape) -> Shape:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Custom
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorSpec
 
 # Layouts between which a declared one may be mistaken for the other.
@@ -35,8 +36,8 @@ class AlignedPair(NamedTuple):
     target: AnyArray
     golden: AnyArray
     shape: Shape
-    steps: tuple[str, ...]
-    doubt: str = ""
+    steps: tuple[Reason, ...]
+    doubt: Reason | None = None
     layout: str = ""
 
 
@@ -68,23 +69,23 @@ def _align_to_array(
             continue
         if result.codes.shape == golden.shape:
             other = wanted == _TWINS.get(layout)
-            note = (f"the golden is declared {layout}, but has the shape of {wanted}",) if other else ()
+            note = (because("align.declared_differs", declared=layout, layout=wanted),) if other else ()
             doubt = _doubt(spec, target, result)
             return AlignedPair(result.codes, golden, golden.shape, note + result.steps, doubt, result.layout)
         results.append(result)
     return _by_extents(results, golden, errors)
 
 
-def _doubt(spec: TensorSpec, stored: AnyArray, result: Aligned) -> str:
-    """What speaks against a fit to the golden's shape where the header has none: padding is nearly always zero."""
+def _doubt(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Reason | None:
+    """Return the doubt about a fit to the golden's shape if the header has none: padding is nearly always zero."""
     if spec.origin_shape or result.codes.size == stored.size:
-        return ""
+        return None
     require_data(stored)
     import numpy as np
 
     if np.count_nonzero(stored) == np.count_nonzero(result.codes):
-        return ""
-    return "no origin shape is recorded, and what was taken for padding is not zero: the target may be larger"
+        return None
+    return because("align.padding_not_zero")
 
 
 def _attempts(spec: TensorSpec, layout: str, golden: Shape) -> list[tuple[str, Shape]]:
@@ -108,7 +109,7 @@ def _by_extents(results: list[Aligned], golden: AnyArray, errors: list[LayoutErr
             return AlignedPair(result.codes, golden, result.codes.shape, result.steps, layout=result.layout)
     for result in results:
         if result.codes.size == golden.size:
-            step = f"target {list(result.codes.shape)} and golden {list(golden.shape)} compared element by element"
+            step = because("align.elementwise", target=result.codes.shape, golden=golden.shape)
             return AlignedPair(result.codes, golden, result.codes.shape, (*result.steps, step), layout=result.layout)
     if results:
         raise _mismatch(results[0].layout, results[0].codes.shape, golden.shape)
@@ -126,13 +127,16 @@ def _align_devices(
         and len(target_spec.origin_shape) == 5
         and _has_equal_padding((target, golden), ours, theirs)
     ):
-        step = f"{target_spec.layout} on both sides: compared as stored; the padding is equal"
+        step = because("align.equal_padding", layout=target_spec.layout)
         return AlignedPair(target, golden, target.shape, (step,))
-    steps = tuple(f"target: {step}" for step in ours.steps) + tuple(f"golden: {step}" for step in theirs.steps)
+    steps = (
+        *(because("align.of_target", step=step) for step in ours.steps),
+        *(because("align.of_golden", step=step) for step in theirs.steps),
+    )
     if ours.codes.size != theirs.codes.size:
         raise _mismatch(target_spec.layout, ours.codes.shape, theirs.codes.shape)
     if _without_ones(ours.codes.shape) != _without_ones(theirs.codes.shape):
-        steps += (f"target {list(ours.codes.shape)} and golden {list(theirs.codes.shape)} compared element by element",)
+        steps = (*steps, because("align.elementwise", target=ours.codes.shape, golden=theirs.codes.shape))
     return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps, layout=ours.layout)
 
 
@@ -157,7 +161,7 @@ def _logical(spec: TensorSpec, codes: AnyArray, custom: Custom | None) -> Aligne
             return convert(codes, spec, name, custom=custom)
         except LayoutError:
             continue
-    return Aligned(codes, spec.layout, (f"{spec.layout} {list(codes.shape)} compared as it is stored",))
+    return Aligned(codes, spec.layout, (because("align.compared_as_stored", layout=spec.layout, stored=codes.shape),))
 
 
 def _without_ones(shape: Shape) -> Shape:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
 
     Index = npt.NDArray[np.intp]
@@ -147,8 +148,8 @@ class WalkedPair(NamedTuple):
     target: Walk
     golden: Walk
     shape: Shape
-    steps: tuple[str, ...]
-    doubt: str = ""
+    steps: tuple[Reason, ...]
+    doubt: Reason | None = None
     layout: str = ""
 
     def release(self) -> None:

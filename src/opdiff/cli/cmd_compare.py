@@ -259,7 +259,7 @@ def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> t
 
     sides = (("target", result.comparison.target), ("golden", result.comparison.golden))
     left_out = [
-        f"left out: {len(dump.left_out)} files of the {side}, such as {': '.join(dump.left_out[0])}"
+        f"left out: {len(dump.left_out)} files of the {side}, such as {dump.left_out[0]}"
         for side, dump in sides
         if dump.left_out
     ]

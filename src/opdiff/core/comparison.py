@@ -198,7 +198,7 @@ class Measured(NamedTuple):
     target_dtype: str
     golden_dtype: str
     shape: Shape
-    steps: tuple[str, ...] = ()
+    steps: tuple[Reason, ...] = ()
     metrics: Metrics | None = None
     custom: tuple[tuple[str, str, str], ...] = ()
     overflow: bool | None = None

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.graphmode import Figures
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor, TensorKey
 
 
@@ -20,6 +21,16 @@ class DumpKind(StrEnum):
 
     NPU = "npu"
     ARRAYS = "npy"
+
+
+class Problem(NamedTuple):
+    """A file or folder that was not read, and why."""
+
+    path: str
+    reason: Reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 class DumpedOp(NamedTuple):
@@ -41,7 +52,7 @@ class DumpedOp(NamedTuple):
     path: str
     inputs: Mapping[int, Tensor] = {}
     outputs: Mapping[int, Tensor] = {}
-    problem: str = ""
+    problem: Reason | None = None
 
     def tensors(self, slot: Slot) -> Mapping[int, Tensor]:
         """The inputs or the outputs."""
@@ -58,7 +69,7 @@ class Dump(NamedTuple):
     kind: DumpKind
     quantized: bool
     operators: Mapping[str, DumpedOp]
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[Problem, ...] = ()
 
 
 class SideTensor(NamedTuple):
@@ -78,7 +89,7 @@ class SideTensor(NamedTuple):
     location: str = ""
     tensor: Tensor | None = None
     figures: Figures | None = None
-    problem: str = ""
+    problem: Reason | None = None
 
     @property
     def data(self) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 _MAX_INDEX_DIGITS = 9
@@ -132,7 +133,7 @@ class TextGraph:
 
     name: str
     operators: Mapping[str, TextOp]
-    problems: tuple[str, ...] = ()
+    problems: tuple[Reason, ...] = ()
     stacks: Mapping[str, str] = field(default_factory=dict)
 
     def fx_name(self, producer: str, index: int) -> str:

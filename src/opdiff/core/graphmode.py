@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.comparison import Metrics
-    from opdiff.core.dump import SideTensor
+    from opdiff.core.dump import Problem, SideTensor
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
@@ -99,7 +99,7 @@ class GraphOp(NamedTuple):
     inputs: tuple[SideTensor, ...] = ()
     outputs: tuple[SideTensor, ...] = ()
     full_name: str = ""
-    problem: str = ""
+    problem: Reason | None = None
 
     def find_output(self, index: int) -> SideTensor | None:
         """The output of this number, if it was dumped."""
@@ -111,8 +111,8 @@ class TokenDump(NamedTuple):
 
     kind: GraphKind
     operators: Mapping[str, GraphOp]
-    doubled: tuple[tuple[GraphOp, str], ...] = ()
-    left_out: tuple[tuple[str, str], ...] = ()
+    duplicates: tuple[tuple[GraphOp, Reason], ...] = ()
+    left_out: tuple[Problem, ...] = ()
 
 
 class SideFacts(NamedTuple):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.core.source import FileRange, Source
 
 Shape = tuple[int, ...]
@@ -88,7 +89,7 @@ class Tensor(NamedTuple):
     spec: TensorSpec
     source: Source
     name: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
     def codes(self) -> AnyArray:
         """The stored codes in the stored shape, read-only. This reads the file."""

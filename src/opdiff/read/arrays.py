@@ -41,9 +41,6 @@ _NOT_NUMERIC = {
     "M": because("read.dates"),
     "m": because("read.time_spans"),
 }
-_BFLOAT16_LOST = (
-    "NumPy does not know the element type (V2); taken for bfloat16, the only 16-bit type that loses its name"
-)
 
 
 class Header(NamedTuple):
@@ -150,7 +147,7 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
     needed = dtype.nbytes(prod(header.shape))
     if needed > source.nbytes:
         raise DumpError(path, because("read.array_truncated", shape=header.shape, needed=needed, nbytes=source.nbytes))
-    notes = (_BFLOAT16_LOST,) if dtype is dtypes.BFLOAT16 else ()
+    notes = (because("read.bfloat16_assumed"),) if dtype is dtypes.BFLOAT16 else ()
     return Tensor(TensorSpec(dtype, header.shape, "ND"), source, name, notes)
 
 

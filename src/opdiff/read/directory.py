@@ -11,6 +11,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.dump import Problem
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
@@ -62,13 +63,6 @@ class Entry(NamedTuple):
             return os.stat(self.path).st_size
         except OSError:
             return 0
-
-
-class Problem(NamedTuple):
-    """A file or folder that was not read, and why."""
-
-    path: str
-    reason: Reason
 
 
 class Folder(NamedTuple):

@@ -7,8 +7,9 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.dump import Dump, DumpedOp, DumpKind
+from opdiff.core.dump import Dump, DumpedOp, DumpKind, Problem
 from opdiff.core.errors import DumpError, InputError
+from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import Folder, scan
@@ -18,6 +19,7 @@ from opdiff.read.folder import read_newest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
     from opdiff.read.directory import Entry, Tree
 
@@ -42,9 +44,9 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
     tree = scan(path)
     dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
-    left_out = [(problem.path, str(problem.reason)) for problem in tree.problems]
-    left_out += [(stranger, "the name fits no pattern of dump files") for stranger in tree.strangers]
-    here = tuple(item for item in left_out if os.path.dirname(item[0]) == dump.path)
+    unknown = because("read.unknown_name")
+    left_out = [*tree.problems, *(Problem(stranger, unknown) for stranger in tree.strangers)]
+    here = tuple(problem for problem in left_out if os.path.dirname(problem.path) == dump.path)
     return dump._replace(left_out=dump.left_out + here)
 
 
@@ -56,7 +58,7 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     doubled = [entry for group in groups.values() for entry in _doubled(group)]
     operators = {name: _read(name, _without_doubled(group)) for name, group in groups.items()}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
-    left_out = tuple((entry.path, "converted from a dump that is here too; the dump counts") for entry in doubled)
+    left_out = tuple(Problem(entry.path, because("read.converted_twice")) for entry in doubled)
     quantized = any("uant" in name and re.search(_QUANT_MARKS, name) for name in by_time)
     return Dump(folder.path, kind, quantized, by_time, left_out)
 
@@ -147,11 +149,11 @@ def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     try:
         dump = read_newest(entries)
     except DumpError as error:
-        return DumpedOp(*about, problem=str(error.brief))
+        return DumpedOp(*about, problem=error.brief)
     return DumpedOp(*about, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
 
 
-def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], str]:
+def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], Reason | None]:
     """Inputs and outputs that have a file each, and what is wrong with others; of several files the newest counts."""
     inputs: dict[int, Entry] = {}
     outputs: dict[int, Entry] = {}
@@ -161,11 +163,11 @@ def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int,
             outputs[parsed.index] = entry
         elif isinstance(parsed, ConvertedName):
             (inputs if parsed.slot is Slot.INPUT else outputs)[parsed.index] = entry
-    problems: list[str] = []
-    return _read_each(inputs, problems), _read_each(outputs, problems), "; ".join(problems)
+    problems: list[Reason] = []
+    return _read_each(inputs, problems), _read_each(outputs, problems), all_of(problems) if problems else None
 
 
-def _read_each(entries: Mapping[int, Entry], problems: list[str]) -> dict[int, Tensor]:
+def _read_each(entries: Mapping[int, Entry], problems: list[Reason]) -> dict[int, Tensor]:
     read: dict[int, Tensor] = {}
     for index in sorted(entries):
         tensor = _read_array(entries[index], problems)
@@ -174,13 +176,13 @@ def _read_each(entries: Mapping[int, Entry], problems: list[str]) -> dict[int, T
     return read
 
 
-def _read_array(entry: Entry, problems: list[str]) -> Tensor | None:
+def _read_array(entry: Entry, problems: list[Reason]) -> Tensor | None:
     try:
         operator = read_operator(entry.path, entry.name)
     except DumpError as error:
-        problems.append(f"{entry.name}: {error.brief}")
+        problems.append(because("core.in_file", path=entry.name, problem=error.brief))
         return None
     if not operator.outputs:
-        problems.append(f"{entry.name}: there is no tensor in it")
+        problems.append(because("core.in_file", path=entry.name, problem=because("read.no_tensor")))
         return None
     return operator.outputs[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.dump import Problem
 from opdiff.core.errors import DumpError
 from opdiff.read import read_operator
-from opdiff.read.directory import Problem, is_debug, is_statistics
+from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
 
 if TYPE_CHECKING:

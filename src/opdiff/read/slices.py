@@ -115,7 +115,7 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
         raise DumpError(operators[0].path, because("read.slices_misfit", shapes=shapes, output=output, axis=axis))
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
     source = Joined(tuple(tensor.source for tensor in tensors), shapes, axis)
-    note = f"joined from {len(tensors)} slices along axis {axis}"
+    note = because("read.joined", count=len(tensors), axis=axis)
     return first._replace(spec=first.spec._replace(shape=whole), source=source, notes=(*first.notes, note))
 
 

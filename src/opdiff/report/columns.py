@@ -9,7 +9,7 @@ from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.reasons import render
+from opdiff.core.reasons import render, render_all
 from opdiff.report.cells import shape_text
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def extra_cells(row: ReportRow, verdict: Verdict | None) -> list[Cell]:
     golden = "" if row.golden_key is None else str(row.golden_key)
     measured = [None] * len(_MEASURED) if row.metrics is None else _measured_cells(row, row.metrics)
     judged = (verdict.level, str(verdict.rule), verdict.origin, verdict.excess) if verdict else (None,) * len(_JUDGED)
-    return [golden, render(row.evidence), row.confidence, "; ".join(row.steps), *measured, *judged]
+    return [golden, render(row.evidence), row.confidence, render_all(row.steps), *measured, *judged]
 
 
 def _measured_cells(row: ReportRow, metrics: Metrics) -> list[Cell]:

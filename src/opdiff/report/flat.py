@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Metrics
 from opdiff.core.graphmode import STATISTICS, RealFigures
-from opdiff.core.reasons import render
+from opdiff.core.reasons import render, render_all
 from opdiff.report.cells import shape_text
 from opdiff.report.csv_table import reason_text
 from opdiff.report.judged import judged
@@ -50,7 +50,7 @@ _AFTER: dict[str, Callable[[ReportRow], Value]] = {
     "reason": reason_text,
     "match_rule": lambda row: render(row.evidence),
     "confidence": lambda row: row.confidence,
-    "conversion": lambda row: "; ".join(row.steps),
+    "conversion": lambda row: render_all(row.steps),
     "target_path": lambda row: row.target_path,
     "golden_path": lambda row: row.golden_path,
 }

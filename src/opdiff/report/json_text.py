@@ -6,6 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import Reason
+from opdiff.report.reason_json import reason_to_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -31,6 +34,8 @@ def json_document(head: Mapping[str, object], rows: Iterable[object]) -> Iterato
 
 def _plain(value: object) -> object:
     """The same without named tuples and without numbers that JSON does not have."""
+    if isinstance(value, Reason):
+        return reason_to_json(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
     if isinstance(value, dict):

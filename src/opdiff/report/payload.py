@@ -110,7 +110,7 @@ def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
         "targetAddress": packer.exact(of["target_address"]),
         "goldenAddress": packer.exact(of["golden_address"]),
         "shape": texts(_made(lambda shape: "" if shape is None else str(list(shape)), of["shape"])),
-        "steps": texts(["\n".join(steps) for steps in of["steps"]]),
+        "steps": texts(_made(lambda steps: "\n".join(map(str, steps)), of["steps"])),
         "reason": texts([reason_text(row) for row in rows]),
         "rule": texts(_made(render, of["evidence"])),
         "confidence": integers(_made(_permille, of["confidence"])),
@@ -195,6 +195,7 @@ def _chinese(thoughts: Judged, kept: SavedComparison) -> dict[str, str]:
     """Return the Chinese sentence of each English one."""
     single = [*thoughts.rules, *(reason for row in kept.rows for reason in (row.reason, row.evidence) if reason)]
     single += [reason for finding in thoughts.findings for reason in (*finding.evidence, *finding.remedies)]
+    single += [step for steps in {row.steps for row in kept.rows} for step in steps]
     single += kept.graph_mode.notes if kept.graph_mode else ()
     several: set[tuple[Reason, ...]] = {(reason,) for reason in single}
     several |= {spot.verdict.why for spot in (kept.graph_mode.spots if kept.graph_mode else ())}

@@ -72,7 +72,7 @@ class ReportRow(NamedTuple):
     target_address: int | None = None
     golden_address: int | None = None
     shape: Shape | None = None
-    steps: tuple[str, ...] = ()
+    steps: tuple[Reason, ...] = ()
     metrics: Metrics | None = None
     custom: tuple[tuple[str, str, str], ...] = ()
     overflow: bool | None = None

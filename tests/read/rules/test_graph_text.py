@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import Reason, because
 from opdiff.read.rules.graph_text import parse_graph_text, parse_stacks, read_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
@@ -88,14 +89,14 @@ def test_escapes_are_undone() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('op { name: "a" } }', "a block is closed that was not opened"),
-        ('op { name: "a" } op { name: "b"', "the text ends in the middle of a block; what was begun there is left out"),
-        ('op { name: "a" } op { name: "a" }', "two operators are called 'a'; the first counts"),
-        ('op { name: "a" x: "not closed\n }', "a text in quotes is not closed in its line"),
-        ('op { name: "a" ' + "x { " * 200 + "} " * 200 + "}", "blocks of more than 100 levels are passed over"),
+        ('op { name: "a" } }', because("read.closed_twice")),
+        ('op { name: "a" } op { name: "b"', because("read.unfinished_block")),
+        ('op { name: "a" } op { name: "a" }', because("read.duplicate_operator", op="a")),
+        ('op { name: "a" x: "not closed\n }', because("read.open_quote")),
+        ('op { name: "a" ' + "x { " * 200 + "} " * 200 + "}", because("read.blocks_too_deep", limit=100)),
     ],
 )
-def test_what_is_wrong_is_said(text: str, problem: str) -> None:
+def test_what_is_wrong_is_said(text: str, problem: Reason) -> None:
     graph = parse_graph_text(text)
     assert "a" in graph.operators
     assert problem in graph.problems

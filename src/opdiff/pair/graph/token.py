@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.graphmode import GraphKind
-from opdiff.core.reasons import Reason, all_of, because, quoted
+from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Slot, file_form
 from opdiff.pair.graph.names import GraphNames, external_inputs
 
@@ -66,7 +66,7 @@ def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: T
     rows: list[Row] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
-    rows += [_unpaired(unit, op, quoted(why)) for op, why in target.doubled]
+    rows += [_unpaired(unit, op, reason) for op, reason in target.duplicates]
     rows += _unused(token)
     return tuple(rows)
 

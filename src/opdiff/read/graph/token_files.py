@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.dump import SideTensor
+from opdiff.core.dump import Problem, SideTensor
 from opdiff.core.errors import DumpError
 from opdiff.core.graphmode import Figures, GraphKind, GraphOp, TokenDump
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics
@@ -19,6 +20,7 @@ from opdiff.read.statistics import read_statistics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from opdiff.core.reasons import Reason
     from opdiff.read.directory import Entry, Folder
     from opdiff.read.statistics import TensorStatistics
 
@@ -28,7 +30,6 @@ _MAX, _MIN, _MEAN = ("Max Value", "max"), ("Min Value", "min"), ("Avg Value", "m
 _NORM, _NANS = ("l2norm", "L2norm", "L2 Norm"), ("Nan Count",)
 _INFS = ("Negative Inf Count", "Positive Inf Count")
 _TYPES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BF16": "bfloat16"}
-_NOT_TAKEN = "the name is that of another kind of file"
 
 
 def read_token(folders: Sequence[Folder], kind: GraphKind) -> TokenDump:
@@ -45,22 +46,22 @@ def read_token(folders: Sequence[Folder], kind: GraphKind) -> TokenDump:
 
 def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     groups: dict[str, list[Entry]] = defaultdict(list)
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Problem] = []
     for entry in entries:
         parsed = entry.parsed
         if isinstance(parsed, DumpName) and not is_debug(entry):
             groups[operator_name(parsed.op_name) or parsed.op_name].append(entry)
         elif not is_debug(entry):
-            left_out.append((entry.path, _NOT_TAKEN))
+            left_out.append(Problem(entry.path, because("read.other_kind")))
     operators: dict[str, GraphOp] = {}
-    doubled: list[tuple[GraphOp, str]] = []
+    duplicates: list[tuple[GraphOp, Reason]] = []
     for name, group in groups.items():
         chosen, others = _chosen(group)
         operators[name] = _ge_operator(name, chosen)
         if len(chosen) == 1:
-            why = f"{name} was dumped {len(others) + 1} times in this token; the largest file is compared"
-            doubled += [(_ge_operator(name, [other]), why) for other in others]
-    return TokenDump(GraphKind.GE, operators, tuple(doubled), tuple(left_out))
+            reason = because("read.dumped_again", op=name, count=len(others) + 1)
+            duplicates += [(_ge_operator(name, [other]), reason) for other in others]
+    return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(left_out))
 
 
 def _chosen(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
@@ -91,7 +92,7 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
             return GraphOp(*head, *_from_figures(name, newest))
         dump = read_newest(entries)
     except DumpError as error:
-        return GraphOp(*head, problem=str(error.brief))
+        return GraphOp(*head, problem=error.brief)
     inputs, outputs = (
         tuple(
             SideTensor(TensorKey(name, slot, index), newest.path, f",{_PLACES[slot]},{index}", tensor)
@@ -154,11 +155,11 @@ def _line_figures(line: TensorStatistics) -> Figures:
 
 def _read_fx(entries: Iterable[Entry]) -> TokenDump:
     groups: dict[str, dict[tuple[Slot, int, int], tuple[FxName, Entry]]] = defaultdict(dict)
-    left_out: list[tuple[str, str]] = []
+    left_out: list[Problem] = []
     for entry in entries:
         parsed = entry.parsed
         if not isinstance(parsed, FxName):
-            left_out.append((entry.path, _NOT_TAKEN))
+            left_out.append(Problem(entry.path, because("read.other_kind")))
             continue
         key = (parsed.slot, parsed.index, -1 if parsed.element is None else parsed.element)
         older = groups[parsed.op_name].get(key)
@@ -194,7 +195,7 @@ def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
             return SideTensor(key, entry.path, figures=figures)
         (tensor,) = read_operator(entry.path, entry.name).outputs
     except DumpError as error:
-        return SideTensor(key, entry.path, problem=str(error.brief))
+        return SideTensor(key, entry.path, problem=error.brief)
     except ValueError:
-        return SideTensor(key, entry.path, problem="not one tensor is in it")
+        return SideTensor(key, entry.path, problem=because("read.not_one_tensor"))
     return SideTensor(key, entry.path, tensor=tensor)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError
 from opdiff.core.graphmode import GraphKind
+from opdiff.core.reasons import because
 from opdiff.read.directory import Folder, is_debug, scan
 from opdiff.read.filename import DumpName, FxName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from opdiff.core.reasons import Reason
     from opdiff.read.directory import Tree
 
 _TEXT = re.compile(
@@ -66,7 +68,7 @@ class GraphTree(NamedTuple):
     has_ranks: bool
     ranks: Mapping[int, tuple[GraphFolders, ...]]
     texts: tuple[GraphFile, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
 
 @dataclass(slots=True)
@@ -93,12 +95,13 @@ def read_graph_tree(root: str) -> GraphTree:
     if not folders:
         counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.strangers)
         raise InputError(root, f"no dump files of graph mode here ({counted} other files)")
-    notes: list[str] = []
+    notes: list[Reason] = []
     has_ranks = any(folder.location.rank is not None for folder in folders)
     texts = _texts(tree.graphs)
     if kind is GraphKind.GE and not texts:
         texts = _texts_above(tree.root)
-        notes += [f"{tree.root}: the graph texts of {os.path.dirname(texts[0].path)} are used"] if texts else []
+        if texts:
+            notes.append(because("read.texts_above", root=tree.root, folder=os.path.dirname(texts[0].path)))
     ranks: dict[int, tuple[GraphFolders, ...]] = {}
     for rank, members in sorted(_by_rank(folders, kind, has_ranks=has_ranks).items()):
         ranks[rank] = _graphs(members, kind, notes)
@@ -134,7 +137,7 @@ def _by_rank(folders: Iterable[Folder], kind: GraphKind, *, has_ranks: bool) -> 
     return found
 
 
-def _graphs(folders: list[Folder], kind: GraphKind, notes: list[str]) -> tuple[GraphFolders, ...]:
+def _graphs(folders: list[Folder], kind: GraphKind, notes: list[Reason]) -> tuple[GraphFolders, ...]:
     groups = _Groups()
     if kind is GraphKind.FX:
         _group_fx(folders, groups)
@@ -160,7 +163,7 @@ def _group_fx(folders: list[Folder], groups: _Groups) -> None:
         groups.add((None, f"graph folder {by_token[token]}"), token, folder)
 
 
-def _group_ge(folders: list[Folder], groups: _Groups, notes: list[str]) -> None:
+def _group_ge(folders: list[Folder], groups: _Groups, notes: list[Reason]) -> None:
     """By the graph's number in the name of the model, else by model and id; of two times, the newer one."""
     newest: dict[tuple[str | None, int | None, int | None, int], Folder] = {}
     for folder in folders:
@@ -169,10 +172,8 @@ def _group_ge(folders: list[Folder], groups: _Groups, notes: list[str]) -> None:
         older = newest.get(key)
         if older is not None and (older.location.time or "") != (place.time or ""):
             times = sorted((older.location.time or "", place.time or ""))
-            notes.append(
-                f"token {place.step or 0} of {place.model} was dumped at {times[0]} and again at {times[1]}; "
-                "the later dump is compared. Give each run a directory of its own"
-            )
+            dumped = {"first": times[0], "second": times[1]}
+            notes.append(because("read.token_dumped_twice", token=place.step or 0, model=place.model, **dumped))
         if older is None or (place.time or "") >= (older.location.time or ""):
             newest[key] = folder
     for folder in newest.values():
@@ -209,7 +210,7 @@ def _texts_above(root: str) -> tuple[GraphFile, ...]:
     return ()
 
 
-def _mixed(texts: Iterable[GraphFile]) -> list[str]:
+def _mixed(texts: Iterable[GraphFile]) -> list[Reason]:
     """Signs of two runs in one directory."""
     processes: dict[tuple[int, int | None], set[str]] = defaultdict(set)
     for text in texts:
@@ -219,8 +220,9 @@ def _mixed(texts: Iterable[GraphFile]) -> list[str]:
     if not mixed:
         return []
     number, rank = mixed[0]
-    where = f"graph {number}" + ("" if rank is None else f" of rank {rank}")
-    return [f"there are texts of {where} from several processes: two runs may be mixed here; the newest text is used"]
+    if rank is None:
+        return [because("read.mixed_runs", graph=number)]
+    return [because("read.mixed_runs_of_rank", graph=number, rank=rank)]
 
 
 def merge_groups(groups: Iterable[GraphFolders]) -> GraphFolders:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.graph import TextGraph, TextOp
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from opdiff.core.reasons import Reason
 
 _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 100
@@ -96,12 +99,12 @@ def parse_graph_text(text: str) -> TextGraph:
     """The graph in a text; whatever the text is, there is one."""
     operators: dict[str, TextOp] = {}
     name = ""
-    problems: dict[str, None] = {}
+    problems: dict[Reason, None] = {}
     for kind, value in _iter_top(text, problems):
         if isinstance(value, _Block) and kind == "op":
             op = _operator(value, len(operators))
             if op.name in operators:
-                problems[f"two operators are called {op.name!r}; the first counts"] = None
+                problems[because("read.duplicate_operator", op=op.name)] = None
             operators.setdefault(op.name, op)
         elif isinstance(value, str) and kind == "name":
             name = value
@@ -122,20 +125,20 @@ def parse_stacks(listing: str) -> dict[str, str]:
     return stacks
 
 
-def _iter_top(text: str, problems: dict[str, None]) -> Iterator[tuple[str, _Block | str]]:
+def _iter_top(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, _Block | str]]:
     """The fields of the graph itself, blocks when they are whole."""
     reader = _Reader(problems)
     for match in _TOKEN.finditer(text):
         if match.lastgroup is not None:
             yield from reader.take(match.lastgroup, match.group())
     if reader.stack:
-        problems["the text ends in the middle of a block; what was begun there is left out"] = None
+        problems[because("read.unfinished_block")] = None
 
 
 class _Reader:
     """Tokens in, fields of the graph out."""
 
-    def __init__(self, problems: dict[str, None]) -> None:
+    def __init__(self, problems: dict[Reason, None]) -> None:
         self.stack: list[_Block] = []
         self._problems = problems
         self._name = ""
@@ -151,13 +154,13 @@ class _Reader:
         elif kind == "mark":
             self._mark(token)
         elif kind == "odd":
-            self._problems[f"unexpected characters, such as {token!r}"] = None
+            self._problems[because("read.unexpected_characters", token=repr(token))] = None
         elif kind == "word" and not (self._has_colon or self._in_list):
             self._name = token
         else:
             value = _unquoted(token) if kind == "text" else token
             if kind == "text" and (len(token) < 2 or token[-1] != token[0]):
-                self._problems["a text in quotes is not closed in its line"] = None
+                self._problems[because("read.open_quote")] = None
             yield from self._value(value)
 
     def _mark(self, sign: str) -> None:
@@ -171,7 +174,7 @@ class _Reader:
     def _open(self) -> None:
         if self._skipped or len(self.stack) >= _MAX_DEPTH:
             self._skipped += 1
-            self._problems[f"blocks of more than {_MAX_DEPTH} levels are passed over"] = None
+            self._problems[because("read.blocks_too_deep", limit=_MAX_DEPTH)] = None
         else:
             self.stack.append(_Block(self._name))
         self._name, self._has_colon, self._in_list = "", False, False
@@ -182,7 +185,7 @@ class _Reader:
             self._skipped -= 1
             return
         if not self.stack:
-            self._problems["a block is closed that was not opened"] = None
+            self._problems[because("read.closed_twice")] = None
             return
         block = self.stack.pop()
         # A list may go on with a further block of the same name.

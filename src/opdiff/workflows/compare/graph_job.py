@@ -183,9 +183,9 @@ def _pairing(target: Tensor, golden: Tensor) -> Pairing:
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[str, ...]:
     """What speaks against a pair: a doubtful fit, other extents, another kind of numbers; what readers assumed."""
-    notes = [*target.notes, *golden.notes]
+    notes = [*map(str, (*target.notes, *golden.notes))]
     if pair.doubt:
-        notes.append(pair.doubt)
+        notes.append(str(pair.doubt))
     if pair.target.shape != pair.golden.shape:
         shapes = f"target {list(pair.target.shape)} and golden {list(pair.golden.shape)}"
         notes.append(f"{shapes} have different shapes and were compared element by element")

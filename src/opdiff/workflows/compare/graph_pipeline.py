@@ -100,7 +100,7 @@ def plan_graphs(options: GraphOptions) -> GraphPlan:
         raise InputError(target.root, "this is an FX dump; the target is a dump of the graph engine, FX is the golden")
     ranks, notes = pair_ranks(target, golden, options.rank)
     texts = GraphTexts(target, golden)
-    found = [*map(quoted, (*target.notes, *golden.notes)), *notes]
+    found = [*target.notes, *golden.notes, *notes]
     units = find_units(ranks, golden.kind, texts, found)
     if options.graph is not None:
         units = [unit for unit in units if unit.number == options.graph]

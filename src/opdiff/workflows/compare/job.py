@@ -92,7 +92,7 @@ def measured(job: MeasureJob, pair: AlignedPair, metrics: Metrics) -> Measured:
         metrics,
         _custom(job, pair) if job.extras.metrics else (),
         _overflow(dtype, metrics),
-        "; ".join((pair.doubt, *metrics.notes) if pair.doubt else metrics.notes),
+        "; ".join((str(pair.doubt), *metrics.notes) if pair.doubt else metrics.notes),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from opdiff.align import Aligned
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import OpDump, Shape, Tensor
     from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions
 
@@ -216,8 +217,8 @@ def _place(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str], ...]
     return os.path.join(job.folder, short), renamed
 
 
-def _named_steps(slot: Slot, index: int, steps: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((f"{slot}:{index}", step) for step in steps)
+def _named_steps(slot: Slot, index: int, steps: Sequence[Reason]) -> tuple[tuple[str, str], ...]:
+    return tuple((f"{slot}:{index}", str(step)) for step in steps)
 
 
 def _failed_tensor(

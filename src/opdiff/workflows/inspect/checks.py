@@ -23,9 +23,10 @@ from opdiff.read.statistics import read_statistics
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from opdiff.core.dump import Problem
     from opdiff.core.reasons import Reason
     from opdiff.measure.statistics import Statistics
-    from opdiff.read.directory import Entry, Folder, Problem, Tree
+    from opdiff.read.directory import Entry, Folder, Tree
     from opdiff.read.folder import Operator
 
 # Bytes that are compared at the beginning, middle and end of tensors that share an address.

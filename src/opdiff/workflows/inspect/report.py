@@ -184,7 +184,7 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
     found, problem, notes = _statistics(tensor) if statistics else (None, "", ())
     return TensorReport(
         slot, index, tensor.name, spec.dtype.name, spec.layout, spec.shape, spec.origin_shape, spec.groups,
-        getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*tensor.notes, *notes),
+        getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*map(str, tensor.notes), *notes),
         found, problem,
     )  # fmt: skip
 

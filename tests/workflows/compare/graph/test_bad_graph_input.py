@@ -126,7 +126,7 @@ def test_a_broken_text_costs_what_it_does_not_have(pair: GraphCase) -> None:
     text.write_text(text.read_text()[:-30])
     outcome = pair.run()
     assert outcome.code == 0
-    assert "the text ends in the middle of a block" in outcome.out
+    assert "the text ends inside a block" in outcome.out
     (path,) = pair.out.glob("*.csv")
     table = read_table(path)
     assert table.results["Add.output.0"] == "PASS"
