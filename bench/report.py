@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from opdiff.core.comparison import Metrics, OpLabel
+from opdiff.core.comparison import Comparison, Mode, OpLabel, Row, Side, SideInfo
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import because
+from opdiff.core.judgement import Judgement, Level, Verdict
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
-from opdiff.report.rows import ReportRow, SavedComparison, Side
-from opdiff.workflows.compare.outputs import write_page
+from opdiff.report.html_page import write_html
 
 _FLOATS = [name for name in Metrics._fields if name not in ("is_equal", "notes")]
 _WHOLE = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
@@ -51,27 +51,28 @@ def main() -> int:
     return 0
 
 
-def timed(comparison: SavedComparison, path: str) -> float:
+def timed(comparison: Comparison, path: str) -> float:
     start = time.perf_counter()
-    write_page(comparison, path)
+    write_html(comparison, path)
     return time.perf_counter() - start
 
 
 def empty_size(folder: str) -> int:
     path = os.path.join(folder, "empty.html")
-    write_page(made(0), path)
+    write_html(made(0), path)
     return os.path.getsize(path)
 
 
-def made(count: int) -> SavedComparison:
+def made(count: int) -> Comparison:
     """Rows with names as networks have them, and figures that no two rows share."""
     dice = random.Random(1)  # noqa: S311  figures, not secrets
     rows = tuple(row(number, dice) for number in range(count))
-    sides = Side("/dump/20240115", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
-    return SavedComparison(*sides, because("pair.scenario_original"), rows)
+    sides = Side("/dump/20240115", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
+    judgement = Judgement("", tuple(Verdict(Level.NOISE, because("judge.all_equal")) for _ in rows))
+    return Comparison(Mode.OFFLINE, *sides, because("pair.scenario_original"), rows, judgement)
 
 
-def row(number: int, dice: random.Random) -> ReportRow:
+def row(number: int, dice: random.Random) -> Row:
     name = f"model/layer{number // 40}/block{number // 2}/conv_{number // 2}"
     error = 10 ** dice.uniform(-6, -0.5)
     figures: dict[str, Any] = {field: error * dice.random() for field in _FLOATS}
@@ -81,19 +82,19 @@ def row(number: int, dice: random.Random) -> ReportRow:
     figures["relative_histogram"] = (0,) * 8 + tuple(dice.randrange(100_000) for _ in RELATIVE_EDGES[6:])
     figures["ulp_histogram"] = (0,) + tuple(dice.randrange(10_000) for _ in ULP_EDGES[:12]) + (0,) * 11
     key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
-    return ReportRow(
+    return Row(
         OpLabel(number // 2, number, ("Conv2D", "Relu", "MatMulV2", "Add")[number % 4], name, name),
         key,
         key,
-        f"/dump/20240115/Conv2D.conv_{number // 2}.{number}.4.17000001000{number:05}",
-        f"/golden/conv_{number // 2}.0.17000001000{number:05}.npy",
-        "float16",
-        "float32",
-        20_618_000_384_000 + 512 * number,
-        0,
+        SideInfo(
+            f"/dump/20240115/Conv2D.conv_{number // 2}.{number}.4.17000001000{number:05}",
+            "float16",
+            address=20_618_000_384_000 + 512 * number,
+        ),
+        SideInfo(f"/golden/conv_{number // 2}.0.17000001000{number:05}.npy", "float32", address=0),
         (1, 64, 56, 56),
-        ("NC1HWC0 [1,4,56,56,16] -> NCHW [1,64,56,56]",),
-        Metrics(**figures),
+        metrics=Metrics(**figures),
+        steps=(quoted("NC1HWC0 [1,4,56,56,16] -> NCHW [1,64,56,56]"),),
         evidence=because("pair.output_is", index=0, origin=f"{name}:0"),
         confidence=1.0,
     )

@@ -8,17 +8,17 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, Judgement, OpLabel
+from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row, SideInfo
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.measure.metrics import metrics_of
 from opdiff.measure.reference.blocks import measure
-from opdiff.report.rows import ReportRow
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Metrics
     from opdiff.core.dtypes import DType
+    from opdiff.core.judgement import Judgement
+    from opdiff.core.metrics import Metrics
 
 
 def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -> Metrics:
@@ -27,24 +27,24 @@ def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -
     return metrics_of(measure(elements.encode(target, dtype), dtype, golden, theirs), None)
 
 
-def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT, **more: Any) -> ReportRow:
+def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT, **more: Any) -> Row:
     """A row of an operator; `index`, `dtype`, `op_type` and `golden_name` may be given."""
     dtype = more.get("dtype", dtypes.FLOAT16)
     key = TensorKey(name, slot, more.get("index", 0))
-    return ReportRow(
+    return Row(
         OpLabel(0, 0, more.get("op_type", "Conv2D"), name, name),
         key,
         TensorKey(more.get("golden_name", name), Slot.OUTPUT, more.get("index", 0)),
-        target_dtype=dtype.name,
-        golden_dtype=str(golden.dtype),
+        SideInfo(dtype=dtype.name),
+        SideInfo(dtype=str(golden.dtype)),
         shape=target.shape,
         metrics=metrics(target, golden, dtype),
         confidence=1.0,
     )
 
 
-def judged(rows: list[ReportRow], *nodes: GraphNode) -> Judgement:
-    return judge(rows, nodes)
+def judged(rows: list[Row], *nodes: GraphNode) -> Judgement:
+    return judge(rows, [ModelGraph(nodes)])
 
 
 def numbers(seed: int, *shape: int) -> AnyArray:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import Comparison, Measured, Metrics, OpLabel, Pairing, Unpaired
-from opdiff.core.dump import Dump, DumpKind, with_data
-from opdiff.core.reasons import Reason, quoted
+from opdiff.core.comparison import Comparison, Mode, OpLabel, Pairing, Row, Side, SideInfo, Unpaired
+from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.judgement import Judgement, Level, Verdict
+from opdiff.core.metrics import Metrics
+from opdiff.core.reasons import quoted
+from opdiff.core.rows import paired_row, unpaired_row
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
-from opdiff.report import MetricColumn, ReportColumns
+from opdiff.report.offline_table import MetricColumn, TableColumns
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Row
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 NUMBERS: dict[str, Any] = {
@@ -34,8 +37,8 @@ def metrics(**changes: Any) -> Metrics:
     return Metrics(**NUMBERS | changes)
 
 
-COLUMNS = ReportColumns(
-    metrics=(
+COLUMNS = TableColumns(
+    (
         MetricColumn("CosineSimilarity", lambda found: found.cosine),
         MetricColumn("StandardDeviation", lambda found: f"({found.target_mean};{found.count}),(0.0;1.0)"),
     ),
@@ -63,26 +66,44 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
     return Pairing(**values | changes)
 
 
-def measured(of: Pairing | None = None, **changes: Any) -> Measured:
-    values: dict[str, Any] = {"shape": (2, 3), "metrics": metrics()}
-    return Measured(of or pairing(), "float16", "float32", **values | changes)
+def measured(of: Pairing | None = None, **changes: Any) -> Row:
+    """A measured row; `golden_dtype` may be given."""
+    made = paired_row(of or pairing())
+    golden = made.golden and made.golden._replace(dtype=changes.pop("golden_dtype", "float32"))
+    values: dict[str, Any] = {"shape": (2, 3), "metrics": metrics(), "golden": golden}
+    return made._replace(**values | changes)
 
 
-def failed_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
+def unpaired_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
     key = TensorKey("conv1", Slot.INPUT, 0)
     return Unpaired(label(), key, target and with_data(key, target), reason or quoted("no golden file"))
 
 
-def failed_operator(reason: Reason | None = None, of: OpLabel | None = None) -> Unpaired:
+def failed_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Row:
+    return unpaired_row(unpaired_tensor(reason, target))
+
+
+def unpaired_operator(reason: Reason | None = None, of: OpLabel | None = None) -> Unpaired:
     return Unpaired(of or label(), None, None, reason or quoted("no dump file"))
+
+
+def failed_operator(reason: Reason | None = None, of: OpLabel | None = None) -> Row:
+    return unpaired_row(unpaired_operator(reason, of))
+
+
+def verdict(row: Row) -> Verdict:
+    level = Level.NOT_COMPARABLE if row.metrics is None else Level.NOISE
+    return Verdict(level, quoted("made up"))
 
 
 def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = DumpKind.ARRAYS) -> Comparison:
     return Comparison(
-        Dump("/target", target, quantized=False, operators={}),
-        Dump("/golden", golden, quantized=True, operators={}),
+        Mode.OFFLINE,
+        Side("/target", target),
+        Side("/golden", golden, quantized=True),
         quoted("original model"),
         rows,
+        Judgement("", tuple(map(verdict, rows))),
     )
 
 
@@ -108,20 +129,26 @@ all_metrics = st.builds(
 )
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 sides = st.builds(with_data, keys, tensors)
-pairings = st.builds(Pairing, labels, sides, sides, names, shapes, texts.map(quoted), st.floats(0, 1, allow_nan=False))
+reasons = texts.map(quoted)
+infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(
-    Measured,
-    pairings,
-    names,
-    names,
-    shapes,
-    st.lists(texts.map(quoted), max_size=2).map(tuple),
-    st.none() | all_metrics,
-    customs,
-    st.none() | st.booleans(),
-    texts,
-) | st.builds(Unpaired, labels, st.none() | keys, st.none() | sides, texts.map(quoted))
+    Row,
+    label=labels,
+    key=st.none() | keys,
+    golden_key=st.none() | keys,
+    target=st.none() | infos,
+    golden=st.none() | infos,
+    shape=st.none() | shapes,
+    metrics=st.none() | all_metrics,
+    steps=st.lists(reasons, max_size=2).map(tuple),
+    custom=customs,
+    overflow=st.none() | st.booleans(),
+    notes=st.lists(reasons, max_size=2).map(tuple),
+    reason=st.none() | reasons,
+    evidence=st.none() | reasons,
+    confidence=st.none() | st.floats(0, 1, allow_nan=False),
+)
 kinds = st.sampled_from(tuple(DumpKind))
 comparisons = st.builds(
     lambda found, target, golden: comparison(*found, target=target, golden=golden),

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
-from made_comparisons import comparison, failed_operator, label, measured, metrics, pairing
-from opdiff.core.comparison import Birth, ErrorKind, Finding, GraphNode, Judgement, Level, OpLabel, Verdict
-from opdiff.core.dump import DumpKind
-from opdiff.core.graphmode import Colour, DataMode, GraphRow
-from opdiff.core.graphmode import Verdict as GraphVerdict
+from made_comparisons import failed_operator, label, measured, metrics, pairing
+from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side
+from opdiff.core.dump import DumpKind, Unit
+from opdiff.core.judgement import Birth, ErrorKind, Finding, Judgement, Level, Verdict
+from opdiff.core.metrics import RealFigures
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.judge import judge
 from opdiff.judge.advice import remedies_of
-from opdiff.judge.limits import Limits
-from opdiff.report.graph_json import SavedGraph
-from opdiff.report.rows import ReportRow, SavedComparison, Side, saved
-from opdiff.workflows.compare.graph_reports import judged_graphs
 
 GOOD: dict[str, Any] = {
     "cosine": 0.999999, "finite_cosine": 0.999999, "relative_euclidean_distance": 1e-4, "norm_ratio": 1.0,
@@ -26,22 +24,37 @@ BAD = GOOD | {"cosine": 0.5, "relative_euclidean_distance": 0.9}
 OFF = GOOD | {"norm_ratio": 1.03}
 
 
-def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> ReportRow:
+def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> Row:
     """A measured row of an operator."""
     of = pairing(label(name, f"golden_{name}"), key=TensorKey(name, slot, 0))
-    return saved(comparison(measured(of, metrics=metrics(**GOOD | figures)))).rows[0]
+    return measured(of, metrics=metrics(**GOOD | figures))
 
 
-def kept(*rows: ReportRow) -> SavedComparison:
-    sides = Side("/dump/npu", DumpKind.NPU, quantized=False), Side("/golden", DumpKind.ARRAYS, quantized=False)
-    return SavedComparison(*sides, because("pair.scenario_original"), rows)
+SIDES = Side("/dump/npu", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
 
 
-def not_compared(name: str, reason: str = "no dump file") -> ReportRow:
-    return saved(comparison(failed_operator(quoted(reason), label(name)))).rows[0]
+def kept(*rows: Row) -> Comparison:
+    """An offline comparison of these rows, judged by the cosine alone."""
+    verdicts = tuple(map(_verdict, rows))
+    return Comparison(Mode.OFFLINE, *SIDES, because("pair.scenario_original"), rows, Judgement("", verdicts))
 
 
-def strange_names(names: list[str]) -> SavedComparison:
+def _verdict(row: Row) -> Verdict:
+    if row.metrics is None:
+        return Verdict(Level.NOT_COMPARABLE, row.reason or quoted("not measured"))
+    if row.metrics.is_equal:
+        return Verdict(Level.EXACT, because("judge.all_equal"))
+    if row.metrics.cosine is None or row.metrics.cosine < 0.99:
+        return Verdict(Level.WRONG, quoted("cosine below 0.99"))
+    is_off = abs((row.metrics.norm_ratio or 1) - 1) > 0.01
+    return Verdict(Level.SUSPICIOUS, quoted("norms differ")) if is_off else Verdict(Level.NOISE, quoted("little"))
+
+
+def not_compared(name: str, reason: str = "no dump file") -> Row:
+    return failed_operator(quoted(reason), label(name))
+
+
+def strange_names(names: list[str]) -> Comparison:
     return kept(*(row(name, **BAD) for name in names))
 
 
@@ -59,7 +72,7 @@ FAULT = Finding(
 )
 
 
-def with_judgement() -> SavedComparison:
+def with_judgement() -> Comparison:
     """A network in which an error is born in b, and reaches c."""
     nodes = (
         GraphNode("a", "Conv2D"),
@@ -75,10 +88,10 @@ def with_judgement() -> SavedComparison:
     )
     judgement = Judgement("", verdicts, (FAULT,), "b", "b", (because("judge.advice", remedy=FAULT.remedies[0]),))
     plain = kept(row("a"), row("b", **BAD), row("c", **BAD), row("d"))
-    return plain._replace(graph=nodes, judgement=judgement)
+    return replace(plain, graphs=(ModelGraph(nodes),), judgement=judgement)
 
 
-def with_network(operators: int) -> SavedComparison:
+def with_network(operators: int) -> Comparison:
     """A long network with branches."""
     plain = many_rows(2 * operators)
     names = [row.label.target for row in plain.rows[::2]]
@@ -87,10 +100,10 @@ def with_network(operators: int) -> SavedComparison:
         GraphNode(name, "Conv2D", tuple(f"{names[before]}:0" for before in sorted(fed) if before >= 0))
         for name, fed in zip(names, inputs, strict=True)
     )
-    return plain._replace(graph=tuple(nodes))
+    return replace(plain, graphs=(ModelGraph(tuple(nodes)),))
 
 
-def many_rows(count: int, worst: float = 0.5) -> SavedComparison:
+def many_rows(count: int, worst: float = 0.5) -> Comparison:
     """Two rows for each operator of a network of any size; errors grow towards the end."""
     random_numbers = random.Random(count)
     template = row("x")
@@ -112,25 +125,26 @@ def many_rows(count: int, worst: float = 0.5) -> SavedComparison:
     return kept(*rows)
 
 
-def many_tokens(ranks: int, tokens: int, operators: int) -> SavedComparison:
+def many_tokens(ranks: int, tokens: int, operators: int) -> Comparison:
     """A run in graph mode of any size; the last token of every rank is bad."""
     template = row("x", **GOOD | {"is_equal": True}).metrics
     assert template is not None
     wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
-    evidence = because("pair.same_name_in_dumps")
-    parts = []
-    for rank in range(ranks):
-        rows = [
-            (
-                GraphRow(
-                    token, f"layer_{number}", Slot.OUTPUT, 0, number, DataMode.REAL, None, None,
-                    metrics=wrong if token == tokens - 1 else template, evidence=evidence, confidence=1.0,
-                ),
-                GraphVerdict("PASS", "Yes", Colour.GREEN),
-            )
-            for token in range(tokens)
-            for number in range(operators)
-        ]  # fmt: skip
-        about = "/dump/ge", "/dump/fx", because("pair.scenario_graph_fx"), DataMode.REAL
-        parts.append(SavedGraph(*about, rank, None, tuple(rows)))
-    return judged_graphs(parts, Limits())
+    passed = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    made = [
+        Row(
+            OpLabel(number, 0, "", f"layer_{number}", "*"),
+            TensorKey(f"layer_{number}", Slot.OUTPUT, 0),
+            metrics=wrong if token == tokens - 1 else template,
+            documented=passed,
+            evidence=because("pair.same_name_in_dumps"),
+            confidence=1.0,
+            unit=Unit(rank, token, None),
+            timestamp=number,
+        )
+        for rank in range(ranks)
+        for token in range(tokens)
+        for number in range(operators)
+    ]
+    sides = Side("/dump/ge", DumpKind.NPU), Side("/dump/fx", DumpKind.ARRAYS)
+    return Comparison(Mode.GRAPH, *sides, because("pair.scenario_graph_fx"), tuple(made), judge(made))

@@ -69,17 +69,16 @@ def test_chosen_metrics(comparison: opdiff.Comparison, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_pandas_gets_a_record_for_each_row(comparison: opdiff.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_gets_a_column_for_each_number(comparison: opdiff.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas: Any = ModuleType("pandas")
-    pandas.DataFrame = list
+    pandas.DataFrame = dict
     monkeypatch.setitem(sys.modules, "pandas", pandas)
-    records = comparison.to_pandas()
-    assert len(records) == len(comparison.rows)
-    (pool,) = [record for record in records if record["tensor"] == "context/pool:output:0"]
-    assert pool["golden_tensor"] == "context/pool:output:0"
-    assert pool["shape"] == next(row.shape for row in comparison.rows if str(row.key) == pool["tensor"])
-    assert pool["cosine"] < 0.99
-    assert pool["reason"] == ""
+    table = comparison.to_pandas()
+    assert {len(column) for column in table.values()} == {len(comparison.rows)}
+    number = table["tensor"].index("context/pool:output:0")
+    assert table["golden_tensor"][number] == "context/pool:output:0"
+    assert table["cosine"][number] < 0.99
+    assert (table["level"][number], table["reason"][number]) == ("wrong", "")
 
 
 def test_a_table_of_some_operators_can_be_rebuilt(sample: Sample, tmp_path: Path) -> None:

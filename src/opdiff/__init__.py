@@ -3,12 +3,10 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = [
-    "CompareOptions", "Comparison", "GraphComparison", "GraphOptions", "__version__", "compare", "compare_graphs",
-]  # fmt: skip
+__all__ = ["CompareOptions", "Comparison", "DataMode", "Mode", "__version__", "compare"]
 
 if TYPE_CHECKING:
-    from opdiff.api import CompareOptions, Comparison, GraphComparison, GraphOptions, compare, compare_graphs
+    from opdiff.api import CompareOptions, Comparison, DataMode, Mode, compare
 
 
 def __getattr__(name: str) -> object:

@@ -3,86 +3,105 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from opdiff import __version__
+from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import render
-from opdiff.report.csv_table import write_csv
-from opdiff.report.graph_json import SavedGraph, load_graph_json
-from opdiff.report.graph_summary import Tally, tally_lines
-from opdiff.report.saved_json import load, save
+from opdiff.report.flat import flat_table
+from opdiff.report.html_page import write_html
+from opdiff.report.offline_table import offline_table
+from opdiff.report.saved_json import save
 from opdiff.report.summary_text import summary_lines
-from opdiff.workflows.compare import graph_pipeline, pipeline
-from opdiff.workflows.compare.graph_outputs import saved_parts
-from opdiff.workflows.compare.graph_pipeline import GraphOptions, plan_graphs
-from opdiff.workflows.compare.inputs import CompareOptions, NotCompared
-from opdiff.workflows.compare.outputs import environment, write_page
-from opdiff.workflows.compare.profiles import with_profiles
+from opdiff.report.table import write_csv
+from opdiff.workflows.compare import pipeline
+from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.outputs import table_columns
+from opdiff.workflows.compare.saved import load_saved
 
-__all__ = ["CompareOptions", "Comparison", "GraphComparison", "GraphOptions", "compare", "compare_graphs"]
+__all__ = ["CompareOptions", "Comparison", "DataMode", "Mode", "compare"]
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from opdiff.core.graphmode import GraphRow, Verdict
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.core import comparison as core
+    from opdiff.core.judgement import Judgement
+    from opdiff.core.reasons import Reason
 
     Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of comparing two dumps: everything but the tensors.
+    """Two dumps, compared and judged, in both modes; it holds no tensors.
 
-    `defects` has the tracebacks of errors of opdiff itself, each of which cost a row; mostly there are none.
+    Attributes:
+        values: everything as a value: sides, rows, judgement, graphs, profiles.
+        defects: tracebacks of errors of opdiff itself, each of which cost a row; normally there are none.
     """
 
-    saved: SavedComparison
+    values: core.Comparison
     defects: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> tuple[ReportRow, ...]:
+    def rows(self) -> tuple[core.Row, ...]:
         """One row for each tensor, and for each operator that could not be compared, in the order of the report."""
-        return self.saved.rows
+        return self.values.rows
+
+    @property
+    def judgement(self) -> Judgement:
+        """A verdict for each row, the findings, and in graph mode the documented results."""
+        return self.values.judgement
+
+    @property
+    def notes(self) -> tuple[Reason, ...]:
+        """Remarks about the two dumps."""
+        return self.values.notes
 
     @property
     def scenario(self) -> str:
         """What was compared with what, in words."""
-        return str(self.saved.scenario)
+        return render(self.values.scenario)
 
     def summary(self) -> str:
-        """How much was compared, why the rest was not, and where the accuracy is low."""
-        return "\n".join(summary_lines(self.saved))
+        """Return how much was compared, why the rest was not, and where the accuracy is low."""
+        return "\n".join(line.text for line in summary_lines(self.values))
 
     def write_csv(self, path: Path, *, metrics: str | None = None, overflow: bool | None = None) -> None:
-        """Write the documented result table, as it was wanted when the dumps were compared, or otherwise."""
-        kept = self.saved
-        if metrics is not None:
-            kept = kept._replace(metrics=metrics)
-        if overflow is not None:
-            kept = kept._replace(overflow=overflow)
-        write_csv(kept, str(path), pipeline.report_columns(kept))
+        """Write the documented result table of an offline comparison, as it was wanted then, or with other columns.
+
+        Raises:
+            UsageError: there is no such metric, or this is a comparison in graph mode, which has several tables.
+        """
+        if self.values.mode is Mode.GRAPH:
+            raise UsageError("a comparison in graph mode has several tables; use the command line")
+        view = self.values.view
+        view = view if metrics is None else view._replace(metrics=metrics)
+        view = view if overflow is None else view._replace(overflow=overflow)
+        shown = replace(self.values, view=view)
+        write_csv(offline_table(shown, table_columns(shown)), str(path))
 
     def write_html(self, path: Path) -> None:
         """Write the report: one HTML file that needs no network."""
-        write_page(self.saved, str(path))
+        write_html(self.values, str(path))
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, for `load`."""
-        save(self.saved, str(path), made_by=f"opdiff {__version__}")
+        save(self.values, str(path))
 
     @classmethod
-    def load(cls, path: Path) -> Comparison:
-        """A comparison that was saved, by `save` or beside a result file."""
-        return cls(load(str(path)))
+    def load(cls, *paths: Path) -> Comparison:
+        """Read a comparison that was saved, by `save` or by the command line; several files of older graph modes."""
+        return cls(load_saved([str(path) for path in paths]))
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas is optional and untyped here
-        """The rows as a `pandas.DataFrame`, one column for each figure; needs pandas."""
+        """Return the rows as a `pandas.DataFrame`, one column for each number; needs pandas."""
         import pandas as pd
 
-        return pd.DataFrame([_record(row) for row in self.rows])
+        table = flat_table(self.values)
+        return pd.DataFrame(dict(zip(table.names, table.columns, strict=True)))
 
 
 def compare(
@@ -94,7 +113,7 @@ def compare(
     quant_rules: Path = "",
     options: CompareOptions | None = None,
 ) -> Comparison:
-    """Compare two dumps.
+    """Compare two dumps, offline or in graph mode; nothing is written.
 
     Args:
         target: the directory of the run on the NPU.
@@ -102,7 +121,7 @@ def compare(
         rules: the rule file of the model with fusion on.
         fusion_off_rules: the rule file of the model with fusion off.
         quant_rules: the rule file that quantization wrote.
-        options: everything else, such as `CompareOptions(workers=2, pairs="pairs.toml")`; its paths are not used.
+        options: everything else, such as `CompareOptions(workers=2, rank=0)`; its paths are not used.
 
     Raises:
         UsageError: the options contradict each other or the data, or this is a batch of many comparisons.
@@ -118,92 +137,7 @@ def compare(
         quant_rules=str(quant_rules),
         in_process=True,
     )
-    (result,) = pipeline.compare(wanted, lambda _done, _all: None)
+    (result,) = pipeline.compare(wanted, lambda _done, _total: None)
     if isinstance(result, NotCompared):
         raise InputError(result.path, result.reason)
-    kept = pipeline.judged(result.comparison, pipeline.find_limits(wanted.limits))
-    kept = with_profiles(kept, result.comparison, pipeline.conversions(wanted))
-    return Comparison(kept._replace(environment=environment()), result.defects)
-
-
-def _record(row: ReportRow) -> dict[str, object]:
-    """One row of a table, flat."""
-    record: dict[str, object] = row.label._asdict()
-    record |= {
-        "tensor": "" if row.key is None else str(row.key),
-        "golden_tensor": "" if row.golden_key is None else str(row.golden_key),
-        "target_dtype": row.target_dtype,
-        "golden_dtype": row.golden_dtype,
-        "shape": row.shape,
-    }
-    if row.metrics is not None:
-        record |= {name: value for name, value in row.metrics._asdict().items() if name != "notes"}
-    record |= {name: value for name, value, _ in row.custom}
-    return record | {
-        "overflow": row.overflow,
-        "reason": render(row.reason),
-        "rule": render(row.evidence),
-        "confidence": row.confidence,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class GraphComparison:
-    """What came of comparing two dumps of graph mode: everything but the tensors.
-
-    Attributes:
-        parts: one for each graph of each rank and each way in which it was compared.
-        notes: what is to be known about the two dumps.
-        defects: tracebacks of errors of opdiff itself, each of which cost rows; mostly there are none.
-    """
-
-    parts: tuple[SavedGraph, ...]
-    notes: tuple[str, ...] = ()
-    defects: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> tuple[tuple[GraphRow, Verdict], ...]:
-        """Every row and what it means: PASS or FAIL, the colour, and why that."""
-        return tuple(judged for part in self.parts for judged in part.rows)
-
-    def summary(self) -> str:
-        """How many tensors pass, by rank and token, and where the first is that does not."""
-        tally = Tally()
-        for part in self.parts:
-            tally.add(part.rank, part.graph, part.rows)
-        return "\n".join(tally_lines(tally))
-
-    def write_html(self, path: Path) -> None:
-        """Write the report of all ranks, graphs and tokens; an existing file is replaced."""
-        from opdiff.workflows.compare.graph_reports import judged_graphs
-
-        kept = judged_graphs(self.parts, pipeline.find_limits(""))
-        write_page(kept if kept.environment.opdiff else kept._replace(environment=environment()), str(path))
-
-    @classmethod
-    def load(cls, *paths: Path) -> GraphComparison:
-        """What the command line wrote: the `.json` files beside the tables."""
-        return cls(tuple(load_graph_json(str(path)) for path in paths))
-
-
-def compare_graphs(target: Path, golden: Path, *, options: GraphOptions | None = None) -> GraphComparison:
-    """Compare two dumps of graph mode.
-
-    Args:
-        target: the directory of the dump of the graph engine.
-        golden: the directory of the FX dump, or of the dump of the graph engine without fusion.
-        options: everything else, such as `GraphOptions(rank=0)`; its paths are not used.
-
-    Raises:
-        UsageError: it has to be said which rank is meant.
-        InputError: a side cannot be used, or nothing belongs together.
-    """
-    wanted = (options or GraphOptions())._replace(target=str(target), golden=str(golden), in_process=True)
-    plan = plan_graphs(wanted)
-    parts: list[SavedGraph] = []
-    notes, defects = list(map(str, plan.notes)), list[str]()
-    for result in graph_pipeline.compare_graphs(plan, wanted, lambda _done, _all: None):
-        parts += saved_parts(result, plan)
-        notes += map(str, result.notes)
-        defects += result.defects
-    return GraphComparison(tuple(parts), tuple(notes), tuple(defects))
+    return Comparison(result.comparison, result.defects)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
 from browser_page import find_browser
-from opdiff.api import compare_graphs
+from opdiff.api import compare
 from opdiff.cli import main
-from opdiff.judge.limits import Limits
+from opdiff.report.html_page import write_html
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare.graph_reports import judged_graphs
-from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -74,11 +73,11 @@ def graph_mode_report(folder: Path) -> Path:
     """The report of the sample of graph mode, with a few tokens more than the command writes."""
     os.chdir(folder)
     sample = write_graph_sample("graphs", ranks=4, tokens=8)
-    found = compare_graphs(sample.target, sample.golden)
-    # Without the folder of the day.
-    parts = [part._replace(target=sample.target, golden=sample.golden) for part in found.parts]
+    found = compare(sample.target, sample.golden).values
     path = folder / "graph-mode.html"
-    write_page(judged_graphs(parts, Limits()), str(path))
+    # Without the folder of the day.
+    sides = found.target._replace(path=sample.target), found.golden._replace(path=sample.golden)
+    write_html(replace(found, target=sides[0], golden=sides[1]), str(path))
     return path
 
 

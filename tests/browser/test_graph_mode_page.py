@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from made_reports import many_tokens
 from opdiff.core.reasons import quoted
-from opdiff.workflows.compare.outputs import write_page
+from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +160,7 @@ def test_checksums_are_equal_or_not(opened: Open, graph_reports: Reports) -> Non
 
 
 def test_without_edges_there_is_no_graph(opened: Open, tmp_path: Path) -> None:
-    write_page(many_tokens(1, 2, 3), str(tmp_path / "report.html"))
+    write_html(many_tokens(1, 2, 3), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     assert report.texts(".top nav a") == ["Overview", "Tensors", "Not compared", "About"]
     report.page.keyboard.press("g")
@@ -172,7 +173,7 @@ def test_without_edges_there_is_no_graph(opened: Open, tmp_path: Path) -> None:
 
 
 def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_path: Path) -> None:
-    write_page(many_tokens(8, 50, 250), str(tmp_path / "report.html"))
+    write_html(many_tokens(8, 50, 250), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     assert report.page.locator(".unit").count() == 400
     # The token that is shown is the last one, far to the right.
@@ -197,13 +198,10 @@ def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_pat
 
 def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
     plain = many_tokens(2, 1, 2)
-    about = plain.graph_mode
-    assert about is not None
     hostile = "<img src=x onerror=alert(1)>"
-    spots = tuple(spot._replace(row=spot.row._replace(stack=hostile)) for spot in about.spots)
-    rows = tuple(row._replace(label=row.label._replace(target=hostile)) for row in plain.rows)
-    made = plain._replace(rows=rows, graph_mode=about._replace(spots=spots, notes=(quoted(hostile),)))
-    write_page(made, str(tmp_path / "report.html"))
+    rows = tuple(row._replace(label=row.label._replace(target=hostile), stack=hostile) for row in plain.rows)
+    made = replace(plain, rows=rows, notes=(quoted(hostile),))
+    write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     for view in ("", "table", "row/0", "missing", "about"):
         report.go(view)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from made_reports import BAD, FAULT, GOOD, OFF, kept, many_rows, not_compared, row, strange_names, with_judgement
-from opdiff.core.comparison import GraphNode
-from opdiff.workflows.compare.outputs import write_page
+from opdiff.core.comparison import GraphNode, ModelGraph
+from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from browser_page import Opened
-    from opdiff.report.rows import SavedComparison
+    from opdiff.core.comparison import Comparison
 
-    Show = Callable[[SavedComparison], Opened]
+    Show = Callable[[Comparison], Opened]
 
 
 @pytest.fixture
 def show(opened: Callable[..., Opened], tmp_path: Path) -> Show:
     """Opens the report of a comparison."""
 
-    def write_and_open(made: SavedComparison) -> Opened:
-        write_page(made, str(tmp_path / "report.html"))
+    def write_and_open(made: Comparison) -> Opened:
+        write_html(made, str(tmp_path / "report.html"))
         return opened(tmp_path / "report.html")
 
     return write_and_open
@@ -70,7 +71,7 @@ def test_one_good_tensor_is_told_in_good_english(show: Show) -> None:
 
 
 @pytest.mark.parametrize("made", [kept(not_compared("a"), not_compared("b")), kept()], ids=["failed", "none"])
-def test_a_comparison_of_nothing_says_so_everywhere(show: Show, made: SavedComparison) -> None:
+def test_a_comparison_of_nothing_says_so_everywhere(show: Show, made: Comparison) -> None:
     report = show(made)
     assert report.page.inner_text("h1") == "Nothing could be compared"
     assert report.page.locator(".curve").count() == 0
@@ -141,7 +142,7 @@ WATCH = """() => addEventListener("beforeprint", () => {
 
 
 def test_all_rows_are_printed_on_light_paper(opened: Callable[..., Opened], tmp_path: Path) -> None:
-    write_page(many_rows(300), str(tmp_path / "report.html"))
+    write_html(many_rows(300), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html", theme="dark")
     report.go("table")
     assert report.page.locator(".vrow").count() < 60
@@ -211,7 +212,9 @@ def test_what_there_is_no_room_for_is_counted(show: Show) -> None:
     findings = tuple(FAULT._replace(operator=f"b{number}") for number in range(8))
     feeding = tuple(GraphNode(f"in{number}", "Relu") for number in range(12))
     last = GraphNode("b", "Conv2D", tuple(f"{node.name}:0" for node in feeding))
-    report = show(made._replace(judgement=made.judgement._replace(findings=findings), graph=(*feeding, last)))
+    report = show(
+        replace(made, judgement=made.judgement._replace(findings=findings), graphs=(ModelGraph((*feeding, last)),))
+    )
     assert report.page.locator(".finding").count() == 5
     report.go("graph/b")
     report.page.wait_for_selector(".panel:not([hidden])")

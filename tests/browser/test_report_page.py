@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from made_reports import FAULT, many_rows, strange_names, with_judgement, with_n
 from opdiff.core.comparison import Profile
 from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
-from opdiff.workflows.compare.outputs import write_page
+from opdiff.report.html_page import write_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,8 +179,8 @@ def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) ->
 def test_other_axes_samples_and_neighbours_are_told(opened: Open, tmp_path: Path) -> None:
     errors = (0.5, *(0.001,) * 249)
     wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
-    made = with_judgement()._replace(profiles=(wide, wide._replace(letter="W", axis=3)))
-    write_page(made, str(tmp_path / "report.html"))
+    made = replace(with_judgement(), profiles=(wide, wide._replace(letter="W", axis=3)))
+    write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("row/1")
     assert report.texts(".profile h2") == ["Error along axis 1", "Error along W"]
@@ -208,7 +209,7 @@ def test_what_was_not_compared_has_reasons(demo: Opened) -> None:
 
 def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
     names = ["<script>document.title='run'</script>", "=1+1", "<img src=x onerror=alert(1)>", "</script><b>x</b>"]
-    write_page(strange_names(names), str(tmp_path / "report.html"))
+    write_html(strange_names(names), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("table")
     assert report.texts(".vrow > div:nth-child(3)") == names
@@ -220,7 +221,7 @@ def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
 
 
 def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> None:
-    write_page(with_judgement(), str(tmp_path / "report.html"))
+    write_html(with_judgement(), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     assert report.page.inner_text("h1") == "b is at fault: wrong scale"
     report.page.click("text=中文")
@@ -238,7 +239,7 @@ def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> Non
 
 def test_changes_have_a_view_of_their_own(opened: Open, tmp_path: Path) -> None:
     old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
-    write_page(new, str(tmp_path / "report.html"), find_changes(old, new))
+    write_html(new, str(tmp_path / "report.html"), find_changes(old, new))
     report = opened(tmp_path / "report.html")
     report.page.click(".top >> text=Changes")
     report.page.wait_for_selector(".vrow")
@@ -248,7 +249,7 @@ def test_changes_have_a_view_of_their_own(opened: Open, tmp_path: Path) -> None:
 
 
 def test_a_hundred_thousand_rows_open_and_scroll(opened: Open, tmp_path: Path) -> None:
-    write_page(many_rows(100_000), str(tmp_path / "report.html"))
+    write_html(many_rows(100_000), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("table")
     report.page.wait_for_selector(".vrow")
@@ -264,7 +265,7 @@ def test_a_hundred_thousand_rows_open_and_scroll(opened: Open, tmp_path: Path) -
 
 
 def test_five_thousand_operators_are_drawn(opened: Open, tmp_path: Path) -> None:
-    write_page(with_network(5000), str(tmp_path / "report.html"))
+    write_html(with_network(5000), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("graph")
     report.page.wait_for_selector(".graph-view[data-laid]")

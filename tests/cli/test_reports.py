@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,16 @@ import pytest
 from command_line import run
 from made_reports import BAD, GOOD, OFF, kept, not_compared, row
 from opdiff import __version__
-from opdiff.cli.style import curve_lines, dressed
+from opdiff.cli.style import curve_lines, styled
 from opdiff.core.reasons import quoted
 from opdiff.report.saved_json import load, save
+from opdiff.report.summary_text import SummaryLine, Tone
 from opdiff.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opdiff.report.rows import SavedComparison
+    from opdiff.core.comparison import Comparison
     from opdiff.sample import Sample
 
 EVERY = ["--xlsx", "--parquet", "--junit", "--model-explorer"]
@@ -207,7 +207,7 @@ def test_a_gate_that_means_nothing_is_refused_before_any_work(
 def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
 
-    def gate(before: SavedComparison, after: SavedComparison) -> tuple[int, str]:
+    def gate(before: Comparison, after: Comparison) -> tuple[int, str]:
         save(before, old)
         save(after, new)
         done = run(capsys, "diff", old, new, "--fail-on", "worse")
@@ -249,8 +249,8 @@ def test_long_lists_of_changes_are_cut(tmp_path: Path, capsys: pytest.CaptureFix
 def test_who_compared_is_kept(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "compare", *sides(sample), "-o", tmp_path)
     (saved,) = tmp_path.glob("*.json")
-    assert json.loads(saved.read_text())["environment"]["python"].startswith("3.")
     made = load(str(saved)).environment
+    assert made.python.startswith("3.")
     assert (made.opdiff, made.kernel in ("native", "NumPy")) == (__version__, True)
 
 
@@ -267,17 +267,17 @@ class Terminal:
 
 
 def test_lines_are_coloured_and_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "  [89] " + "long/" * 30 + "name:output:0 0.922603"
-    assert dressed(line) == line
+    text = "  [89] " + "long/" * 30 + "name:output:0 0.922603"
+    line = SummaryLine(text, Tone.BAD)
+    assert styled(line) == text
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert re.fullmatch(r"\x1b\[31m  \[89\] long/.*….*0\.922603\x1b\[0m", dressed(line))
-    assert len(dressed(line)) == 80 + len("\x1b[31m\x1b[0m")
+    assert re.fullmatch(r"\x1b\[31m  \[89\] long/.*….*0\.922603\x1b\[0m", styled(line))
+    assert len(styled(line)) == 80 + len("\x1b[31m\x1b[0m")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert len(dressed(line)) == 80
-    for start in ("result: ", "report: ", "next: opdiff op ", "remedy: "):
-        assert dressed(start + "x" * 100) == start + "x" * 100
+    assert len(styled(line)) == 80
+    assert styled(SummaryLine(text, must_be_whole=True)) == text
 
 
 def test_the_curve_is_shown_where_letters_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:

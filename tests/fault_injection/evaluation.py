@@ -16,7 +16,7 @@ from opdiff.sample.directory import golden_files, sample_in, target_files, write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from opdiff.core.comparison import Finding
+    from opdiff.core.judgement import Finding
 
 DTYPES = {"fp16": dtypes.FLOAT16, "bf16": dtypes.BFLOAT16}
 DEPTHS = {"early": 0.1, "middle": 0.5, "late": 0.85}
@@ -71,7 +71,7 @@ def _evaluate(case: Case, faulty: FaultyNetwork, folder: str) -> Outcome:
     shutil.rmtree(os.path.join(folder, "npu"), ignore_errors=True)
     write_files(folder, target_files(faulty.network))
     files = sample_in(folder)
-    judgement = compare(files.target, files.golden, rules=files.rules).saved.judgement
+    judgement = compare(files.target, files.golden, rules=files.rules).judgement
     assert judgement is not None
     return _faulty_outcome(case, faulty, judgement.findings) if case.fault else _sound_outcome(case, judgement.findings)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from command_line import run
 from made_reports import FAULT
 from opdiff.judge.remedies import next_command
-from opdiff.report import load, save
+from opdiff.report.saved_json import load
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
 
@@ -50,13 +50,6 @@ def test_other_limits_give_another_judgement(saved: Path, tmp_path: Path, capsys
     assert run(capsys, "judge", str(saved), "--lang", "zh").out.startswith("local/conv1local/conv1_relu（Conv2D）")  # noqa: RUF001
 
 
-def test_files_of_older_versions_are_judged(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old = tmp_path / "old.json"
-    save(load(str(saved))._replace(graph=(), judgement=None), str(old))
-    assert "graph" not in json.loads(old.read_text())
-    assert "local/conv1local/conv1_relu" in run(capsys, "judge", str(old)).out.splitlines()[0]
-
-
 def test_every_line_of_the_advice_fits_a_terminal(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for lang in ("en", "zh"):
         lines = run(capsys, "judge", str(saved), "--lang", lang).out.partition("compared:")[0].splitlines()
@@ -88,10 +81,10 @@ def test_nothing_in_a_name_is_run_by_a_shell() -> None:
     assert told.stdout.decode().splitlines() == ['it\'s "a" tensor', "$(touch x)", "`touch y`"]
 
 
-def test_a_result_of_graph_mode_is_judged_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_of_graph_mode_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_graph_sample(str(tmp_path / "graphs"), ranks=1, tokens=1)
     assert run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "out", "--no-html").code == 0
-    (path,) = (tmp_path / "out").glob("msprobe_cmp_report*.json")
-    done = run(capsys, "judge", path)
-    assert done.code == 2
-    assert "opdiff report FOLDER --limits FILE" in done.err
+    (path,) = (tmp_path / "out").glob("result_*.json")
+    done = run(capsys, "judge", tmp_path / "out", "-o", tmp_path / "again.json")
+    assert done.code == 0
+    assert repr(load(str(tmp_path / "again.json"))) == repr(load(str(path)))

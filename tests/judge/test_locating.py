@@ -11,14 +11,14 @@ import pytest
 
 from judged import judged, numbers, row
 from opdiff.core import dtypes
-from opdiff.core.comparison import ErrorKind, GraphNode, OpLabel
+from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
 from opdiff.judge.remedies import files_of
 from opdiff.judge.steps import step_of
-from opdiff.report.rows import ReportRow
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -39,7 +39,7 @@ NODES = (
 )
 
 
-def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[ReportRow]:
+def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[Row]:
     return [
         row("a", a, A),
         row("b", b, B, op_type="Relu"),
@@ -152,8 +152,8 @@ def test_which_step_broke_it() -> None:
 def test_rows_without_numbers() -> None:
     label = OpLabel(0, 0, "Conv2D", "a", "a")
     given = [
-        ReportRow(label, reason=quoted("no file")),
-        ReportRow(label, TensorKey("a", Slot.OUTPUT, 0), reason=quoted("torn")),
+        Row(label, reason=quoted("no file")),
+        Row(label, TensorKey("a", Slot.OUTPUT, 0), reason=quoted("torn")),
     ]
     found = judge(given, ())
     assert [verdict.level for verdict in found.verdicts] == ["not comparable"] * 2
@@ -173,7 +173,7 @@ def calls_for(rows: int) -> int:
 
     sys.setprofile(count)
     try:
-        judge(given, nodes)
+        judge(given, [ModelGraph(tuple(nodes))])
     finally:
         sys.setprofile(None)
     return calls

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.metrics import Metrics
     from opdiff.measure.sums import SideSums, Sums
 
 needs_kernel = pytest.mark.skipif(native.find_library() is None, reason="the native kernel is not built")

@@ -22,8 +22,8 @@ from opdiff.measure.reference.blocks import BLOCK, measure
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Metrics
     from opdiff.core.dtypes import DType
+    from opdiff.core.metrics import Metrics
     from opdiff.measure.sums import Sums
 
 RNG = np.random.default_rng(5)

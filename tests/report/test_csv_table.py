@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,33 +24,35 @@ from made_comparisons import (
     pairing,
     tensor,
 )
+from opdiff.core.comparison import TableView
 from opdiff.core.dump import DumpKind, with_data
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.report import load, save, write_csv
 from opdiff.report.cells import escape_formula
-from opdiff.report.columns import EXTRA_COLUMNS, place_text
+from opdiff.report.offline_table import EXTRA_COLUMNS, TableColumns, offline_table, position_text
+from opdiff.report.saved_json import load, save
+from opdiff.report.table import write_csv
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
-    from opdiff.report import ReportColumns
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
+NOT_COMPARABLE = "not comparable,made up,,"
 NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
-EXTRA = [*EXTRA_COLUMNS]
+EXTRA = [title for columns in EXTRA_COLUMNS for title in columns.titles]
 
 
-def written(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> str:
+def written(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> str:
     path = folder / "result.csv"
-    write_csv(of, str(path), columns)
+    write_csv(offline_table(of, columns), str(path))
     return path.read_bytes().decode()
 
 
-def table(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> list[list[str]]:
+def table(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> list[list[str]]:
     return list(csv.reader(io.StringIO(written(of, folder, columns), newline="")))
 
 
-def cells(of: Comparison, folder: Path, columns: ReportColumns = COLUMNS) -> dict[str, str]:
+def cells(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> dict[str, str]:
     """The cells of the only row; the second column of a name is called `name#2`."""
     header, row = table(of, folder, columns)
     named: dict[str, str] = {}
@@ -86,7 +89,7 @@ HEADERS: dict[str, tuple[DumpKind, DumpKind, dict[str, bool], str]] = {
 
 @pytest.mark.parametrize(("target", "golden", "options", "start"), HEADERS.values(), ids=HEADERS)
 def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], start: str, tmp_path: Path) -> None:
-    text = written(comparison(target=target, golden=golden), tmp_path, COLUMNS._replace(**options))
+    text = written(replace(comparison(target=target, golden=golden), view=TableView(**options)), tmp_path)
     assert text == f"{start},CosineSimilarity,StandardDeviation,CompareFailReason,{','.join(EXTRA)}\r\n"
 
 
@@ -94,9 +97,9 @@ def test_header(target: DumpKind, golden: DumpKind, options: dict[str, Any], sta
 
 
 def test_a_compared_tensor(tmp_path: Path) -> None:
-    columns = COLUMNS._replace(sequence=True, overflow=True)
     row = measured(overflow=True, steps=(quoted("NC1HWC0 to NCHW"), quoted("cut")))
-    assert cells(comparison(row, golden=NPU), tmp_path, columns) == {
+    shown = replace(comparison(row, golden=NPU), view=TableView(sequence=True, overflow=True))
+    assert cells(shown, tmp_path) == {
         "Index": "3", "OpSequence": "12", "OpType": "Conv2D",
         "NPUDump": "conv1", "DataType": "float16", "Address": "20618000384000",
         "GroundTruth": "conv1", "DataType#2": "float32", "Address#2": "77",
@@ -109,28 +112,28 @@ def test_a_compared_tensor(tmp_path: Path) -> None:
         "WorstGolden": "9",
         "FiniteElements": "6", "FiniteCosine": "0.875000", "TargetNaN": "0", "TargetInf": "1", "GoldenNaN": "2",
         "GoldenInf": "3", "SpecialMismatch": "4", "FirstSpecialMismatch": "[1,2]",
-        "Level": "", "LevelRule": "", "Origin": "", "ErrorExcess": "",
+        "Level": "noise", "LevelRule": "made up", "Origin": "", "ErrorExcess": "",
     }  # fmt: skip
 
 
 def test_a_tensor_that_cannot_be_measured(tmp_path: Path) -> None:
-    row = measured(metrics=None, shape=(1, 1, 4, 4, 16), reason="the extents differ")
+    row = measured(metrics=None, shape=(1, 1, 4, 4, 16), reason=quoted("the extents differ"))
     text = written(comparison(row), tmp_path).splitlines()[1]
     start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,conv1:output:0,"[1,1,4,4,16]",NaN,NaN,the extents differ,'
-    assert text == f"{start}conv1:output:1,named in the rule file,1.000000{',' * 25}"
+    assert text == f"{start}conv1:output:1,named in the rule file,1.000000{',' * 22}{NOT_COMPARABLE}"
 
 
 def test_a_tensor_without_a_pair(tmp_path: Path) -> None:
     text = written(comparison(failed_tensor(target=tensor((2, 24))), golden=NPU), tmp_path).splitlines()[1]
     start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,NaN,conv1:input:0,"[2,24]",NaN,NaN,no golden file'
-    assert text == start + "," * len(EXTRA)
+    assert text == f"{start}{',' * (len(EXTRA) - 3)}{NOT_COMPARABLE}"
 
 
 def test_an_operator(tmp_path: Path) -> None:
-    columns = COLUMNS._replace(overflow=True)
-    text = written(comparison(failed_operator(), golden=NPU), tmp_path, columns).splitlines()[1]
+    shown = replace(comparison(failed_operator(), golden=NPU), view=TableView(overflow=True))
+    text = written(shown, tmp_path).splitlines()[1]
     start = "3,Conv2D,conv1,NaN,NaN,conv1,NaN,NaN,NaN,NaN,NaN,NaN,NaN,no dump file"
-    assert text == start + "," * len(EXTRA)
+    assert text == f"{start}{',' * (len(EXTRA) - 3)}{NOT_COMPARABLE}"
 
 
 def test_an_operator_of_one_side(tmp_path: Path) -> None:
@@ -150,8 +153,8 @@ def test_shapes(shape: tuple[int, ...], text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("overflow", "text"), [(True, "YES"), (False, "NO"), (None, "NaN")])
 def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
-    row = cells(comparison(measured(overflow=overflow)), tmp_path, COLUMNS._replace(overflow=True))
-    assert row["OverFlow"] == text
+    shown = replace(comparison(measured(overflow=overflow)), view=TableView(overflow=True))
+    assert cells(shown, tmp_path)["OverFlow"] == text
 
 
 def test_what_is_not_measured_is_empty_and_what_is_nan_says_so(tmp_path: Path) -> None:
@@ -164,9 +167,9 @@ def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
     row = measured(
         metrics=metrics(notes=("it is a scalar.", "all zero.")),
         custom=(("Mine", "1.5", "mine failed."),),
-        reason="it is a scalar. ",
+        notes=(quoted("it is a scalar."),),
     )
-    assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.  all zero. mine failed."
+    assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.; all zero. mine failed."
 
 
 def test_metrics_of_the_users_own(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ def test_rows_keep_their_order(tmp_path: Path) -> None:
      (0, (0, 4), "[0]")],
 )  # fmt: skip
 def test_places(index: int, shape: tuple[int, ...], text: str) -> None:
-    assert place_text(index, shape) == text
+    assert position_text(index, shape) == text
 
 
 # As a file
@@ -228,7 +231,7 @@ def test_what_is_plain_stays(text: str) -> None:
 
 def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
     of = label("=t", "=g", op_type="=o")
-    row = measured(pairing(of, evidence=quoted("=r")), steps=(quoted("=s"),), reason="=why")
+    row = measured(pairing(of, evidence=quoted("=r")), steps=(quoted("=s"),), notes=(quoted("=why"),))
     found = cells(comparison(row), tmp_path)
     names = ("OpType", "NPUDump", "GroundTruth", "TensorIndex", "GoldenTensor", "MatchRule", "Conversion")
     assert [found[name] for name in (*names, "CompareFailReason")] == [
@@ -250,7 +253,7 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("csv")
     save(of, str(folder / "saved.json"))
     first = written(of, folder)
-    write_csv(load(str(folder / "saved.json")), str(folder / "again.csv"), COLUMNS)
+    write_csv(offline_table(load(str(folder / "saved.json")), COLUMNS), str(folder / "again.csv"))
     assert (folder / "again.csv").read_bytes().decode() == first
 
 
@@ -258,8 +261,8 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
 
 
 def test_every_column_is_in_the_page(tmp_path: Path) -> None:
-    columns = COLUMNS._replace(metrics=(), sequence=True, overflow=True)
-    header = table(comparison(target=NPU, golden=NPU), tmp_path, columns)[0]
+    shown = replace(comparison(target=NPU, golden=NPU), view=TableView(sequence=True, overflow=True))
+    header = table(shown, tmp_path, TableColumns(()))[0]
     assert re.findall(r"^\| `([A-Za-z0-9()]+)` \|", _columns_of_page(), re.MULTILINE) == header
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdiff.core.atomic_file import whole_file
-from opdiff.report import batch_file_name, mapping_file_name, result_file_name, write_new
+from opdiff.report.file_names import batch_file_name, mapping_file_name, result_file_name, write_new
 
 WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
 

@@ -11,14 +11,18 @@ import pytest
 from command_line import run
 from graph_dumps import read_table
 from made_reports import kept
-from opdiff.core.graphmode import Colour, DataMode, Figures, GraphRow, SideFacts, Verdict
+from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
+from opdiff.core.judgement import Colour, DocumentedResult, Level, Verdict
 from opdiff.core.reasons import quoted
-from opdiff.report import graph_workbook as as_xlsx
-from opdiff.report.workbook_table import write_workbook
+from opdiff.report import workbook
+from opdiff.report.graph_table import graph_table
+from opdiff.report.table import JudgedRow
 from opdiff.sample.graph_mode import write_graph_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from opdiff.report.table import Table
 
 FILLS = {"red": "FFFFC7CE", "yellow": "FFFFEB9C", "green": "FFC6EFCE", "": "00000000"}
 
@@ -47,31 +51,34 @@ def test_a_workbook_has_the_table_in_colours(tmp_path: Path, capsys: pytest.Capt
     assert {"red", "green"} <= {row["color"] for row in table.rows}
 
 
-def made(op: str) -> tuple[GraphRow, Verdict]:
-    row = GraphRow(0, op, None, None, 0, DataMode.REAL, SideFacts(op, op, Figures()), None, reason=quoted(op))
-    return row, Verdict("FAIL", "No", Colour.RED)
+def table_of(*ops: str) -> Table:
+    """A table of operators without partners."""
+    result = DocumentedResult("FAIL", "No", Colour.RED)
+    verdict = Verdict(Level.NOT_COMPARABLE, quoted("alone"))
+    rows = [Row(OpLabel(0, 0, op, op, "*"), target=SideInfo(op, op_type=op), reason=quoted(op)) for op in ops]
+    return graph_table([JudgedRow(row, verdict, result) for row in rows], DataMode.REAL)
 
 
 def test_cells_never_run(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     texts = ["=1+1", "{=A1}", "http://example.com", "12", "\x07 bell", "\ud800", "x" * 40_000]
-    as_xlsx.write_graph_xlsx([made(text) for text in texts], DataMode.REAL, str(path))
+    workbook.write_table_workbook(table_of(*texts), str(path))
     sheet = openpyxl.load_workbook(path).active
     cells = [line[0] for line in sheet.iter_rows(min_row=2)]
     assert {cell.data_type for cell in cells} == {"s"}
-    assert [cell.value for cell in cells][:4] == ["'=1+1", "{=A1}", "http://example.com", "12"]
+    assert [cell.value for cell in cells][:4] == texts[:4]
     assert not any(cell.hyperlink for cell in cells)
     assert len(cells[-1].value) == 32_767
 
 
 def test_more_rows_than_a_sheet_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(as_xlsx, "MAX_ROWS", 4)
+    monkeypatch.setattr(workbook, "MAX_ROWS", 4)
     path = tmp_path / "a.xlsx"
-    as_xlsx.write_graph_xlsx([made(f"op{number}") for number in range(7)], DataMode.REAL, str(path))
+    workbook.write_table_workbook(table_of(*(f"op{number}" for number in range(7))), str(path))
     book = openpyxl.load_workbook(path)
     assert [sheet.max_row for sheet in book.worksheets] == [4, 4, 2]
     assert book.worksheets[2]["A2"].value == "op6"
-    as_xlsx.write_graph_xlsx([], DataMode.MD5, str(path))
+    workbook.write_table_workbook(table_of(), str(path))
     assert openpyxl.load_workbook(path).active.max_row == 1
 
 
@@ -89,6 +96,6 @@ def test_without_the_package_it_is_said_before_any_work(
 def test_a_workbook_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere" / "result.xlsx")
     with pytest.raises(FileNotFoundError):
-        as_xlsx.write_graph_xlsx((), DataMode.REAL, nowhere)
+        workbook.write_table_workbook(table_of(), nowhere)
     with pytest.raises(FileNotFoundError):
-        write_workbook(kept(), nowhere)
+        workbook.write_workbook(kept(), nowhere)

@@ -10,11 +10,11 @@ from hypothesis import given
 
 from made_comparisons import comparisons
 from made_reports import BAD, FAULT, kept, many_rows, not_compared, row, with_judgement
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.reasons import Language, render
 from opdiff.report.changes import find_changes
-from opdiff.report.payload import Edges, pack
-from opdiff.report.rows import saved
-from opdiff.workflows.compare.outputs import write_page
+from opdiff.report.html_page import write_html
+from opdiff.report.payload import pack
 from report.test_packing import numbers, unpacked
 
 if TYPE_CHECKING:
@@ -36,20 +36,20 @@ def texts(found: tuple[dict[str, Any], bytes], *names: str) -> list[str]:
 
 
 def test_rows_levels_and_figures_are_there() -> None:
-    found = unpacked(pack(kept(row("a"), not_compared("b"), row("c", **BAD)), Edges((1.0,), (2.0,))))
+    found = unpacked(pack(kept(row("a"), not_compared("b"), row("c", **BAD))))
     assert texts(found, "rows", "target") == ["a", "b", "c"]
     assert column(found, "rows", "level") == [2, 5, 4]
     assert column(found, "metrics", "rows") == [0, 2]
     assert column(found, "metrics", "columns", "cosine") == [0.999999, 0.5]
     assert texts(found, "rows", "reason")[1] == "no dump file"
-    assert found[0]["edges"] == {"relative": [1.0], "ulp": [2.0]}
+    assert found[0]["edges"] == {"relative": list(RELATIVE_EDGES), "ulp": list(ULP_EDGES)}
     assert found[0]["story"]["first"] == "c"
     # What graph mode alone has costs other reports nothing.
     assert "graphMode" not in found[0]
 
 
 def test_a_judgement_decides_where_there_is_one() -> None:
-    found = unpacked(pack(with_judgement(), Edges()))
+    found = unpacked(pack(with_judgement()))
     assert column(found, "rows", "level") == [0, 4, 4, 2]
     assert column(found, "rows", "origin") == [0, 1, 2, 0]
     assert column(found, "rows", "excess") == [None, 7.5, None, None]
@@ -62,20 +62,19 @@ def test_a_judgement_decides_where_there_is_one() -> None:
 
 def test_changes_are_there_when_they_are_asked_for() -> None:
     old, new = kept(row("a")), kept(row("a", **BAD))
-    found = unpacked(pack(new, Edges(), find_changes(old, new)))
+    found = unpacked(pack(new, find_changes(old, new)))
     assert texts(found, "changes", "kind") == ["worse"]
-    assert "changes" not in unpacked(pack(new, Edges()))[0]
+    assert "changes" not in unpacked(pack(new))[0]
 
 
 @given(comparisons)
 def test_every_comparison_can_be_packed(made: Comparison) -> None:
-    kept = saved(made)
-    document, _ = unpacked(pack(kept, Edges()))
-    assert document["rows"]["count"] == len(kept.rows)
+    document, _ = unpacked(pack(made))
+    assert document["rows"]["count"] == len(made.rows)
 
 
 def test_the_data_stands_in_the_page(tmp_path: Path) -> None:
-    write_page(kept(row("</script><script>alert(1)")), str(tmp_path / "report.html"))
+    write_html(kept(row("</script><script>alert(1)")), str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     (data,) = re.findall(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]+)</script>', page)
     assert unpacked(base64.b64decode(data))[0]["rows"]["count"] == 1
@@ -83,5 +82,5 @@ def test_the_data_stands_in_the_page(tmp_path: Path) -> None:
 
 
 def test_reports_are_small(tmp_path: Path) -> None:
-    write_page(many_rows(3000), str(tmp_path / "report.html"))
+    write_html(many_rows(3000), str(tmp_path / "report.html"))
     assert (tmp_path / "report.html").stat().st_size < 1_000_000 + 300 * 3000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from made_comparisons import failed_operator, failed_tensor, label, measured, pairing, tensor
+from made_comparisons import label, pairing, tensor, unpaired_operator, unpaired_tensor
 from opdiff.report.mapping_csv import write_mapping
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ HEADER = "OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath,Mat
 def test_every_kind_of_row(tmp_path: Path) -> None:
     rows = (
         pairing(confidence=0.5),
-        measured(),
-        failed_tensor(target=tensor(path="/target/other")),
-        failed_operator(of=label("=op", "*", 4, "")),
+        pairing(),
+        unpaired_tensor(target=tensor(path="/target/other")),
+        unpaired_operator(of=label("=op", "*", 4, "")),
     )
     write_mapping(rows, str(tmp_path / "mapping.csv"))
     assert (tmp_path / "mapping.csv").read_bytes().decode().split("\r\n") == [
@@ -32,7 +32,7 @@ def test_every_kind_of_row(tmp_path: Path) -> None:
 
 
 def test_with_the_sequence(tmp_path: Path) -> None:
-    write_mapping((failed_operator(),), str(tmp_path / "mapping.csv"), sequence=True)
+    write_mapping((unpaired_operator(),), str(tmp_path / "mapping.csv"), sequence=True)
     assert (tmp_path / "mapping.csv").read_text().splitlines() == [
         f"Index,OpSequence,{HEADER}",
         "3,12,Conv2D,conv1,conv1,NaN,NaN,NaN,,,no dump file",

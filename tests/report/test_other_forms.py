@@ -14,19 +14,17 @@ from pyarrow import parquet
 
 from made_comparisons import comparisons
 from made_reports import BAD, OFF, kept, not_compared, row, with_judgement
-from opdiff.report import saved
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
 from opdiff.report.sparkline import sparkline
-from opdiff.report.workbook_table import write_workbook
+from opdiff.report.workbook import write_workbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from opdiff.core.comparison import Comparison
-    from opdiff.report.rows import SavedComparison
 
 SOME = kept(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))
 
@@ -91,10 +89,10 @@ def test_node_data_has_the_worst_of_each_operator(tmp_path: Path) -> None:
 @settings(max_examples=25)
 @given(comparisons)
 def test_every_comparison_can_be_written(
-    tmp_path_factory: pytest.TempPathFactory, write: Callable[[SavedComparison, str], None], made: Comparison
+    tmp_path_factory: pytest.TempPathFactory, write: Callable[[Comparison, str], None], made: Comparison
 ) -> None:
     path = tmp_path_factory.mktemp("made") / "out"
-    write(saved(made), str(path))
+    write(made, str(path))
     if write is write_junit:
         ET.parse(path)  # noqa: S314  our own file
     assert path.stat().st_size > 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opdiff.core.comparison import ErrorKind
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.sentences import TABLE, in_chinese
 from opdiff.pair.scenario import Scenario
 from opdiff.report.html_page import PAGE

@@ -1,41 +1,43 @@
-"""Saved comparisons: what is saved is loaded, and what is not one is refused."""
+"""Saved comparisons: what is saved is loaded, other files are refused, and older versions are read."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from made_comparisons import comparison, comparisons, failed_operator, measured, pairing
+from made_reports import many_tokens, with_judgement
+from opdiff.core.comparison import Comparison, DataMode, Mode, Row
+from opdiff.core.dump import Unit
 from opdiff.core.errors import InputError
+from opdiff.core.judgement import Level
 from opdiff.core.reasons import because, quoted
-from opdiff.report import load, save, saved
+from opdiff.report.html_page import write_html
+from opdiff.report.saved_json import load, save
+from opdiff.report.saved_json_v1 import load_v1
+from opdiff.workflows.compare.saved import load_saved
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from opdiff.core.comparison import Comparison
-
-
-def strict(text: bytes) -> Any:
-    """JSON as parsers read it that know no NaN."""
-
-    def refuse(word: str) -> None:
-        raise AssertionError(word)
-
-    return json.loads(text, parse_constant=refuse)
+V1 = Path(__file__).parent / "saved_v1"
 
 
 @given(comparisons)
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
-    path = tmp_path_factory.mktemp("json") / "saved.json"
-    save(of, str(path), made_by="a test")
+    path = str(tmp_path_factory.mktemp("json") / "saved.json")
+    save(of, path)
     # By their texts, since NaN is not equal to itself.
-    assert repr(load(str(path))) == repr(saved(of))
-    assert strict(path.read_bytes())["made_by"] == "a test"
+    assert repr(load(path)) == repr(of)
+
+
+@pytest.mark.parametrize("made", [with_judgement(), many_tokens(2, 2, 3)], ids=["offline", "graph mode"])
+def test_judgements_and_units_are_saved(made: Comparison, tmp_path: Path) -> None:
+    save(made, str(tmp_path / "saved.json"))
+    assert load(str(tmp_path / "saved.json")) == made
 
 
 def test_saving_again_changes_nothing(tmp_path: Path) -> None:
@@ -45,91 +47,60 @@ def test_saving_again_changes_nothing(tmp_path: Path) -> None:
     assert second.read_bytes() == first.read_bytes()
 
 
-def test_every_row_has_its_line(tmp_path: Path) -> None:
+def test_every_row_has_its_line_of_named_fields(tmp_path: Path) -> None:
     save(comparison(measured(), failed_operator()), str(tmp_path / "saved.json"))
     lines = (tmp_path / "saved.json").read_text().splitlines()
     assert len(lines) == 4
-    assert json.loads(lines[1].removesuffix(","))["metrics"]["kl_divergence"] == 1.5e-8
-
-
-def document() -> Any:
-    return {
-        "schema": "opdiff.comparison",
-        "version": 2,
-        "made_by": "",
-        "target": {"path": "a", "kind": "npu", "quantized": False},
-        "golden": {"path": "b", "kind": "npy", "quantized": False},
-        "scenario": "x",
-        "rows": [{"label": {"index": 1, "sequence": 2, "op_type": "t", "target": "t", "golden": "g"}}],
-    }
+    names = json.loads("\n".join(lines))["row_fields"]
+    assert dict(zip(names, json.loads(lines[2]), strict=True))["label"][3] == "conv1"
 
 
 def test_reasons_are_saved_as_code_facts_and_sentence(tmp_path: Path) -> None:
-    evidence = because("pair.fused_from", name="conv1", originals=("conv", "bn"))
+    evidence = because("core.in_file", path="a", problem=because("core.text", text="torn"))
     save(comparison(measured(pairing(evidence=evidence))), str(tmp_path / "saved.json"))
     row = json.loads((tmp_path / "saved.json").read_text())["rows"][0]
-    assert row["evidence"] == {
-        "code": "pair.fused_from",
-        "facts": {"name": "conv1", "originals": ["conv", "bn"]},
-        "text": "conv1 is fused from conv, bn",
+    assert row[Row._fields.index("evidence")] == {
+        "code": "core.in_file",
+        "facts": {"path": "a", "problem": {"code": "core.text", "facts": {"text": "torn"}, "text": "torn"}},
+        "text": "a: torn",
     }
     assert load(str(tmp_path / "saved.json")).rows[0].evidence == evidence
 
 
-def test_sentences_of_version_1_are_quoted(tmp_path: Path) -> None:
-    older = document() | {"version": 1}
-    older["rows"][0] |= {"reason": "", "rule": "equal names"}
-    (tmp_path / "saved.json").write_text(json.dumps(older))
-    loaded = load(str(tmp_path / "saved.json"))
-    (row,) = loaded.rows
-    assert (loaded.scenario, row.reason, row.evidence) == (quoted("x"), None, quoted("equal names"))
-
-
-def test_fields_with_a_default_may_be_missing(tmp_path: Path) -> None:
-    (tmp_path / "saved.json").write_text(json.dumps(document()))
-    (row,) = load(str(tmp_path / "saved.json")).rows
-    assert (row.label.target, row.metrics, row.steps) == ("t", None, ())
+def document(tmp_path: Path) -> Any:
+    save(comparison(measured()), str(tmp_path / "saved.json"))
+    return json.loads((tmp_path / "saved.json").read_text())
 
 
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
-    "schema": (("schema",), "other", "it does not say that its schema is 'opdiff.comparison'"),
-    "version": (("version",), 3, "it is of version 3; versions 1 and 2 can be read"),
-    "unknown_field": (("target", "more"), 1, "Side has not exactly its fields: more"),
-    "kind": (("target", "kind"), "gpu", "'gpu' is not a valid DumpKind"),
-    "not_an_object": (("target",), [], "[] stands where Side should"),
-    "not_a_list": (("rows",), {}, "{} cannot be SavedComparison.rows"),
-    "text_for_number": (("rows", 0, "label", "index"), "1", '"1" cannot be OpLabel.index'),
-    "bool_for_number": (("rows", 0, "label", "index"), True, "true cannot be OpLabel.index"),
-    "float_for_int": (("rows", 0, "target_address"), 1.5, "1.5 cannot be ReportRow.target_address"),
-    "word_for_number": (("rows", 0, "confidence"), "many", '"many" cannot be ReportRow.confidence'),
-    "reason": (("rows", 0, "reason"), {"code": 1}, '{"code": 1} cannot be ReportRow.reason'),
-    "null": (("scenario",), None, "null cannot be SavedComparison.scenario"),
-    "shape": (("rows", 0, "shape"), [1, "2"], '[1, "2"] cannot be ReportRow.shape'),
-    "custom": (("rows", 0, "custom"), [["a", "b"]], '[["a", "b"]] cannot be ReportRow.custom'),
-    "metrics": (("rows", 0, "metrics"), {}, "Metrics has not exactly its fields: count, cosine,"),
+    "schema": (("schema",), "other", "its schema is not 'opdiff.comparison'"),
+    "version": (("version",), 3, "it is of version 3, and only versions 1 and 2 are known"),
+    "kind": (("target", 1), "gpu", "Invalid enum value 'gpu' - at `$.target[1]`"),
+    "not_an_array": (("target",), {}, "Expected `array`, got `object` - at `$.target`"),
+    "text_for_number": (("rows", 0, 0, 0), "1", "Expected `int`, got `str` - at `$.rows[0][0][0]`"),
+    "null": (("scenario",), None, "Expected `object`, got `null` - at `$.scenario`"),
+    "missing": (("rows", 0, 7), [], "Expected `array` of length 33 to 45, got 0 - at `$.rows[0][7]`"),
 }
 
 
 @pytest.mark.parametrize(("place", "value", "message"), WRONG.values(), ids=WRONG)
 def test_wrong_documents_are_refused(place: tuple[str | int, ...], value: object, message: str, tmp_path: Path) -> None:
-    whole = document()
-    inner = whole
+    inner = whole = document(tmp_path)
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = value
     (tmp_path / "saved.json").write_text(json.dumps(whole))
     with pytest.raises(InputError) as caught:
         load(str(tmp_path / "saved.json"))
-    assert str(caught.value).startswith(f"{tmp_path}/saved.json: is not a saved comparison: {message}")
+    assert str(caught.value) == f"{tmp_path}/saved.json: is not a saved comparison: {message}"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"\xff\xfe", b'{"schema": NaN}', b"[" * 100_000, b"null"], ids=lambda data: repr(data[:9])
-)
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b"null"], ids=lambda data: repr(data[:9]))
 def test_other_files_are_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "saved.json").write_bytes(data)
-    with pytest.raises(InputError, match="is not a saved comparison"):
-        load(str(tmp_path / "saved.json"))
+    for read in (load, lambda path: load_v1([path]), lambda path: load_saved([path])):
+        with pytest.raises(InputError, match="is not a saved comparison"):
+            read(str(tmp_path / "saved.json"))
 
 
 _JSON = st.recursive(
@@ -137,17 +108,68 @@ _JSON = st.recursive(
 )
 
 
-@given(st.sampled_from([*document(), "rows.label", "rows.metrics", "rows.key", "rows.shape"]), _JSON)
-def test_anything_is_loaded_or_refused(tmp_path_factory: pytest.TempPathFactory, place: str, value: object) -> None:
-    whole = document()
-    outer, _, inner = place.partition(".")
-    if inner:
-        whole["rows"][0][inner] = value
-    else:
-        whole[outer] = value
-    path = tmp_path_factory.mktemp("json") / "saved.json"
-    path.write_text(json.dumps(whole))
+@given(st.sampled_from(["target", "scenario", "judgement", "view", "graphs", "rows", 0, 1, 3, 5, 7, 10]), _JSON)
+def test_anything_is_loaded_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, place: str | int, value: object
+) -> None:
+    folder = tmp_path_factory.mktemp("json")
+    whole = document(folder)
+    outer = whole["rows"][0] if isinstance(place, int) else whole
+    outer[place] = value
+    (folder / "saved.json").write_text(json.dumps(whole))
     try:
-        load(str(path))
+        load(str(folder / "saved.json"))
     except InputError as error:
-        assert str(error).startswith(f"{path}: is not a saved comparison: ")
+        assert str(error).startswith(f"{folder}/saved.json: is not a saved comparison: ")
+
+
+# Version 1
+
+
+def test_an_offline_comparison_of_version_1(tmp_path: Path) -> None:
+    found = load_saved([str(V1 / "offline.json")])
+    assert (found.mode, found.scenario) == (Mode.OFFLINE, quoted("NPU dump against the original model"))
+    levels = {str(row.key): verdict.level for row, verdict in zip(found.rows, found.judgement.verdicts, strict=True)}
+    assert levels["context/pool:output:0"] is Level.WRONG
+    row = next(row for row in found.rows if str(row.key) == "context/pool:output:0")
+    assert row.metrics is not None
+    assert (row.target_dtype, row.golden_dtype, row.is_compared) == ("float16", "float32", True)
+    assert row.evidence is not None
+    assert found.judgement.findings
+    save(found, str(tmp_path / "again.json"))
+    assert repr(load(str(tmp_path / "again.json"))) == repr(found)
+    write_html(found, str(tmp_path / "report.html"))
+
+
+def test_a_comparison_that_was_saved_without_a_judgement_is_judged(tmp_path: Path) -> None:
+    whole = json.loads((V1 / "offline.json").read_text())
+    del whole["judgement"]
+    (tmp_path / "old.json").write_text(json.dumps(whole))
+    found = load_saved([str(tmp_path / "old.json")])
+    assert len(found.judgement.verdicts) == len(found.rows)
+
+
+def test_the_tables_of_a_run_in_graph_mode_of_version_1(tmp_path: Path) -> None:
+    for path in V1.glob("msprobe*.json"):
+        shutil.copy(path, tmp_path)
+    found = load_saved([str(tmp_path)])
+    assert found.mode is Mode.GRAPH
+    assert found.units[0] == Unit(0, 0, None)
+    assert {unit.rank for unit in found.units} == {0, 1}
+    assert len(found.judgement.documented) == len(found.rows) == 16
+    assert {row.by for row in found.rows} == {DataMode.REAL}
+    assert str(found.rows[0].golden_key).startswith("mm-aten.mm.default:")
+    assert found.graphs[0].nodes
+    write_html(found, str(tmp_path / "report.html"))
+
+
+def test_tables_of_two_runs_of_version_1_are_refused(tmp_path: Path) -> None:
+    paths = sorted(map(str, V1.glob("msprobe*.json")))
+    with pytest.raises(InputError, match="two of the files are about the same"):
+        load_saved([paths[0], paths[0]])
+    other = json.loads(Path(paths[1]).read_text()) | {"target": "/elsewhere"}
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    with pytest.raises(InputError, match="give the files of one run"):
+        load_saved([paths[0], str(tmp_path / "other.json")])
+    with pytest.raises(InputError, match="several files make one report in graph mode only"):
+        load_saved([str(V1 / "offline.json")] * 2)

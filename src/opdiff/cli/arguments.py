@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.options import CompareOptions
 
 
 def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
@@ -70,7 +70,7 @@ def compare_options(args: argparse.Namespace) -> CompareOptions:
     Raises:
         InputError: a directory does not exist.
     """
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.options import CompareOptions
 
     require_paths(args.target, args.golden)
     return CompareOptions(

@@ -8,19 +8,19 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.cli import compare_torchair
 from opdiff.cli.arguments import add_element_options, add_jobs, add_judging, add_rules, require_paths
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
-from opdiff.cli.report_options import add_gate, add_report_options, wanted_reports
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from opdiff.cli.report_options import Gate
-    from opdiff.report.rows import SavedComparison
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.report.summary_text import SummaryLine
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.compare.outputs import Written
     from opdiff.workflows.compare.pipeline import Compared
 
 DESCRIPTION = """\
@@ -39,13 +39,20 @@ examples:
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MODES = ("auto", "offline_data", "torchair")
+_DATA_MODES = ("auto", "real", "statistics", "md5")
+# Options that graph mode does not have, by argument, and why.
+_NOT_IN_GRAPH_MODE = {
+    "op_name": ("-op", "it looks at one operator of an offline comparison"),
+    "third": ("--third", "compare with the dump with fusion off in place of the golden one"),
+    "mapping": ("-map", "the tables tell which tensors were paired"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     _add_documented(parser)
     _add_choices(parser)
-    compare_torchair.add_arguments(parser)
+    _add_graph_mode(parser)
     _add_single(parser)
     _add_judging(parser)
     add_gate(parser)
@@ -88,6 +95,17 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("graph mode (--mode torchair)")
+    group.add_argument("--rank", type=_number, metavar="N", help="compare this rank only")
+    group.add_argument("--token", type=_number, metavar="N", help="compare this token only")
+    group.add_argument("--graph", type=_number, metavar="N", help="compare this graph only")
+    group.add_argument(
+        "--data_mode", choices=_DATA_MODES, default="auto",
+        help="by what: the data, its statistics, or its CRC-32; default: the data where it is there, else statistics",
+    )  # fmt: skip
+
+
 def _add_single(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-op", "--op_name", metavar="NAME", help="look at one operator only, element by element")
     which = parser.add_mutually_exclusive_group()
@@ -111,19 +129,31 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
     from opdiff.core.atomic_file import make_folder
+    from opdiff.core.comparison import Mode
+    from opdiff.workflows.compare.options import choose_mode
 
-    sides = _sides(args)
-    if compare_torchair.is_graph_mode(args, sides[0]):
-        return compare_torchair.run_graph_mode(args, *sides)
-    options = _options(args, *sides)
+    options = _options(args, *_sides(args))
+    options = options._replace(mode=choose_mode(options))
+    _check_mode(args, options)
     _check_single(args)
     if args.op_name is not None:
         return _run_single(args, options)
-    make_folder(options.output)
+    if options.mode is Mode.OFFLINE:
+        make_folder(options.output)
     if args.mapping:
         return _run_mapping(options)
-    code = compare_and_report(options, _wishes(args))
+    code = compare_and_report(options, MessageOptions(args.quiet > 0, args.lang, args.remedies, args.fail_on))
     return _run_third(args, options, code) if args.third and code in (ExitCode.OK, ExitCode.GATE) else code
+
+
+def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
+    from opdiff.core.comparison import Mode
+    from opdiff.report import find_forms
+
+    find_forms(options.reports, options.mode)
+    for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
+        if options.mode is Mode.GRAPH and getattr(args, name):
+            raise UsageError(f"{option} does not go with --mode torchair: {why}")
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -161,7 +191,8 @@ def _run_mapping(options: CompareOptions) -> int:
     from opdiff.cli.terminal import printable
     from opdiff.core.comparison import Pairing
     from opdiff.workflows.compare.inputs import NotCompared
-    from opdiff.workflows.compare.pipeline import map_pairs, write_pairs
+    from opdiff.workflows.compare.outputs import write_pairs
+    from opdiff.workflows.compare.pipeline import map_pairs
 
     for pairs in map_pairs(options):
         if isinstance(pairs, NotCompared):
@@ -173,101 +204,109 @@ def _run_mapping(options: CompareOptions) -> int:
     return 0
 
 
-class Wishes(NamedTuple):
-    """How a comparison is told about: with progress, in which language, with files that help; and when it fails."""
+class MessageOptions(NamedTuple):
+    """How a comparison is reported on the terminal: progress, language, folder of remedies; and when it fails."""
 
     quiet: bool = False
-    lang: str = "en"
+    language: str = "en"
     remedies: str = ""
     gate: Gate | None = None
 
 
-def _wishes(args: argparse.Namespace) -> Wishes:
-    return Wishes(args.quiet > 0, args.lang, args.remedies, args.fail_on)
-
-
-def compare_and_report(options: CompareOptions, wishes: Wishes) -> int:
-    """Compare, judge, write and summarise every result, and return the exit code."""
+def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
+    """Compare, write and summarise every result, and return the exit code."""
     from opdiff.cli.terminal import Progress, printable
     from opdiff.workflows.compare.inputs import NotCompared
-    from opdiff.workflows.compare.pipeline import compare, conversions, find_limits, judged, write_compared
-    from opdiff.workflows.compare.profiles import with_profiles
+    from opdiff.workflows.compare.pipeline import compare_and_write
 
     compared = defects = 0
-    hit = False
-    limits = find_limits(options.limits)
-    with Progress("comparing", quiet=wishes.quiet, in_bytes=True) as progress:
-        for result in compare(options, progress.reach):
+    is_hit = False
+    with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
+        for result in compare_and_write(options, progress.reach):
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"))
                 continue
-            kept = with_profiles(judged(result.comparison, limits), result.comparison, conversions(options))
-            written = write_compared(result, kept, options)
-            progress.say("\n".join(_told(result, kept, written, options, wishes)))
-            hit = hit or (wishes.gate is not None and wishes.gate.is_hit(kept))
-            compared += sum(row.metrics is not None for row in kept.rows)
-            defects += len(result.defects)
-            for defect in result.defects:
+            made, written = result
+            progress.say("\n".join(_styled_lines(made, written, options, messages)))
+            is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
+            compared += sum(row.is_compared for row in made.comparison.rows)
+            defects += len(made.defects)
+            # One traceback is enough for an error that many rows have.
+            for defect in dict.fromkeys(made.defects):
                 print(defect, file=sys.stderr)
-    if hit:
-        print(printable(f"opdiff: {wishes.gate}"), file=sys.stderr)
-    return comparison_exit_code(defects=defects, compared=compared, gate_hit=hit)
+    if is_hit:
+        print(printable(f"opdiff: {messages.gate}"), file=sys.stderr)
+    return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit)
 
 
-def _told(
-    result: Compared, kept: SavedComparison, written: Sequence[str], options: CompareOptions, wishes: Wishes
+def _styled_lines(
+    compared: Compared, written: Written, options: CompareOptions, messages: MessageOptions
 ) -> Iterator[str]:
-    """What is said about one result, as the terminal gets it."""
-    from opdiff.cli.style import curve_lines, dressed
-    from opdiff.cli.terminal import printable
+    """Yield the lines about one result as the terminal shows them."""
+    from opdiff.cli.style import curve_lines, styled
+    from opdiff.core.comparison import Mode
+    from opdiff.core.reasons import Language
+    from opdiff.report.summary_text import summary_lines
 
-    path, *reports = written
-    *found, where = _summary(result, kept, path, wishes.lang)
-    lines = [where, *(f"report: {report}" for report in reports), *_next_step(kept, options)]
-    if wishes.remedies:
+    comparison, language = compared.comparison, Language(messages.language)
+    is_offline = comparison.mode is Mode.OFFLINE
+    yield from map(styled, _note_lines(compared))
+    yield from map(styled, summary_lines(comparison, language))
+    yield from curve_lines(comparison) if is_offline else ()
+    yield from map(styled, _file_lines(written))
+    yield from map(styled, _next_step(compared, options) if is_offline else ())
+    if messages.remedies:
         from opdiff.cli.cmd_judge import write_remedies
 
-        lines += write_remedies(kept, wishes.remedies)
-    yield from (dressed(printable(line)) for line in found)
-    yield from curve_lines(kept)
-    yield from (dressed(printable(line)) for line in lines)
+        yield from map(styled, write_remedies(comparison, messages.remedies))
+
+
+def _note_lines(compared: Compared) -> Iterator[SummaryLine]:
+    from opdiff.core.comparison import Mode
+    from opdiff.core.reasons import render
+    from opdiff.report.summary_text import SummaryLine
+
+    comparison = compared.comparison
+    if comparison.mode is Mode.GRAPH:
+        yield SummaryLine(render(comparison.scenario))
+        yield from (SummaryLine(f"note: {render(note)}") for note in comparison.notes)
+    else:
+        yield from (SummaryLine(render(note)) for note in comparison.notes)
+
+
+def _file_lines(written: Written) -> Iterator[SummaryLine]:
+    from opdiff.report.summary_text import SummaryLine
+
+    yield from (SummaryLine(f"result: {path}", must_be_whole=True) for path in written.tables)
+    if written.summary:
+        yield SummaryLine(f"summary: {written.summary}", must_be_whole=True)
+    yield from (SummaryLine(f"report: {path}", must_be_whole=True) for path in written.reports)
 
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
     from opdiff.cli.terminal import printable
     from opdiff.core.reasons import Language, render
-    from opdiff.workflows.compare.pipeline import find_step
+    from opdiff.workflows.compare.third_run import find_step
 
     step = find_step(options, args.third, args.close_fusion_rule_file)
     print(printable(render(step, Language(args.lang))))
     return code
 
 
-def _next_step(kept: SavedComparison, options: CompareOptions) -> tuple[str, ...]:
-    """The command that shows more about the worst finding."""
-    findings = kept.judgement.findings if kept.judgement else ()
-    if not findings:
-        return ()
+def _next_step(compared: Compared, options: CompareOptions) -> Iterator[SummaryLine]:
+    """Yield the command that shows more about the worst finding."""
     from opdiff.judge.remedies import next_command
+    from opdiff.report.summary_text import SummaryLine
 
-    return (f"next: {next_command(options.target, options.golden, findings[0], options.fusion_rules)}",)
-
-
-def _summary(result: Compared, kept: SavedComparison, path: str, lang: str) -> tuple[str, ...]:
-    from opdiff.report.summary_text import summary_lines
-
-    sides = (("target", result.comparison.target), ("golden", result.comparison.golden))
-    left_out = [
-        f"left out: {len(dump.left_out)} files of the {side}, such as {dump.left_out[0]}"
-        for side, dump in sides
-        if dump.left_out
-    ]
-    return (*result.notes, *left_out, *summary_lines(kept, path, lang))
+    for finding in compared.comparison.judgement.findings[:1]:
+        command = next_command(options.target, options.golden, finding, options.fusion_rules)
+        yield SummaryLine(f"next: {command}", must_be_whole=True)
 
 
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.core.comparison import DataMode, Mode
+    from opdiff.workflows.compare.options import CompareOptions
 
     return CompareOptions(
         target=target,
@@ -286,7 +325,12 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         workers=args.jobs,
         memory=args.memory or 0,
         limits=args.limits,
-        reports=wanted_reports(args),
+        reports=chosen_reports(args),
+        mode={"offline_data": Mode.OFFLINE, "torchair": Mode.GRAPH}.get(args.mode),
+        rank=args.rank,
+        token=args.token,
+        graph=args.graph,
+        data_mode=DataMode(args.data_mode),
     )
 
 
@@ -304,3 +348,9 @@ def _memory(text: str) -> int:
     if match is None:
         raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)

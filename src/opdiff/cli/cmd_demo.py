@@ -57,11 +57,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_torchair(directory: str, *, force: bool) -> int:
+    from opdiff.cli.cmd_compare import MessageOptions, compare_and_report
     from opdiff.cli.cmd_inspect import print_tree
-    from opdiff.cli.compare_torchair import GraphWishes, compare_and_report
     from opdiff.cli.terminal import printable
+    from opdiff.core.comparison import Mode
     from opdiff.sample.graph_mode import FAULTY_OPERATOR, FAULTY_TOKEN, write_graph_sample
-    from opdiff.workflows.compare.graph_pipeline import GraphOptions
+    from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.inspect.report import inspect_tree
 
     if os.path.isdir(directory) and os.listdir(directory) and not force:
@@ -73,7 +74,8 @@ def _run_torchair(directory: str, *, force: bool) -> int:
         print_tree(inspect_tree(path))
     print("\n== comparison ==")
     result = os.path.join(directory, "result")
-    code = compare_and_report(GraphOptions(sample.target, sample.golden, result), GraphWishes(quiet=True))
+    options = CompareOptions(sample.target, sample.golden, output=result, mode=Mode.GRAPH)
+    code = compare_and_report(options, MessageOptions(quiet=True))
     print(f"\nInjected fault: from token {FAULTY_TOKEN} on, the outputs of {FAULTY_OPERATOR} are 5 % too large.")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\nTry: opdiff compare {sides} --mode torchair")
@@ -81,10 +83,8 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 
 
 def _compare(sample: Sample, output: str) -> int:
-    from opdiff.cli.cmd_compare import Wishes, compare_and_report
-    from opdiff.core.atomic_file import make_folder
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.cli.cmd_compare import MessageOptions, compare_and_report
+    from opdiff.workflows.compare.options import CompareOptions
 
-    make_folder(output)
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
-    return compare_and_report(options, Wishes(quiet=True))
+    return compare_and_report(options, MessageOptions(quiet=True))

@@ -14,24 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.report.changes import Change, Changes
+    from opdiff.report.summary_text import SummaryLine
 
 DESCRIPTION = """\
 Compare two comparisons: which tensors got worse, better, appeared or vanished. Both are JSON files as they stand beside
-every result file, of the same model: before and after a new version, a new setting or a repair. Graph mode writes
-several of them; there OLD and NEW may be the folders of the two results."""
+every result file, of the same model: before and after a new version, a new setting or a repair. OLD and NEW may be the
+folders of the two results."""
 EPILOG = """\
 examples:
   opdiff diff old/result_20240115103052.json new/result_20240116090000.json
   opdiff diff OLD.json NEW.json --fail-on worse
   opdiff diff OLD.json NEW.json --html report.html
 """
-_MOST = 20
+_MAX_CHANGES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON); graph mode: or its folder")
-    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON); graph mode: or its folder")
+    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON), or its folder")
+    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON), or its folder")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW, with the changes in it")
     parser.add_argument(
@@ -45,48 +46,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
-    from opdiff.cli.style import dressed
+    from opdiff.cli.style import styled
     from opdiff.cli.terminal import json_text, printable
     from opdiff.report.changes import find_changes
-    from opdiff.workflows.compare.graph_reports import load_saved, saved_files
-    from opdiff.workflows.compare.outputs import write_page
+    from opdiff.report.html_page import write_html
+    from opdiff.workflows.compare.saved import load_saved
 
     for saved in (args.old, args.new):
         if os.path.exists(args.html) and os.path.samefile(args.html, saved):
             raise UsageError(f"--html {args.html} would replace a saved comparison by a report")
-    old, new = (load_saved(saved_files([path])) for path in (args.old, args.new))
-    if (old.graph_mode is None) != (new.graph_mode is None):
+    old, new = (load_saved([path]) for path in (args.old, args.new))
+    if old.mode is not new.mode:
         raise UsageError("one of the two is a result of graph mode, the other is not: they have no tensors in common")
     changes = find_changes(old, new)
     if args.json:
         print(json_text(changes))
     else:
         for line in _lines(changes):
-            print(dressed(printable(line)))
+            print(styled(line))
     if args.html:
-        write_page(new, args.html, changes)
+        write_html(new, args.html, changes)
         if not args.json:
             print(printable(f"report: {args.html}"))
     losses = changes.losses() if args.fail_on else {}
     if losses:
-        told = ", ".join(f"{what}: {count}" for what, count in losses.items())
-        print(f"opdiff: the gate is hit: {told}", file=sys.stderr)
+        listed = ", ".join(f"{what}: {count}" for what, count in losses.items())
+        print(f"opdiff: the gate is hit: {listed}", file=sys.stderr)
     return ExitCode.GATE if losses else ExitCode.OK
 
 
-def _lines(changes: Changes) -> Iterator[str]:
+def _lines(changes: Changes) -> Iterator[SummaryLine]:
     from opdiff.report.changes import ChangeKind
+    from opdiff.report.summary_text import SummaryLine, Tone
 
+    tones = {ChangeKind.WORSE: Tone.BAD, ChangeKind.VANISHED: Tone.WARNING, ChangeKind.BETTER: Tone.GOOD}
     for which, made in (("old", changes.old), ("new", changes.new)):
         if any(made):
-            yield f"{which}: opdiff {made.opdiff}, {made.kernel} kernel, {made.time}"
+            yield SummaryLine(f"{which}: opdiff {made.opdiff}, {made.kernel} kernel, {made.time}")
     for kind in ChangeKind:
         found = changes.of(kind)
-        yield f"{kind}: {len(found)}"
-        yield from (f"  {_line(change)}" for change in found[:_MOST])
-        if len(found) > _MOST:
-            yield f"  and {len(found) - _MOST} more"
-    yield f"as before: {changes.same}, {changes.other_numbers} of them with other numbers"
+        yield SummaryLine(f"{kind}: {len(found)}", tones.get(kind, Tone.PLAIN))
+        yield from (SummaryLine(f"  {_line(change)}") for change in found[:_MAX_CHANGES])
+        if len(found) > _MAX_CHANGES:
+            yield SummaryLine(f"  and {len(found) - _MAX_CHANGES} more")
+    yield SummaryLine(f"as before: {changes.same}, {changes.other_numbers} of them with other numbers")
 
 
 def _line(change: Change) -> str:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from opdiff.core.comparison import Finding
-    from opdiff.report.rows import SavedComparison
+    from opdiff.core.comparison import Comparison
+    from opdiff.core.judgement import Finding
+    from opdiff.core.reasons import Language
+    from opdiff.report.summary_text import SummaryLine
 
 DESCRIPTION = """\
 Judge a comparison again: how good every tensor is, which operator is at fault, what kind of error it is, what to do.
@@ -29,67 +30,68 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("saved", metavar="JSON", help="a comparison that was saved")
+    parser.add_argument("saved", metavar="JSON", help="a comparison that was saved, or its folder")
     parser.add_argument("-o", "--output", metavar="FILE", default="", help="save the comparison with its new judgement")
     add_judging(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
-    from opdiff import __version__
+    from opdiff.cli.style import styled
     from opdiff.cli.terminal import printable
-    from opdiff.report.graph_json import SCHEMA, schema_of
-    from opdiff.report.saved_json import load, save
+    from opdiff.core.reasons import Language
+    from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
-    from opdiff.workflows.compare.pipeline import find_limits, judged
+    from opdiff.workflows.compare.judging import find_limits, judge_again
+    from opdiff.workflows.compare.saved import load_saved
 
-    if schema_of(args.saved) == SCHEMA:
-        raise UsageError(
-            "a result of graph mode is judged when reports are made of it: opdiff report FOLDER --limits FILE"
-        )
-    kept = judged(load(args.saved), find_limits(args.limits))
-    lines = [*summary_lines(kept, lang=args.lang), *finding_lines(kept, args.lang)]
-    for line in lines:
-        print(printable(line))
+    comparison = judge_again(load_saved([args.saved]), find_limits(args.limits))
+    language = Language(args.lang)
+    for line in summary_lines(comparison, language):
+        print(printable(line.text))
+    for text in finding_lines(comparison, language):
+        print(printable(text))
     if args.output:
-        save(kept, args.output, made_by=f"opdiff {__version__}")
-    for line in write_remedies(kept, args.remedies) if args.remedies else ():
-        print(printable(line))
+        save(comparison, args.output)
+    for line in write_remedies(comparison, args.remedies) if args.remedies else ():
+        print(styled(line))
     return ExitCode.OK
 
 
-def finding_lines(kept: SavedComparison, lang: str = "en") -> Iterator[str]:
-    """Every finding with its evidence."""
-    from opdiff.core.reasons import Language, render
+def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:
+    """Yield every finding with its evidence."""
+    from opdiff.core.comparison import Mode
+    from opdiff.core.reasons import render
     from opdiff.judge.remedies import next_command
 
-    language = Language(lang)
-    findings = kept.judgement.findings if kept.judgement else ()
+    findings = comparison.judgement.findings
     for number, finding in enumerate(findings, 1):
         yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}{_reach(finding)}"
         yield from (f"   {render(reason, language)}" for reason in finding.evidence)
         yield from (f"   try: {render(reason, language)}" for reason in finding.remedies)
         if len(finding.path) > 1:
             yield f"   way: {' > '.join(finding.path)}"
-    if findings:
-        yield f"next: {next_command(kept.target.path, kept.golden.path, findings[0])} (and --rules, if there were some)"
+    if findings and comparison.mode is Mode.OFFLINE:
+        command = next_command(comparison.target.path, comparison.golden.path, findings[0])
+        yield f"next: {command} (and --rules, if there were some)"
 
 
 def _reach(finding: Finding) -> str:
     return "" if finding.share is None else f", {finding.share:.0%} of the outputs' error"
 
 
-def write_remedies(kept: SavedComparison, folder: str) -> Iterator[str]:
-    """Write the files that help, and tell their paths."""
+def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]:
+    """Write files that apply the remedies, and yield their paths."""
     from opdiff.core.atomic_file import make_folder, whole_file
     from opdiff.judge.remedies import files_of
+    from opdiff.report.summary_text import SummaryLine
 
     make_folder(folder)
-    files = files_of(kept.judgement.findings if kept.judgement else ())
+    files = files_of(comparison.judgement.findings)
     for name, content in files.items():
         path = os.path.join(folder, name)
         with whole_file(path) as file:
             file.write(content.encode(errors="backslashreplace"))
-        yield f"remedy: {path}"
+        yield SummaryLine(f"remedy: {path}", must_be_whole=True)
     if not files:
-        yield "remedies: none that can be written to a file"
+        yield SummaryLine("remedies: none that can be written to a file")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.measure.detail import AxisErrors, Element, SliceErrors
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.element_diff.examine import ElementDiffOptions, ElementReport, TensorSummary
 
 DESCRIPTION = """\
@@ -184,7 +184,7 @@ def _element_lines(kind: str, found: tuple[Element, ...]) -> Iterator[str]:
 
 
 def _histogram_lines(report: ElementReport) -> Iterator[str]:
-    from opdiff.measure.sums import RELATIVE_EDGES
+    from opdiff.core.metrics import RELATIVE_EDGES
 
     counts = report.metrics.relative_histogram if report.metrics else ()
     if not counts:

@@ -6,23 +6,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from opdiff.report.rows import SavedComparison
+from opdiff.cli.terminal import printable
+from opdiff.report.summary_text import Tone
 
-_RED, _YELLOW, _GREEN, _FAINT = "31", "33", "32", "2"
-# How lines begin, and their colours.
-_COLOURS = {
-    "not finite:": _RED,
-    "cosine below": _RED,
-    "  [": _RED,
-    "scale more": _YELLOW,
-    "cosine:": _GREEN,
-    "not compared:": _FAINT,
-    "worse:": _RED,
-    "vanished:": _YELLOW,
-    "better:": _GREEN,
-}
-_TO_BE_COPIED = ("result:", "report:", "next:", "remedy:")
+if TYPE_CHECKING:
+    from opdiff.core.comparison import Comparison
+    from opdiff.report.summary_text import SummaryLine
+
+_COLOURS = {Tone.BAD: "31", Tone.WARNING: "33", Tone.GOOD: "32", Tone.FAINT: "2"}
 _LEAST_COLUMNS = 20
 _USUAL_COLUMNS = 80
 
@@ -32,23 +23,24 @@ def is_coloured() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def dressed(line: str) -> str:
-    """A printable line, as the terminal gets it."""
+def styled(line: SummaryLine) -> str:
+    """Return a line as standard output shows it: printable, and on a terminal coloured and cut to its width."""
+    text = printable(line.text)
     if not sys.stdout.isatty():
-        return line
-    line = _cut(line, _columns())
-    colour = next((colour for start, colour in _COLOURS.items() if line.startswith(start)), "")
-    return f"\x1b[{colour}m{line}\x1b[0m" if colour and is_coloured() else line
+        return text
+    text = text if line.must_be_whole else _cut(text, _columns())
+    colour = _COLOURS.get(line.tone)
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour and is_coloured() else text
 
 
-def curve_lines(kept: SavedComparison) -> tuple[str, ...]:
-    """The accuracy along the execution; nothing where the letters for it cannot be had."""
+def curve_lines(comparison: Comparison) -> tuple[str, ...]:
+    """Return the accuracy along the execution; nothing where the characters for it cannot be shown."""
     from opdiff.report.sparkline import sparkline
 
     if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
         return ()
     title = "curve: "
-    bars = sparkline(kept, min(_columns(), _USUAL_COLUMNS) - len(title), colour=is_coloured())
+    bars = sparkline(comparison, min(_columns(), _USUAL_COLUMNS) - len(title), colour=is_coloured())
     return (title + bars,) if bars else ()
 
 
@@ -60,11 +52,8 @@ def _columns() -> int:
 
 
 def _cut(line: str, columns: int) -> str:
-    """The beginning and the end of a line that is too long: names end with what tells them apart.
-
-    What is meant to be copied stays whole: paths and commands.
-    """
-    if len(line) <= columns or line.startswith(_TO_BE_COPIED):
+    """Return the beginning and the end of a line that is too long: names differ at their ends."""
+    if len(line) <= columns:
         return line
     end = columns // 2
     return f"{line[: columns - end - 1]}…{line[-end:]}"

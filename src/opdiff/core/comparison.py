@@ -1,20 +1,22 @@
-"""The values of a comparison: what is to be compared with what, and what came of it.
+"""A comparison: pairs of tensors, rows of results, and all that reports show.
 
-    Dump, Dump, rules ──pair──► Pairing | Unpaired ──measure──► Measured | Unpaired ──► Comparison
-                      └──pair──► GraphNode, …       Comparison without tensors ──judge──► Judgement
+    Dump, Dump, rules ──pair──► Pairing | Unpaired ──align, measure──► Row ──judge──► Judgement ──► Comparison
 
-Small, frozen, picklable, like everything in `model`.
+Values are small, frozen and picklable. Tensors can be read from a `Pairing`; a `Comparison` has none.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from opdiff.core.dump import Dump, SideTensor
-    from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape, TensorKey
+from opdiff.core.dump import DumpKind, SideTensor, Unit
+from opdiff.core.judgement import Judgement
+from opdiff.core.metrics import FurtherFigures, Metrics, RealFigures
+from opdiff.core.reasons import Reason
+from opdiff.core.statistics import Figures
+from opdiff.core.tensor import Shape, Slot, TensorKey
 
 
 class OpLabel(NamedTuple):
@@ -35,18 +37,6 @@ class OpLabel(NamedTuple):
     golden: str
 
 
-class Unit(NamedTuple):
-    """One token of one graph of one rank; `None` where there are no ranks, or only one graph."""
-
-    rank: int | None
-    token: int
-    graph: int | None
-
-    def __str__(self) -> str:
-        parts = (("rank", self.rank), ("token", self.token), ("graph", self.graph))
-        return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
-
-
 class Pairing(NamedTuple):
     """Two tensors that should hold the same numbers, and the evidence for it.
 
@@ -56,7 +46,7 @@ class Pairing(NamedTuple):
         golden: the golden tensor.
         layout: the layout of the golden array that the rule file declares; empty when it does not.
         origin_shape: the shape that the rule file declares; empty when it does not.
-        evidence: the reason why these two belong together.
+        evidence: why these two belong together.
         confidence: 1.0 for what a rule file or equal names say, less for what was guessed.
         unit: the token of graph mode; `None` offline.
         golden_type: the type of the golden operator, where it is known.
@@ -120,92 +110,133 @@ class Unpaired(NamedTuple):
     has_data: bool = True
 
 
-class Metrics(NamedTuple):
-    """What two tensors of equal size have to do with each other; numbers only.
-
-    NaN is a measured NaN (there are NaNs or infinities in the data). `None` is not measured: `notes` says why.
-    The documented ten come first; the rest is over the elements that are finite on both sides.
-
-    The fit is the straight line x = scale·y + offset that comes nearest to the target; what it leaves is the relative
-    Euclidean distance from that line. The bins of the histograms are those of `measure.sums`: equal, below the first
-    edge, from each edge on.
-    """
-
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    cosine: float | None
-    max_absolute_error: float | int | None
-    accumulated_relative_error: float | None
-    relative_euclidean_distance: float | None
-    kl_divergence: float | None
-    target_mean: float | None
-    target_std: float | None
-    golden_mean: float | None
-    golden_std: float | None
-    mean_absolute_error: float | None
-    root_mean_square_error: float | None
-    max_relative_error: float | None
-    mean_relative_error: float | None
-    # Ours.
-    is_equal: bool
-    target_nans: int
-    target_infs: int
-    golden_nans: int
-    golden_infs: int
-    special_mismatches: int
-    first_special_mismatch: int | None
-    finite_count: int
-    finite_cosine: float | None
-    centred_cosine: float | None
-    norm_ratio: float | None
-    snr_db: float | None
-    error_bias: float | None
-    over_1_permille: float | None
-    over_5_permille: float | None
-    max_ulp: float | int | None
-    worst_index: int | None
-    worst_target: float | int | None
-    worst_golden: float | int | None
-    notes: tuple[str, ...] = ()
-    target_min: float | int | None = None
-    target_max: float | int | None = None
-    golden_min: float | int | None = None
-    golden_max: float | int | None = None
-    fit_scale: float | None = None
-    fit_offset: float | None = None
-    fit_distance: float | None = None
-    zero_golden: float | None = None
-    worst_relative_index: int | None = None
-    relative_histogram: tuple[int, ...] = ()
-    ulp_histogram: tuple[int, ...] = ()
+Pair = Pairing | Unpaired
 
 
-class Measured(NamedTuple):
-    """A pairing that was measured, or that turned out not to be measurable.
+class Mode(StrEnum):
+    """How the two sides of a comparison are found and paired."""
+
+    OFFLINE = "offline"
+    GRAPH = "graph"
+
+
+class DataMode(StrEnum):
+    """How tensors are compared; `AUTO` is by data where both sides have it, otherwise by statistics."""
+
+    AUTO = "auto"
+    REAL = "real"
+    STATISTICS = "statistics"
+    MD5 = "md5"
+
+
+class SideInfo(NamedTuple):
+    """One side of a row.
 
     Attributes:
-        pairing: what was compared.
-        target_dtype: the target's element type.
-        golden_dtype: the golden element type.
-        shape: the shape in which they were compared; the target's stored shape when they could not be.
-        steps: what was done to bring both to one layout.
-        metrics: the numbers; `None` when there are none.
-        custom: values and messages of metrics of the user's own, by name.
-        overflow: whether the target saturated or has infinities; `None` when its type cannot.
-        reason: why there are no numbers, or what is to be known about them; empty otherwise.
+        path: the file, and the location in it.
+        dtype: the element type; empty if unknown.
+        shape: the logical shape; `None` if unknown.
+        op_type: the type of its operator; empty if unknown.
+        address: the device address; 0 if the dump records none, `None` without data.
+        stats: statistics of the tensor, where they were read or measured.
     """
 
-    pairing: Pairing
-    target_dtype: str
-    golden_dtype: str
-    shape: Shape
-    steps: tuple[Reason, ...] = ()
+    path: str = ""
+    dtype: str = ""
+    shape: Shape | None = None
+    op_type: str = ""
+    address: int | None = None
+    stats: Figures | None = None
+
+
+class Row(NamedTuple):
+    """One row of every report: a tensor, or an operator as a whole.
+
+    Attributes:
+        label: what the rows of one operator have in common.
+        key: the target's tensor; `None` for a whole operator.
+        golden_key: the golden tensor; `None` when there is none.
+        target: the target's side; `None` when there is none.
+        golden: the golden side; `None` when there is none.
+        shape: the shape in which they were compared, or the target's stored shape; `None` without a tensor.
+        by: how the two were compared; never `AUTO`.
+        metrics: the numbers; `None` when there are none.
+        documented: the documented metrics of graph mode.
+        extra: the metrics of graph mode's further columns.
+        steps: conversions that brought both to one layout.
+        custom: metrics of plug-ins and of the user: name, value, message.
+        overflow: whether the target saturated; `None` when its type cannot, or nothing was measured.
+        notes: reservations about the numbers.
+        reason: why nothing could be compared; `None` when it could.
+        evidence: why the two tensors belong together.
+        confidence: how sure that is; `None` without a pair.
+        unit: rank, token and graph; `None` offline.
+        timestamp: when the operator was dumped; graph mode.
+        stack: where in the user's code the operator comes from; graph mode.
+        golden_only: a golden operator that nothing was compared with; graph mode.
+    """
+
+    label: OpLabel
+    key: TensorKey | None = None
+    golden_key: TensorKey | None = None
+    target: SideInfo | None = None
+    golden: SideInfo | None = None
+    shape: Shape | None = None
+    by: DataMode = DataMode.REAL
     metrics: Metrics | None = None
+    documented: RealFigures | None = None
+    extra: FurtherFigures | None = None
+    steps: tuple[Reason, ...] = ()
     custom: tuple[tuple[str, str, str], ...] = ()
     overflow: bool | None = None
-    reason: str = ""
+    notes: tuple[Reason, ...] = ()
+    reason: Reason | None = None
+    evidence: Reason | None = None
+    confidence: float | None = None
+    unit: Unit | None = None
+    timestamp: int = 0
+    stack: str = ""
+    golden_only: bool = False
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether the two sides were compared."""
+        return self.reason is None
 
-Row = Measured | Unpaired
+    @property
+    def is_output(self) -> bool:
+        """Whether it is about an output."""
+        return self.key is not None and self.key.slot is Slot.OUTPUT
+
+    @property
+    def target_dtype(self) -> str:
+        """The target's element type; empty if unknown."""
+        return self.target.dtype if self.target else ""
+
+    @property
+    def golden_dtype(self) -> str:
+        """The golden element type; empty if unknown."""
+        return self.golden.dtype if self.golden else ""
+
+    @property
+    def target_path(self) -> str:
+        """The target's file; empty when there is none."""
+        return self.target.path if self.target else ""
+
+    @property
+    def golden_path(self) -> str:
+        """The golden file; empty when there is none."""
+        return self.golden.path if self.golden else ""
+
+    @property
+    def target_address(self) -> int | None:
+        """The target's device address."""
+        return self.target.address if self.target else None
+
+    @property
+    def golden_address(self) -> int | None:
+        """The golden device address."""
+        return self.golden.address if self.golden else None
 
 
 class GraphNode(NamedTuple):
@@ -230,124 +261,11 @@ class GraphNode(NamedTuple):
     is_guess: bool = False
 
 
-class Level(StrEnum):
-    """How good a tensor is, best first; beside them what cannot be said."""
+class ModelGraph(NamedTuple):
+    """The target's network in the order of execution, as far as it is known; in graph mode with its units."""
 
-    EXACT = "exact"
-    ROUNDING = "rounding"
-    NOISE = "noise"
-    SUSPICIOUS = "suspicious"
-    WRONG = "wrong"
-    NOT_COMPARABLE = "not comparable"
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether it has to be looked at."""
-        return self in _BAD
-
-
-_BAD = (Level.SUSPICIOUS, Level.WRONG)
-
-
-class Birth(StrEnum):
-    """Where the error of a bad tensor came into being: in its own operator, in an earlier one, or little by little."""
-
-    NONE = ""
-    BORN = "born"
-    INHERITED = "inherited"
-    ACCUMULATED = "accumulated"
-
-
-class Verdict(NamedTuple):
-    """What is thought of a row.
-
-    Attributes:
-        level: how good it is.
-        rule: the rule that decided.
-        origin: where its error comes from; nothing when it is good.
-        excess: its error beside the largest that its operator may have with these inputs; above 1 is too much.
-    """
-
-    level: Level
-    rule: Reason
-    origin: Birth = Birth.NONE
-    excess: float | None = None
-
-
-class ErrorKind(StrEnum):
-    """Kinds of error that metrics prove; see docs/locating.md."""
-
-    OVERFLOW = "overflow"
-    SCALE = "scale"
-    OFFSET = "offset"
-    PERMUTED = "permuted"
-    CHANNEL = "channel"
-    OUTLIERS = "outliers"
-    CLIPPING = "clipping"
-    QUANTIZATION = "quantization"
-    PRECISION = "precision"
-    MEMORY = "memory"
-    FUSION = "fusion"
-    INPUT = "input"
-    PAIRING = "pairing"
-    INDICES = "indices"
-    UNKNOWN = "unknown"
-
-
-class Finding(NamedTuple):
-    """An operator at fault, or another reason for bad tensors, with everything that speaks for it.
-
-    Attributes:
-        operator: where the error was born.
-        op_type: its type.
-        tensor: its worst tensor, as `conv1:output:0`.
-        level: how bad that is.
-        kind: kind of error.
-        evidence: facts that prove it.
-        remedies: what to do.
-        share: how much of the error of the network's outputs comes from here; `None` when they have none.
-        path: operators from here to the output that it spoils most.
-        excess: as in `Verdict`.
-        before: operators right before it that could not be compared; the error may be born in one of them.
-        passes: fusion passes of the graph that made it.
-        buffer_passes: passes that fused operators through the unified buffer into it.
-    """
-
-    operator: str
-    op_type: str
-    tensor: str
-    level: Level
-    kind: ErrorKind
-    evidence: tuple[Reason, ...] = ()
-    remedies: tuple[Reason, ...] = ()
-    share: float | None = None
-    path: tuple[str, ...] = ()
-    excess: float | None = None
-    before: tuple[str, ...] = ()
-    passes: tuple[str, ...] = ()
-    buffer_passes: tuple[str, ...] = ()
-
-
-class Judgement(NamedTuple):
-    """What is thought of a whole comparison.
-
-    Attributes:
-        limits: the file with the limits; empty for the defaults.
-        verdicts: one for each row, in the order of the rows.
-        findings: what is at fault, the worst first.
-        first_bad: the first operator, in the order of execution, in which an error was born; empty for none.
-        worst: the operator of the first finding; empty for none.
-        advice: the result in at most three sentences.
-        noise: how much noisier the operators of this run are than expected of their types; 1 for not at all.
-    """
-
-    limits: str
-    verdicts: tuple[Verdict, ...]
-    findings: tuple[Finding, ...] = ()
-    first_bad: str = ""
-    worst: str = ""
-    advice: tuple[Reason, ...] = ()
-    noise: float = 1.0
+    nodes: tuple[GraphNode, ...]
+    units: tuple[Unit, ...] = ()
 
 
 class Profile(NamedTuple):
@@ -376,18 +294,63 @@ class Profile(NamedTuple):
     not_finite: tuple[int, ...]
 
 
-class Comparison(NamedTuple):
-    """Everything that came out of comparing two dumps; rows in the order of the report.
+class Side(NamedTuple):
+    """One of the two dumps: its directory, and who wrote it."""
 
-    `metrics`, `sequence` and `overflow` are how the user wanted the table: which metrics, and which further columns.
-    `graph` is the target's network in the order of execution, as far as it is known.
-    """
+    path: str
+    kind: DumpKind
+    quantized: bool = False
 
-    target: Dump
-    golden: Dump
-    scenario: Reason
-    rows: tuple[Row, ...]
+
+class Environment(NamedTuple):
+    """Versions, machine and time of a comparison; empty if an older version saved it."""
+
+    opdiff: str = ""
+    python: str = ""
+    system: str = ""
+    kernel: str = ""
+    time: str = ""
+
+
+class TableView(NamedTuple):
+    """What the user wanted to see in the table: which metrics, and which further columns."""
+
     metrics: str = "all"
     sequence: bool = False
     overflow: bool = False
-    graph: tuple[GraphNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two dumps, compared and judged.
+
+    Attributes:
+        mode: how the two sides were found and paired.
+        target: the target's side.
+        golden: the golden side.
+        scenario: what was compared with what.
+        rows: in the order of the reports.
+        judgement: verdicts in the order of the rows, and findings.
+        view: what the user wanted to see in the table.
+        graphs: networks of the target; offline at most one.
+        environment: who compared.
+        profiles: where in the worst tensors the errors are.
+        notes: remarks about the inputs.
+    """
+
+    mode: Mode
+    target: Side
+    golden: Side
+    scenario: Reason
+    rows: tuple[Row, ...]
+    judgement: Judgement
+    view: TableView = TableView()  # noqa: RUF009  it is frozen
+    graphs: tuple[ModelGraph, ...] = ()
+    environment: Environment = Environment()  # noqa: RUF009  it is frozen
+    profiles: tuple[Profile, ...] = ()
+    notes: tuple[Reason, ...] = ()
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The units of graph mode, in the order of the rows."""
+        return tuple(dict.fromkeys(row.unit for row in self.rows if row.unit is not None))

@@ -11,9 +11,21 @@ from opdiff.core.tensor import Slot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from opdiff.core.graphmode import Figures
     from opdiff.core.reasons import Reason
+    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import Tensor, TensorKey
+
+
+class Unit(NamedTuple):
+    """One token of one graph of one rank; `None` where there are no ranks, or only one graph."""
+
+    rank: int | None
+    token: int
+    graph: int | None
+
+    def __str__(self) -> str:
+        parts = (("rank", self.rank), ("token", self.token), ("graph", self.graph))
+        return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
 
 
 class DumpKind(StrEnum):
@@ -119,3 +131,47 @@ class SideTensor(NamedTuple):
 def with_data(key: TensorKey, tensor: Tensor) -> SideTensor:
     """Return a tensor of a side whose file holds it whole."""
     return SideTensor(key, tensor.source.path, tensor=tensor)
+
+
+class GraphKind(StrEnum):
+    """Who wrote a dump: the graph engine, one file for each operator, or FX, one file for each tensor."""
+
+    GE = "GE"
+    FX = "FX"
+
+
+class GraphOp(NamedTuple):
+    """One operator of a token, described and not loaded.
+
+    Attributes:
+        name: as file names carry it; of FX operators node and target.
+        op_type: its type; of FX operators the target.
+        timestamp: when it was dumped.
+        path: its file, or the first of its files.
+        inputs: in order.
+        outputs: in order.
+        full_name: the name that the file itself records, else empty.
+        problem: why the file cannot be read; there are no tensors then.
+    """
+
+    name: str
+    op_type: str
+    timestamp: int
+    path: str
+    inputs: tuple[SideTensor, ...] = ()
+    outputs: tuple[SideTensor, ...] = ()
+    full_name: str = ""
+    problem: Reason | None = None
+
+    def find_output(self, index: int) -> SideTensor | None:
+        """The output of this number, if it was dumped."""
+        return next((tensor for tensor in self.outputs if tensor.key.index == index), None)
+
+
+class TokenDump(NamedTuple):
+    """What one side dumped for one token of one graph: operators by name, and files that stand back for others."""
+
+    kind: GraphKind
+    operators: Mapping[str, GraphOp]
+    duplicates: tuple[tuple[GraphOp, Reason], ...] = ()
+    left_out: tuple[Problem, ...] = ()

@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from string import Formatter
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]
+    Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]  # noqa: UP007  names itself
+else:
+    # msgspec reads annotations when comparisons are loaded, and cannot follow a type that names itself.
+    Fact = Any
 
 TEXT = "core.text"
 """Code of a reason that is a text from outside: a plug-in's message, or a sentence of an older saved file."""
@@ -43,7 +47,8 @@ class Language(StrEnum):
 _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
-class Reason(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reason:
     """A code of the catalogue and its facts, by name; prints the English sentence."""
 
     code: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Birth, Level
+from opdiff.core.judgement import Birth, Level
 from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import ErrorKind, Finding, Verdict
+    from opdiff.core.judgement import ErrorKind, Finding, Verdict
 
 
 def kind_name(kind: ErrorKind) -> Reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import ErrorKind
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.limits import DEFAULTS, coarser
@@ -16,11 +16,12 @@ from opdiff.judge.tensor_facts import equal_share, ratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.core.comparison import GraphNode, Metrics, Verdict
+    from opdiff.core.comparison import GraphNode, Row
+    from opdiff.core.judgement import Verdict
+    from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.locate import Born
     from opdiff.judge.network import Network
-    from opdiff.judge.tensor_facts import Row
 
 # Ends of the ranges of types that overflow easily.
 _ENDS = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}

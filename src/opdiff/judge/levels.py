@@ -5,16 +5,17 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Level
+from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 from opdiff.judge.limits import coarser
 from opdiff.judge.tensor_facts import equal_share
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limit
-    from opdiff.judge.tensor_facts import Row, Size
+    from opdiff.judge.tensor_facts import Size
 
     Opinion = tuple[Level, Reason]
 

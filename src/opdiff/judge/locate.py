@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import Birth, Level, Verdict
+from opdiff.core.judgement import Birth, Level, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.error_model import Flow, trait_of
 from opdiff.judge.levels import counted, is_counted, of_places, opinion_of
@@ -20,12 +20,13 @@ from opdiff.judge.tensor_facts import size_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Metrics
     from opdiff.judge.error_model import Trait
     from opdiff.judge.levels import Opinion
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
-    from opdiff.judge.tensor_facts import Row, Size
+    from opdiff.judge.tensor_facts import Size
 
     # What comes in at an operator, and the part of its error that is its own.
     Passed = tuple[tuple[State, ...], float]

@@ -11,9 +11,9 @@ from opdiff.judge.error_model import Flow, trait_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.core.comparison import Row
     from opdiff.core.tensor import TensorKey
     from opdiff.judge.error_model import Trait
-    from opdiff.judge.tensor_facts import Row
 
     Port = tuple[str, int]
 

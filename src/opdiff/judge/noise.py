@@ -16,10 +16,11 @@ from opdiff.judge.tensor_facts import ratio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.core.comparison import Row
     from opdiff.core.tensor import Shape
     from opdiff.judge.error_model import Trait
     from opdiff.judge.network import Operator
-    from opdiff.judge.tensor_facts import Row, Size
+    from opdiff.judge.tensor_facts import Size
 
 # Rounding to one of 256 steps is off by this part of the whole range, as a root mean square.
 _STEP_OF_8_BITS = 1 / (255 * sqrt(12))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import ErrorKind
+from opdiff.core.judgement import ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import Finding
+    from opdiff.core.judgement import Finding
 
 FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
 

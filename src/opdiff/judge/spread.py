@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
     from opdiff.judge.tensor_facts import Size
 

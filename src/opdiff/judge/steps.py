@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import ErrorKind
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.judge.advice import kind_name
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Judgement
+    from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
 
 

@@ -3,63 +3,13 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import Metrics, OpLabel
-    from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape, TensorKey
+    from opdiff.core.metrics import Metrics
 
 # Below this, a norm is nothing that an error could be set beside.
 _TINY = 1e-300
-
-
-class Row(Protocol):
-    """A row of a report; see `report.rows.ReportRow`."""
-
-    @property
-    def label(self) -> OpLabel:
-        """What it has in common with the other rows of its operator."""
-
-    @property
-    def key(self) -> TensorKey | None:
-        """The target's tensor."""
-
-    @property
-    def golden_key(self) -> TensorKey | None:
-        """The golden tensor."""
-
-    @property
-    def target_dtype(self) -> str:
-        """The target's element type."""
-
-    @property
-    def golden_dtype(self) -> str:
-        """The golden element type."""
-
-    @property
-    def target_address(self) -> int | None:
-        """Where the target's tensor was on the device."""
-
-    @property
-    def shape(self) -> Shape | None:
-        """The shape in which they were compared, or the stored one."""
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """The numbers."""
-
-    @property
-    def overflow(self) -> bool | None:
-        """Whether the target reached the end of its type's range."""
-
-    @property
-    def reason(self) -> Reason | None:
-        """Why there are no numbers."""
-
-    @property
-    def confidence(self) -> float | None:
-        """How sure the pairing is."""
 
 
 class Size(NamedTuple):

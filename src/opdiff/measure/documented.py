@@ -10,7 +10,7 @@ from opdiff.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.metrics import Metrics
 
 
 class DocumentedMetric(NamedTuple):

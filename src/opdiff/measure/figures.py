@@ -10,7 +10,7 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
-from opdiff.core.graphmode import Figures
+from opdiff.core.statistics import Figures
 from opdiff.measure.checksum import crc32
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import inf, ldexp, log, nan, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.graphmode import Figures, FurtherFigures, RealFigures
+from opdiff.core.metrics import FurtherFigures, RealFigures
+from opdiff.core.statistics import Figures
 from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, ldexp, log10, nan, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Metrics
+from opdiff.core.metrics import Metrics
 from opdiff.measure.sums import ZERO_THRESHOLD
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from math import inf
 from sys import float_info
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
+
 if TYPE_CHECKING:
     from opdiff.measure.reference.ulp import UlpScale
 
@@ -21,12 +23,6 @@ ZERO_THRESHOLD = 2.220446049250313e-16
 
 GRAPH_ZERO_THRESHOLD = 2.0**-23
 """Golden values up to this magnitude are left out of the additional columns of graph mode."""
-
-RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
-"""Bin 0: equal pairs; bin 1: relative errors below the first edge; bin k: relative errors from edge k - 1 on."""
-
-ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
-"""Likewise for distances in units of the last place."""
 
 Number = float | int
 Histogram = tuple[int, ...]

@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
-from opdiff.core.graphmode import Figures
 from opdiff.core.reasons import because
+from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 

@@ -43,8 +43,8 @@ def shape_text(shape: Shape | None) -> str:
     return NOT_GIVEN if shape is None else f"[{','.join(map(str, shape))}]"
 
 
-def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a CSV file: numbers with all their digits, texts unchanged."""
+def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> None:
+    """Write a CSV file: numbers with all their digits, strings unchanged."""
     with whole_file(path) as file:
         # Names of files need not be valid text; what cannot be encoded becomes an escape sequence.
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
@@ -54,12 +54,8 @@ def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]
         text.detach()
 
 
-def write_formatted_table(path: str, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a CSV file: numbers by `format_number`, texts by `escape_formula`."""
-    write_table(path, header, ([_format(cell) for cell in row] for row in rows))
-
-
-def _format(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
+    """Return a cell as people read it: numbers by `format_number`, strings by `escape_formula`."""
     if isinstance(cell, str):
         return escape_formula(cell)
     return "" if cell is None else format_number(cell)

@@ -7,17 +7,16 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.judgement import LEVELS, Level
 from opdiff.core.reasons import render
-from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from opdiff.core.graphmode import Figures
-    from opdiff.report.rows import Environment, ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Environment, Row
 
 # The three good levels are one here: a good tensor that is a little less so is no news.
-_RANK = dict.fromkeys((*LEVELS, ""), 0) | {SUSPICIOUS: 1, WRONG: 2}
+_RANK: dict[Level | None, int] = dict.fromkeys((*LEVELS, None), 0) | {Level.SUSPICIOUS: 1, Level.WRONG: 2}
 # A bad tensor whose distance changes by less is as bad as before.
 _FACTOR = 1.1
 
@@ -54,8 +53,8 @@ class Change(NamedTuple):
     operator: str
     op_type: str
     tensor: str
-    before: str | None = None
-    after: str | None = None
+    before: Level | None = None
+    after: Level | None = None
     cosine_before: float | None = None
     cosine_after: float | None = None
     distance_before: float | None = None
@@ -98,28 +97,31 @@ class Changes(NamedTuple):
         """
         counts = {
             "got worse": len(self.of(ChangeKind.WORSE)),
-            "new and bad": sum(_RANK[change.after or ""] > 0 for change in self.of(ChangeKind.APPEARED)),
+            "new and bad": sum(_RANK[change.after] > 0 for change in self.of(ChangeKind.APPEARED)),
             "not comparable any more": sum(change.row is not None for change in self.of(ChangeKind.VANISHED)),
         }
         return {what: count for what, count in counts.items() if count}
 
 
 class _Seen(NamedTuple):
-    """A tensor that was compared, or could not be."""
+    """A row, its number and its level."""
 
     number: int
-    row: ReportRow
-    level: str
-    place: str = ""
-    # What graph mode knows of the numbers of both sides.
-    figures: tuple[Figures, ...] = ()
+    row: Row
+    level: Level
 
     @property
     def is_compared(self) -> bool:
-        return self.level != NOT_COMPARABLE
+        return self.level is not Level.NOT_COMPARABLE
+
+    @property
+    def numbers(self) -> tuple[object, ...]:
+        """What was measured, to be compared with an earlier comparison."""
+        sides = self.row.target, self.row.golden
+        return self.row.metrics, *(side.stats for side in sides if side is not None)
 
 
-def find_changes(old: SavedComparison, new: SavedComparison) -> Changes:
+def find_changes(old: Comparison, new: Comparison) -> Changes:
     """What is different in the new comparison.
 
     Tensors are known by their operator, side and number; in graph mode by their rank, token and graph, too.
@@ -134,28 +136,25 @@ def find_changes(old: SavedComparison, new: SavedComparison) -> Changes:
             found.append(change)
         elif before and after and after.is_compared:
             same += 1
-            other_numbers += (before.row.metrics, before.figures) != (after.row.metrics, after.figures)
+            other_numbers += before.numbers != after.numbers
     order = list(ChangeKind)
     found.sort(key=lambda change: order.index(change.kind))
     return Changes(old.environment, new.environment, tuple(found), same, other_numbers)
 
 
-def _by_key(kept: SavedComparison) -> dict[tuple[str, str, str, int], _Seen]:
-    """Rows by tensor; one that has several rows is told apart by their order."""
+def _by_key(comparison: Comparison) -> dict[tuple[str, str, str, int], _Seen]:
+    """Return rows by tensor; the order tells several rows of one tensor apart."""
     times: Counter[tuple[str, str, str]] = Counter()
     found = {}
-    for number, (row, level, place) in enumerate(zip(kept.rows, levels_of(kept), kept.places(), strict=True)):
-        key = (place, row.label.target, str(row.key))
-        found[*key, times[key]] = _Seen(number, row, level, place, _figures(kept, number))
+    for number, (row, verdict) in enumerate(zip(comparison.rows, comparison.judgement.verdicts, strict=True)):
+        key = (_unit_text(row), row.label.target, str(row.key))
+        found[*key, times[key]] = _Seen(number, row, verdict.level)
         times[key] += 1
     return found
 
 
-def _figures(kept: SavedComparison, number: int) -> tuple[Figures, ...]:
-    if kept.graph_mode is None:
-        return ()
-    row = kept.graph_mode.spots[number].row
-    return tuple(side.figures for side in (row.target, row.golden) if side is not None)
+def _unit_text(row: Row) -> str:
+    return str(row.unit) if row.unit else ""
 
 
 def _change(before: _Seen | None, after: _Seen | None) -> Change | None:
@@ -196,12 +195,12 @@ def _made(kind: ChangeKind, before: _Seen | None, after: _Seen | None) -> Change
         _distance(old),
         _distance(new),
         after and after.number,
-        "" if new or after is None else render(after.row.reason),
-        next(one.place for one in (after, before) if one is not None),
+        "" if new or after is None or after.row.reason is None else render(after.row.reason),
+        _unit_text(row),
     )
 
 
-def _rows(*seen: _Seen | None) -> Iterator[ReportRow]:
+def _rows(*seen: _Seen | None) -> Iterator[Row]:
     return (one.row for one in seen if one is not None)
 
 

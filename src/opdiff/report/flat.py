@@ -1,40 +1,51 @@
-"""The rows as one flat table with a column for every figure, for spreadsheets and data frames."""
+"""The rows as one flat table with a column for every number, for workbooks, Parquet and data frames."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import Metrics
-from opdiff.core.graphmode import STATISTICS, RealFigures
+from opdiff.core.comparison import Mode
+from opdiff.core.metrics import Metrics, RealFigures
 from opdiff.core.reasons import render, render_all
+from opdiff.core.statistics import STATISTICS
 from opdiff.report.cells import shape_text
-from opdiff.report.csv_table import reason_text
-from opdiff.report.judged import judged
+from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opdiff.core.graphmode import GraphRow
-    from opdiff.report.rows import GraphMode, ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Row
 
     Value = str | float | int | bool | None
 
-FIGURES = tuple(name for name in Metrics._fields if name not in ("notes", "relative_histogram", "ulp_histogram"))
+METRICS = tuple(name for name in Metrics._fields if name not in ("notes", "relative_histogram", "ulp_histogram"))
 """The numbers of `Metrics`."""
 
 
-def _documented(name: str, row: GraphRow) -> Value:
-    return None if row.real is None else getattr(row.real, name)
+def _metric(name: str, row: Row) -> Value:
+    return None if row.metrics is None else getattr(row.metrics, name)
 
 
-def _figure(side: str, name: str, row: GraphRow) -> Value:
-    facts = row.target if side == "target" else row.golden
-    return None if facts is None else getattr(facts.figures, name)
+def _documented(name: str, row: Row) -> Value:
+    return None if row.documented is None else getattr(row.documented, name)
 
 
-# Columns that are texts or whole numbers, and how they are got from a row.
-_BEFORE: dict[str, Callable[[ReportRow], Value]] = {
+def _statistic(side: str, name: str, row: Row) -> Value:
+    info = row.target if side == "target" else row.golden
+    return None if info is None or info.stats is None else getattr(info.stats, name)
+
+
+def _of_unit(name: str, row: Row) -> Value:
+    return None if row.unit is None else getattr(row.unit, name)
+
+
+_SIDES = ("target", "golden")
+_UNIT_COLUMNS: dict[str, Callable[[Row], Value]] = {
+    **{name: partial(_of_unit, name) for name in ("rank", "token", "graph")},
+    "data_mode": lambda row: str(row.by),
+}
+_FIRST_COLUMNS: dict[str, Callable[[Row], Value]] = {
     "index": lambda row: row.label.index,
     "op_type": lambda row: row.label.op_type,
     "target": lambda row: row.label.target,
@@ -44,31 +55,28 @@ _BEFORE: dict[str, Callable[[ReportRow], Value]] = {
     "target_dtype": lambda row: row.target_dtype,
     "golden_dtype": lambda row: row.golden_dtype,
     "shape": lambda row: "" if row.shape is None else shape_text(row.shape),
+    **{name: partial(_metric, name) for name in METRICS},
 }
-_AFTER: dict[str, Callable[[ReportRow], Value]] = {
+_GRAPH_NUMBERS: dict[str, Callable[[Row], Value]] = {
+    **{f"documented_{name}": partial(_documented, name) for name in RealFigures._fields},
+    **{
+        f"{side}_statistic_{name}": partial(_statistic, side, field)
+        for side in _SIDES
+        for name, field in STATISTICS.items()
+    },
+}
+_GRAPH_COLUMNS = _GRAPH_NUMBERS | {f"{side}_crc32": partial(_statistic, side, "crc32") for side in _SIDES}
+_LAST_COLUMNS: dict[str, Callable[[Row], Value]] = {
     "overflow": lambda row: row.overflow,
     "reason": reason_text,
-    "match_rule": lambda row: render(row.evidence),
+    "match_rule": lambda row: render(row.evidence) if row.evidence else "",
     "confidence": lambda row: row.confidence,
     "conversion": lambda row: render_all(row.steps),
     "target_path": lambda row: row.target_path,
     "golden_path": lambda row: row.golden_path,
 }
-
-
-_SIDES = ("target", "golden")
-# What graph mode has besides: the documented metrics, and what is known of both sides where there are no data.
-_OF_GRAPHS: dict[str, Callable[[GraphRow], Value]] = {
-    **{f"documented_{name}": partial(_documented, name) for name in RealFigures._fields},
-    **{
-        f"{side}_statistic_{name}": partial(_figure, side, field)
-        for side in _SIDES
-        for name, field in STATISTICS.items()
-    },
-    **{f"{side}_crc32": partial(_figure, side, "crc32") for side in _SIDES},
-}
-GRAPH_FIGURES = tuple(name for name in _OF_GRAPHS if not name.endswith("crc32"))
-"""The numbers among them."""
+NUMBERS = frozenset((*METRICS, *_GRAPH_NUMBERS, "confidence"))
+"""Columns of numbers."""
 
 
 class FlatTable(NamedTuple):
@@ -78,34 +86,20 @@ class FlatTable(NamedTuple):
     columns: tuple[list[Value], ...]
 
 
-def flat_table(kept: SavedComparison) -> FlatTable:
-    """A comparison as columns; what is not there is `None`."""
-    rows, thoughts = kept.rows, judged(kept)
+def flat_table(comparison: Comparison) -> FlatTable:
+    """Return a comparison as columns; missing values are `None`."""
+    rows, judgement = comparison.rows, comparison.judgement
     columns: dict[str, list[Value]] = {
-        "level": [*thoughts.levels],
-        "origin": [*thoughts.origins],
-        "decided_by": [*map(str, thoughts.rules)],
+        "level": [str(verdict.level) for verdict in judgement.verdicts],
+        "origin": [str(verdict.origin) for verdict in judgement.verdicts],
+        "decided_by": [render(verdict.rule) for verdict in judgement.verdicts],
     }
-    spots = kept.graph_mode.spots if kept.graph_mode else ()
-    columns |= _places(kept.graph_mode)
-    columns |= {name: [get(row) for row in rows] for name, get in _BEFORE.items()}
-    columns |= {name: [None if row.metrics is None else getattr(row.metrics, name) for row in rows] for name in FIGURES}
-    columns |= {name: [get(spot.row) for spot in spots] for name, get in _OF_GRAPHS.items() if spots}
-    columns |= {name: [get(row) for row in rows] for name, get in _AFTER.items()}
+    getters = _FIRST_COLUMNS | _LAST_COLUMNS
+    if comparison.mode is Mode.GRAPH:
+        columns |= {name: [get(row) for row in rows] for name, get in _UNIT_COLUMNS.items()}
+        columns["result"] = [result.result for result in judgement.documented]
+        getters = _FIRST_COLUMNS | _GRAPH_COLUMNS | _LAST_COLUMNS
+    columns |= {name: [get(row) for row in rows] for name, get in getters.items()}
     for name in dict.fromkeys(name for row in rows for name, _, _ in row.custom):
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
     return FlatTable(tuple(columns), tuple(columns.values()))
-
-
-def _places(about: GraphMode | None) -> dict[str, list[Value]]:
-    """Where each row of graph mode is, by what it was compared, and whether it passes."""
-    if about is None:
-        return {}
-    units = [about.units[spot.unit] for spot in about.spots]
-    return {
-        "rank": [unit.rank for unit in units],
-        "token": [unit.token for unit in units],
-        "graph": [unit.graph for unit in units],
-        "data_mode": [str(spot.row.mode) for spot in about.spots],
-        "result": [spot.verdict.result for spot in about.spots],
-    }

@@ -7,99 +7,108 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.graphmode import DataMode, RealFigures, differences
-from opdiff.core.reasons import render_all
+from opdiff.core.comparison import DataMode
+from opdiff.core.metrics import RealFigures
+from opdiff.core.reasons import render, render_all
+from opdiff.core.statistics import differences
+from opdiff.report.packing import printable
+from opdiff.report.payload import pack_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Finding, GraphNode
-    from opdiff.core.graphmode import GraphRow, SideFacts
+    from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Row, SideInfo
+    from opdiff.core.dump import Unit
+    from opdiff.core.judgement import DocumentedResult
     from opdiff.report.packing import Packer
-    from opdiff.report.rows import GraphMode, ReportRow, Spot
 
 MODES = (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5)
 _RESULTS = ("PASS", "FAIL", "N/A")
-_FIGURES = ("maximum", "minimum", "mean", "norm", "nans", "infs")
+_STATISTICS = ("maximum", "minimum", "mean", "norm", "nans", "infs")
 
 
-def graph_mode_columns(about: GraphMode, packer: Packer, network: Callable[[Sequence[GraphNode]], Any]) -> Any:  # noqa: ANN401  what JSON has
-    """The columns of all rows; `network` packs a graph."""
-    spots = about.spots
+def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]:
+    """Return the units and their networks, and the columns of all rows."""
+    rows, results = comparison.rows, comparison.judgement.documented
+    units = {unit: number for number, unit in enumerate(comparison.units)}
+    networks, numbers = _networks(comparison.graphs)
     return {
-        "units": [[unit.rank, unit.token, unit.graph, unit.network] for unit in about.units],
-        "networks": [network(nodes) for nodes in about.networks],
-        "notes": [str(note).encode(errors="backslashreplace").decode() for note in about.notes],
-        "unit": packer.integers([spot.unit for spot in spots]),
-        "mode": packer.integers([MODES.index(spot.row.mode) for spot in spots]),
-        "result": packer.integers([_result(spot) for spot in spots]),
-        "marks": packer.texts([render_all(spot.verdict.why) for spot in spots]),
-        "stack": packer.texts([spot.row.stack for spot in spots]),
-        "real": _real(spots, packer),
-        "statistics": _statistics(spots, packer),
-        "checksums": _checksums(spots, packer),
+        "units": [[*unit, numbers.get(unit, -1)] for unit in units],
+        "networks": [pack_nodes(nodes, packer) for nodes in networks],
+        "notes": [printable(render(note)) for note in comparison.notes],
+        "unit": packer.integers([units[row.unit] for row in rows if row.unit is not None]),
+        "mode": packer.integers([MODES.index(row.by) for row in rows]),
+        "result": packer.integers([_result(*pair) for pair in zip(rows, results, strict=True)]),
+        "marks": packer.texts([render_all(result.why) for result in results]),
+        "stack": packer.texts([row.stack for row in rows]),
+        "real": _real(rows, packer),
+        "statistics": _statistics(rows, packer),
+        "checksums": _checksums(rows, packer),
+        "findings": _findings(comparison, units),
     }
 
 
-def finding_places(about: GraphMode, rows: Sequence[ReportRow], findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """For each finding its units, and its row in the first of them."""
-    firsts = {units[0] for units in about.found}
-    places = {
-        (spot.unit, str(row.key)): number
-        for number, (spot, row) in enumerate(zip(about.spots, rows, strict=True))
-        if spot.unit in firsts
-    }
+def _networks(graphs: Sequence[ModelGraph]) -> tuple[list[tuple[GraphNode, ...]], dict[Unit, int]]:
+    """Return every network once, and the number of each unit's network."""
+    networks: dict[tuple[GraphNode, ...], int] = {}
+    numbers: dict[Unit, int] = {}
+    for graph in graphs:
+        number = networks.setdefault(graph.nodes, len(networks))
+        numbers |= dict.fromkeys(graph.units, number)
+    return list(networks), numbers
+
+
+def _findings(comparison: Comparison, units: Mapping[Unit, int]) -> list[dict[str, Any]]:
+    """Return the units of each finding, and its row in the first of them."""
+    rows = {(row.unit, str(row.key)): number for number, row in enumerate(comparison.rows)}
     return [
-        {"units": list(units), "row": places.get((units[0], finding.tensor), -1)}
-        for finding, units in zip(findings, about.found, strict=True)
+        {"units": [units[unit] for unit in finding.units], "row": rows.get((finding.units[0], finding.tensor), -1)}
+        for finding in comparison.judgement.findings
     ]
 
 
-def _result(spot: Spot) -> int:
-    """PASS, FAIL, or that nothing was compared."""
-    return _RESULTS.index("N/A" if spot.row.reason else spot.verdict.result)
+def _result(row: Row, result: DocumentedResult) -> int:
+    """Return PASS, FAIL, or that nothing was compared."""
+    return _RESULTS.index("N/A" if row.reason else result.result)
 
 
-def _real(spots: Sequence[Spot], packer: Packer) -> dict[str, Any]:
+def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """The documented metrics of data."""
-    rows = [(number, spot.row.real) for number, spot in enumerate(spots) if spot.row.real is not None]
-    columns = zip(RealFigures._fields, zip(*(figures for _, figures in rows), strict=True), strict=False)
+    found = [(number, row.documented) for number, row in enumerate(rows) if row.documented is not None]
+    columns = zip(RealFigures._fields, zip(*(metrics for _, metrics in found), strict=True), strict=False)
     return {
-        "rows": packer.integers([number for number, _ in rows]),
+        "rows": packer.integers([number for number, _ in found]),
         "columns": {name: packer.exact(column) for name, column in columns},
     }
 
 
-def _statistics(spots: Sequence[Spot], packer: Packer) -> dict[str, Any]:
+def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """What both sides' statistics are, and how far they are off; of rows that were compared by them."""
-    rows = [(number, spot.row) for number, spot in enumerate(spots) if _is_by_statistics(spot.row)]
+    found = [(number, row) for number, row in enumerate(rows) if row.by is DataMode.STATISTICS and row.is_compared]
+    stats = [(row.target and row.target.stats, row.golden and row.golden.stats) for _, row in found]
     columns: dict[str, Any] = {}
-    for side in ("target", "golden"):
-        found = [getattr(row, side) for _, row in rows]
-        for name in _FIGURES:
-            values = [None if facts is None else getattr(facts.figures, name) for facts in found]
-            columns[f"{side}_{name}"] = packer.exact(values)
-    off = [differences(row) for _, row in rows]
+    for side, name in enumerate(("target", "golden")):
+        for field in _STATISTICS:
+            columns[f"{name}_{field}"] = packer.exact(
+                [each and getattr(each, field) for each in (both[side] for both in stats)]
+            )
+    off = [differences(*both) for both in stats]
     for name in ("max", "min", "mean", "norm"):
         columns[f"{name}_relative"] = packer.exact([item[name].relative for item in off])
-    return {"rows": packer.integers([number for number, _ in rows]), "columns": columns}
+    return {"rows": packer.integers([number for number, _ in found]), "columns": columns}
 
 
-def _is_by_statistics(row: GraphRow) -> bool:
-    return row.mode is DataMode.STATISTICS and not row.reason
-
-
-def _checksums(spots: Sequence[Spot], packer: Packer) -> dict[str, Any]:
+def _checksums(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """CRC-32 of both sides, where one is known."""
-    found = [(_checksum(spot.row.target), _checksum(spot.row.golden)) for spot in spots]
-    rows = [number for number, sums in enumerate(found) if any(sums)]
+    found = [(_checksum(row.target), _checksum(row.golden)) for row in rows]
+    known = [number for number, sums in enumerate(found) if any(sums)]
     return {
-        "rows": packer.integers(rows),
-        "target": packer.texts([found[number][0] for number in rows]),
-        "golden": packer.texts([found[number][1] for number in rows]),
+        "rows": packer.integers(known),
+        "target": packer.texts([found[number][0] for number in known]),
+        "golden": packer.texts([found[number][1] for number in known]),
     }
 
 
-def _checksum(side: SideFacts | None) -> str:
-    return "" if side is None else side.figures.crc32
+def _checksum(side: SideInfo | None) -> str:
+    return side.stats.crc32 if side and side.stats else ""

@@ -1,4 +1,4 @@
-"""What all ranks and tokens of graph mode come to, in a few lines: where the first error is, and how many there are."""
+"""Counts over all ranks and tokens of graph mode: how many tensors fail, and where the first is."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.reasons import render
 from opdiff.core.tensor import Slot
-from opdiff.report.graph_columns import api_name
+from opdiff.report.graph_table import api_name
+from opdiff.report.summary_text import GOOD_COSINE, MAX_REASONS, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.graphmode import GraphRow
-    from opdiff.report.graph_columns import Judged
+    from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.dump import Unit
+    from opdiff.core.judgement import DocumentedResult
 
-_MOST = 3
-_LONGEST = 160
 _MAX_TOKENS = 12
-# So many columns with their whole title fit a terminal.
-_FEW_TOKENS = 7
-_WIDE, _NARROW = 10, 5
-_LOW_COSINE = 0.99
+# Columns with a whole title that fit a terminal.
+_MAX_WIDE_TOKENS = 7
+_WIDE_COLUMN, _NARROW_COLUMN = 10, 5
 
 
 class Place(NamedTuple):
@@ -43,52 +43,62 @@ class Tally:
         counts: PASS, FAIL and not compared, by rank and token.
         reasons: why rows could not be compared.
         first: the first tensor that is not PASS.
-        low: the first tensor whose cosine is below 0.99; the relative error alone also fails for noise around zero.
-        born: the first output that is not PASS although all inputs of its operator are.
+        low_cosine: the first tensor whose cosine is below 0.99; the relative error fails for noise near zero, too.
+        origin: the first output that is not PASS although all inputs of its operator are.
         golden_only: golden operators that nothing was compared with.
     """
 
     counts: dict[tuple[int | None, int], Counter[str]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     first: Place | None = None
-    low: Place | None = None
-    born: Place | None = None
+    low_cosine: Place | None = None
+    origin: Place | None = None
     golden_only: int = 0
     has_ranks: bool = False
 
-    def add(self, rank: int | None, graph: int | None, judged: Judged) -> None:
-        """Take in the rows of one graph of one rank."""
-        self.has_ranks = self.has_ranks or rank is not None
-        bad_inputs = {_op(row) for row, verdict in judged if row.slot is Slot.INPUT and verdict.result != "PASS"}
-        for row, verdict in judged:
+    @classmethod
+    def of(cls, comparison: Comparison) -> Tally:
+        """Count the rows of a comparison in graph mode."""
+        tally = cls()
+        judged = list(zip(comparison.rows, comparison.judgement.documented, strict=True))
+        failed_inputs = {
+            _operator(row)
+            for row, result in judged
+            if row.key and row.key.slot is Slot.INPUT and result.result != "PASS"
+        }
+        for row, result in judged:
             if row.golden_only:
-                self.golden_only += 1
-                continue
-            outcome = "not compared" if row.reason else verdict.result
-            if (rank, row.token) not in self.counts:
-                self.counts[rank, row.token] = Counter()
-            self.counts[rank, row.token][outcome] += 1
-            if row.reason:
-                self.reasons[str(row.reason)] += 1
-            elif verdict.result == "FAIL":
-                place = Place(row.token, rank or 0, graph or 0, row.timestamp, row.op, api_name(row))
-                self.first = _earlier(self.first, place)
-                if row.real is not None and row.real.cosine is not None and row.real.cosine < _LOW_COSINE:
-                    self.low = _earlier(self.low, place)
-                if row.slot is Slot.OUTPUT and _op(row) not in bad_inputs:
-                    self.born = _earlier(self.born, place)
+                tally.golden_only += 1
+            elif row.unit is not None:
+                tally._add(row, row.unit, result, is_origin=row.is_output and _operator(row) not in failed_inputs)
+        return tally
+
+    def _add(self, row: Row, unit: Unit, result: DocumentedResult, *, is_origin: bool) -> None:
+        self.has_ranks = self.has_ranks or unit.rank is not None
+        counter = self.counts.setdefault((unit.rank, unit.token), Counter())
+        counter["not compared" if row.reason else result.result] += 1
+        if row.reason is not None:
+            self.reasons[render(row.reason)] += 1
+        elif result.result == "FAIL":
+            place = Place(unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row))
+            self.first = _earlier(self.first, place)
+            cosine = row.documented.cosine if row.documented else None
+            if cosine is not None and cosine < GOOD_COSINE:
+                self.low_cosine = _earlier(self.low_cosine, place)
+            if is_origin:
+                self.origin = _earlier(self.origin, place)
 
     def total(self, outcome: str) -> int:
-        """How many rows had this outcome."""
+        """Return how many rows had this outcome."""
         return sum(counter[outcome] for counter in self.counts.values())
 
     @property
     def compared(self) -> int:
-        """How many rows have a result."""
+        """Number of rows that have a result."""
         return self.total("PASS") + self.total("FAIL")
 
     def as_json(self) -> dict[str, object]:
-        """The whole as JSON has it."""
+        """Return the counts as the summary file has them."""
         cells = sorted(self.counts.items(), key=lambda item: (item[0][0] or 0, item[0][1]))
         return {
             "pass": self.total("PASS"),
@@ -99,8 +109,8 @@ class Tally:
             "first_bad_rank": None if self.first is None or not self.has_ranks else self.first.rank,
             "first_bad_operator": None if self.first is None else self.first.op,
             "first_bad_tensor": None if self.first is None else self.first.tensor,
-            "first_low_cosine": None if self.low is None else self.low.tensor,
-            "first_operator_with_good_inputs": None if self.born is None else self.born.op,
+            "first_low_cosine": None if self.low_cosine is None else self.low_cosine.tensor,
+            "first_operator_with_good_inputs": None if self.origin is None else self.origin.op,
             "by_rank_and_token": [
                 {
                     "rank": rank, "token": token,
@@ -113,15 +123,15 @@ class Tally:
 
 
 def tally_lines(tally: Tally) -> Iterator[str]:
-    """The summary for a terminal. Names in it are those of files: whoever prints makes them safe."""
+    """Yield the summary for a terminal."""
     yield f"compared: {tally.compared} tensors, {tally.total('PASS')} PASS, {tally.total('FAIL')} FAIL"
     missing = tally.total("not compared")
     if missing:
         yield f"not compared: {missing} rows"
-        for reason, count in tally.reasons.most_common(_MOST):
-            yield f"  {count} x {_short(reason)}"
-        if len(tally.reasons) > _MOST:
-            yield f"  and {len(tally.reasons) - _MOST} other reasons"
+        for reason, count in tally.reasons.most_common(MAX_REASONS):
+            yield f"  {count} x {shortened(reason)}"
+        if len(tally.reasons) > MAX_REASONS:
+            yield f"  and {len(tally.reasons) - MAX_REASONS} other reasons"
     if tally.golden_only:
         yield f"golden operators that nothing was compared with: {tally.golden_only}"
     yield from _first_lines(tally)
@@ -137,10 +147,12 @@ def _first_lines(tally: Tally) -> Iterator[str]:
     if tally.has_ranks:
         yield f"first bad rank: {tally.first.rank}"
     yield f"first bad operator: {tally.first.op} ({tally.first.tensor})"
-    if tally.low is not None:
-        yield f"first tensor with a cosine below {_LOW_COSINE}: {tally.low.tensor} ({_where(tally.low, tally)})"
-    if tally.born is not None:
-        yield f"first operator whose inputs pass and whose output fails: {tally.born.op} ({_where(tally.born, tally)})"
+    if tally.low_cosine is not None:
+        where = f"{tally.low_cosine.tensor} ({_where(tally.low_cosine, tally)})"
+        yield f"first tensor with a cosine below {GOOD_COSINE}: {where}"
+    if tally.origin is not None:
+        where = f"{tally.origin.op} ({_where(tally.origin, tally)})"
+        yield f"first operator whose inputs pass and whose output fails: {where}"
 
 
 def _where(place: Place, tally: Tally) -> str:
@@ -156,26 +168,22 @@ def _grid(tally: Tally) -> Iterator[str]:
     shown = tokens[:_MAX_TOKENS]
     more = f" (of {len(tokens)} tokens the first {_MAX_TOKENS})" if len(tokens) > _MAX_TOKENS else ""
     yield f"FAIL by rank and token{more}:"
-    is_wide = len(shown) <= _FEW_TOKENS
+    is_wide = len(shown) <= _MAX_WIDE_TOKENS
     lines = [("rank", *(f"token {token}" for token in shown)) if is_wide else ("rank / token", *map(str, shown))]
     for rank in ranks:
         cells = (tally.counts.get((rank, token)) for token in shown)
         lines.append(("-" if rank is None else str(rank), *("-" if one is None else str(one["FAIL"]) for one in cells)))
-    least = _WIDE if is_wide else _NARROW
+    least = _WIDE_COLUMN if is_wide else _NARROW_COLUMN
     width = max(least, 1 + max(len(cell) for line in lines for cell in line[1:]))
     first = max(6, *(len(line[0]) for line in lines))
     yield from (f"  {line[0]:<{first}}{''.join(f'{cell:>{width}}' for cell in line[1:])}" for line in lines)
 
 
-def _op(row: GraphRow) -> tuple[int, str, int]:
-    return row.token, row.op, row.timestamp
+def _operator(row: Row) -> tuple[object, ...]:
+    return row.unit, row.label.target, row.timestamp
 
 
 def _earlier(first: Place | None, other: Place) -> Place:
     if first is None:
         return other
     return min(first, other, key=lambda place: (place.token, place.rank, place.graph, place.timestamp))
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -10,26 +10,19 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import whole_file
-from opdiff.report.payload import Edges, pack
+from opdiff.report.payload import pack
 
 if TYPE_CHECKING:
+    from opdiff.core.comparison import Comparison
     from opdiff.report.changes import Changes
-    from opdiff.report.rows import SavedComparison
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
-_PLACE = b"@@data@@"
+_DATA_MARK = b"@@data@@"
 
 
-def write_html(kept: SavedComparison, path: str, edges: Edges, changes: Changes | None = None) -> None:
-    """Write the whole report.
-
-    Args:
-        kept: the comparison.
-        path: the file.
-        edges: where the bins of histograms begin.
-        changes: what is different from an earlier comparison, if that is to be shown.
-    """
+def write_html(comparison: Comparison, path: str, changes: Changes | None = None) -> None:
+    """Write the whole report; `changes` are those since an earlier comparison, if they are to be shown."""
     with open(PAGE, "rb") as file:
-        before, _, after = file.read().partition(_PLACE)
+        before, _, after = file.read().partition(_DATA_MARK)
     with whole_file(path) as file:
-        file.writelines((before, b2a_base64(pack(kept, edges, changes), newline=False), after))
+        file.writelines((before, b2a_base64(pack(comparison, changes), newline=False), after))

@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.atomic_file import whole_file
+from opdiff.core.judgement import Level
 from opdiff.core.reasons import render
-from opdiff.report.csv_table import reason_text
-from opdiff.report.judged import NOT_COMPARABLE, SUSPICIOUS, WRONG, judged
+from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
-    from opdiff.core.reasons import Reason
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.judgement import Verdict
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 # What XML cannot have at all.
@@ -24,28 +24,30 @@ _FORBIDDEN = re.compile("[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t
 
 
 class _Tensor(NamedTuple):
-    row: ReportRow
-    level: str
-    rule: Reason
+    row: Row
+    verdict: Verdict
+
+    @property
+    def level(self) -> Level:
+        return self.verdict.level
 
     def __str__(self) -> str:
-        return f"{self.row.key or self.row.label.target}: {self.level}: {self.rule}"
+        return f"{self.row.key or self.row.label.target}: {self.level}: {render(self.verdict.rule)}"
 
 
-def write_junit(kept: SavedComparison, path: str) -> None:
+def write_junit(comparison: Comparison, path: str) -> None:
     """Write the whole file."""
-    thoughts = judged(kept)
     cases: dict[str, list[_Tensor]] = {}
-    for row, level, rule, place in zip(kept.rows, thoughts.levels, thoughts.rules, kept.places(), strict=True):
-        name = f"{place}: {row.label.target}" if place else row.label.target
-        cases.setdefault(name, []).append(_Tensor(row, level, rule))
-    failed = sum(any(tensor.level == WRONG for tensor in tensors) for tensors in cases.values())
-    skipped = sum(all(tensor.level == NOT_COMPARABLE for tensor in tensors) for tensors in cases.values())
+    for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
+        name = f"{row.unit}: {row.label.target}" if row.unit else row.label.target
+        cases.setdefault(name, []).append(_Tensor(row, verdict))
+    failed = sum(any(tensor.level is Level.WRONG for tensor in tensors) for tensors in cases.values())
+    skipped = sum(all(tensor.level is Level.NOT_COMPARABLE for tensor in tensors) for tensors in cases.values())
     counts = f'tests="{len(cases)}" failures="{failed}" errors="0" skipped="{skipped}"'
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites name="opdiff" {counts}>',
-        f'<testsuite name="{_escaped(render(kept.scenario))}" {counts}>',
+        f'<testsuite name="{_escaped(render(comparison.scenario))}" {counts}>',
         *(_case(name, tensors) for name, tensors in cases.items()),
         "</testsuite>",
         "</testsuites>",
@@ -56,13 +58,13 @@ def write_junit(kept: SavedComparison, path: str) -> None:
 
 def _case(operator: str, tensors: list[_Tensor]) -> str:
     start = f'<testcase name="{_escaped(operator)}" classname="{_escaped(tensors[0].row.label.op_type or "operator")}"'
-    wrong = [str(tensor) for tensor in tensors if tensor.level == WRONG]
+    wrong = [str(tensor) for tensor in tensors if tensor.level is Level.WRONG]
     if wrong:
         text = _escaped("\n".join(wrong))
         return f'{start}><failure type="wrong" message="{_escaped(wrong[0])}">{text}</failure></testcase>'
-    if all(tensor.level == NOT_COMPARABLE for tensor in tensors):
+    if all(tensor.level is Level.NOT_COMPARABLE for tensor in tensors):
         return f'{start}><skipped message="{_escaped(reason_text(tensors[0].row))}"/></testcase>'
-    suspicious = [str(tensor) for tensor in tensors if tensor.level == SUSPICIOUS]
+    suspicious = [str(tensor) for tensor in tensors if tensor.level is Level.SUSPICIOUS]
     output = f"<system-out>{_escaped(chr(10).join(suspicious))}</system-out>" if suspicious else ""
     return f"{start}>{output}</testcase>"
 

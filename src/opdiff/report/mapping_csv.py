@@ -1,19 +1,18 @@
-"""The table of pairs: which file is compared with which, and why. Nothing needs to be measured for it."""
+"""The table of pairs: which file is compared with which, and why; nothing is measured."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import render
-from opdiff.report.cells import NOT_GIVEN, write_formatted_table
-from opdiff.report.rows import report_row
+from opdiff.core.rows import listed_row
+from opdiff.report.cells import NOT_GIVEN, format_cell, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Pair, Row
     from opdiff.report.cells import Cell
-    from opdiff.report.rows import ReportRow
 
 _COLUMNS = (
     "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath",
@@ -21,14 +20,14 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def write_mapping(rows: Iterable[Row | Pairing], path: str, *, sequence: bool = False) -> None:
-    """Write the whole table, rows in the given order; `sequence` adds `OpSequence`."""
+def write_mapping(pairs: Iterable[Pair], path: str, *, sequence: bool = False) -> None:
+    """Write the whole table, in the order of the pairs; `sequence` adds `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
-    cells = (_cells(report_row(row), sequence=sequence) for row in rows)
-    write_formatted_table(path, (*numbers, *_COLUMNS), cells)
+    rows = (_cells(listed_row(pair), sequence=sequence) for pair in pairs)
+    write_rows(path, (*numbers, *_COLUMNS), ([format_cell(cell) for cell in cells] for cells in rows))
 
 
-def _cells(row: ReportRow, *, sequence: bool) -> tuple[Cell, ...]:
+def _cells(row: Row, *, sequence: bool) -> tuple[Cell, ...]:
     label = row.label
     numbers = (label.index, label.sequence) if sequence else (label.index,)
     return (
@@ -39,7 +38,7 @@ def _cells(row: ReportRow, *, sequence: bool) -> tuple[Cell, ...]:
         NOT_GIVEN if row.key is None else str(row.key),
         row.target_path or NOT_GIVEN,
         row.golden_path or NOT_GIVEN,
-        render(row.evidence),
+        render(row.evidence) if row.evidence else "",
         row.confidence,
-        render(row.reason),
+        render(row.reason) if row.reason else "",
     )

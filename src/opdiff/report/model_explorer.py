@@ -11,45 +11,45 @@ import math
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import whole_file
-from opdiff.report.judged import EXACT, LEVELS, NOISE, NOT_COMPARABLE, ROUNDING, SUSPICIOUS, WRONG, levels_of
+from opdiff.core.judgement import LEVELS, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Row
 
 # The colours of the HTML report; texts stay readable on them.
 _COLOURS = {
-    EXACT: ("#14795a", "#ffffff"),
-    ROUNDING: ("#3c9d78", "#ffffff"),
-    NOISE: ("#82c2a0", "#10241a"),
-    SUSPICIOUS: ("#d29200", "#10241a"),
-    WRONG: ("#c62f45", "#ffffff"),
+    Level.EXACT: ("#14795a", "#ffffff"),
+    Level.ROUNDING: ("#3c9d78", "#ffffff"),
+    Level.NOISE: ("#82c2a0", "#10241a"),
+    Level.SUSPICIOUS: ("#d29200", "#10241a"),
+    Level.WRONG: ("#c62f45", "#ffffff"),
 }
 
 
-def write_model_explorer(kept: SavedComparison, path: str) -> None:
+def write_model_explorer(comparison: Comparison, path: str) -> None:
     """Write the data of one graph."""
     worst: dict[str, tuple[int, float]] = {}
-    for row, level in zip(kept.rows, levels_of(kept), strict=True):
+    for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
         value = _value(row)
-        if level == NOT_COMPARABLE or value is None:
+        if verdict.level is Level.NOT_COMPARABLE or value is None:
             continue
         for name in _names(row):
-            worst[name] = max(worst.get(name, (0, 0.0)), (LEVELS.index(level), value))
+            worst[name] = max(worst.get(name, (0, 0.0)), (LEVELS.index(verdict.level), value))
     results = {name: _result(LEVELS[level], value) for name, (level, value) in worst.items()}
     with whole_file(path) as file:
         file.write(json.dumps({"results": results}, indent=1, allow_nan=False).encode())
 
 
-def _names(row: ReportRow) -> Iterator[str]:
+def _names(row: Row) -> Iterator[str]:
     names = {*row.label.golden.split(","), *row.label.target.split(",")} - {"", "*"}
-    if row.key is not None and row.key.slot == "output":
+    if row.is_output:
         yield from sorted(names)
 
 
-def _value(row: ReportRow) -> float | None:
+def _value(row: Row) -> float | None:
     """A number in any case: what is not finite is as far away as can be."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
     if distance is None:
@@ -57,6 +57,6 @@ def _value(row: ReportRow) -> float | None:
     return distance if math.isfinite(distance) else 1.0
 
 
-def _result(level: str, value: float) -> dict[str, Any]:
+def _result(level: Level, value: float) -> dict[str, Any]:
     background, text = _COLOURS[level]
     return {"value": value, "bgColor": background, "textColor": text}

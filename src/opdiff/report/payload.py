@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Birth, Metrics, OpLabel
+from opdiff.core.comparison import Mode, OpLabel
+from opdiff.core.judgement import LEVELS, Birth
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
 from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.tensor import Slot
-from opdiff.report.csv_table import reason_text
-from opdiff.report.judged import LEVELS, judged
+from opdiff.report.offline_table import reason_text
 from opdiff.report.packing import Packer, printable
-from opdiff.report.rows import ReportRow
+from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Finding, GraphNode, Profile
+    from opdiff.core.comparison import Comparison, GraphNode, Profile, Row, Side
+    from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
-    from opdiff.report.judged import Judged
-    from opdiff.report.rows import SavedComparison, Side
 
 VERSION = 2
 
@@ -40,86 +40,81 @@ _COUNTS = (
     "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
 )  # fmt: skip
 _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
-_ORIGINS = tuple(map(str, Birth))
-_SURE = 1000
+_ORIGINS = tuple(Birth)
+_PERMILLE_OF_ONE = 1000
 
 
-class Edges(NamedTuple):
-    """Where the bins of the histograms begin, see `Metrics`."""
-
-    relative: tuple[float, ...] = ()
-    ulp: tuple[float, ...] = ()
-
-
-def pack(kept: SavedComparison, edges: Edges, changes: Changes | None = None) -> bytes:
-    """A comparison in the form in which the page takes it."""
+def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
+    """Return a comparison in the form that the page reads."""
     packer = Packer()
-    thoughts = judged(kept)
+    rows, judgement = comparison.rows, comparison.judgement
     document: dict[str, Any] = {
         "version": VERSION,
-        "scenario": render(kept.scenario),
-        "target": _side(kept.target),
-        "golden": _side(kept.golden),
-        "environment": kept.environment._asdict(),
-        "edges": {"relative": edges.relative, "ulp": edges.ulp},
-        "rows": _rows(kept.rows, packer) | _thoughts(thoughts, packer),
-        "metrics": _metrics(kept.rows, packer),
-        "custom": _custom(kept.rows, packer),
-        "story": _story(thoughts) | {"chinese": _chinese(thoughts, kept)},
-        "graph": _graph(kept.graph, packer),
-        "profiles": [_profile(profile, packer) for profile in kept.profiles],
+        "scenario": render(comparison.scenario),
+        "target": _side(comparison.target),
+        "golden": _side(comparison.golden),
+        "environment": comparison.environment._asdict(),
+        "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
+        "rows": _rows(rows, packer) | _verdicts(judgement, packer),
+        "metrics": _metrics(rows, packer),
+        "custom": _custom(rows, packer),
+        "story": _story(comparison) | {"chinese": _chinese(judgement)},
+        "graph": pack_nodes(_offline_nodes(comparison), packer),
+        "profiles": [_profile(profile, packer) for profile in comparison.profiles],
     }
     if changes is not None:
         document["changes"] = _changes(changes, packer)
-    if kept.graph_mode is not None:
-        from opdiff.report.graph_payload import finding_places, graph_mode_columns
+    if comparison.mode is Mode.GRAPH:
+        from opdiff.report.graph_payload import graph_mode_columns
 
-        document["graphMode"] = graph_mode_columns(kept.graph_mode, packer, lambda nodes: _graph(nodes, packer))
-        document["graphMode"]["findings"] = finding_places(kept.graph_mode, kept.rows, thoughts.findings)
+        document["graphMode"] = graph_mode_columns(comparison, packer)
     return packer.packed(document)
+
+
+def _offline_nodes(comparison: Comparison) -> Sequence[GraphNode]:
+    return comparison.graphs[0].nodes if comparison.graphs and comparison.mode is Mode.OFFLINE else ()
 
 
 def _side(side: Side) -> dict[str, object]:
     return {"path": printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
 
 
-def _rows(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
-    of = _by_field(ReportRow, rows)
-    labels = _by_field(OpLabel, of["label"])
-    keys = of["key"]
-    texts, integers = packer.texts, packer.integers
-    target_folder, target_file = _paths(of["target_path"])
-    golden_folder, golden_file = _paths(of["golden_path"])
+def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
+    labels = _by_field(OpLabel, [row.label for row in rows])
+    keys = [row.key for row in rows]
+    strings, integers = packer.texts, packer.integers
+    target_folder, target_file = _paths([row.target_path for row in rows])
+    golden_folder, golden_file = _paths([row.golden_path for row in rows])
     return {
         "count": len(rows),
         "index": integers(labels["index"]),
         "sequence": integers(labels["sequence"]),
-        "type": texts(labels["op_type"]),
-        "target": texts(labels["target"]),
-        "golden": texts(labels["golden"]),
-        "operator": texts(["" if key is None else key.op for key in keys]),
+        "type": strings(labels["op_type"]),
+        "target": strings(labels["target"]),
+        "golden": strings(labels["golden"]),
+        "operator": strings(["" if key is None else key.op for key in keys]),
         "slot": integers([_SLOTS[key and key.slot] for key in keys]),
         "number": integers([0 if key is None else key.index for key in keys]),
-        "goldenTensor": texts(["" if key is None else str(key) for key in of["golden_key"]]),
-        "targetFolder": texts(target_folder),
-        "targetFile": texts(target_file),
-        "goldenFolder": texts(golden_folder),
-        "goldenFile": texts(golden_file),
-        "targetType": texts(of["target_dtype"]),
-        "goldenType": texts(of["golden_dtype"]),
-        "targetAddress": packer.exact(of["target_address"]),
-        "goldenAddress": packer.exact(of["golden_address"]),
-        "shape": texts(_made(lambda shape: "" if shape is None else str(list(shape)), of["shape"])),
-        "steps": texts(_made(lambda steps: "\n".join(map(str, steps)), of["steps"])),
-        "reason": texts([reason_text(row) for row in rows]),
-        "rule": texts(_made(render, of["evidence"])),
-        "confidence": integers(_made(_permille, of["confidence"])),
-        "overflow": integers([-1 if overflow is None else int(overflow) for overflow in of["overflow"]]),
+        "goldenTensor": strings(["" if row.golden_key is None else str(row.golden_key) for row in rows]),
+        "targetFolder": strings(target_folder),
+        "targetFile": strings(target_file),
+        "goldenFolder": strings(golden_folder),
+        "goldenFile": strings(golden_file),
+        "targetType": strings([row.target_dtype for row in rows]),
+        "goldenType": strings([row.golden_dtype for row in rows]),
+        "targetAddress": packer.exact([row.target_address for row in rows]),
+        "goldenAddress": packer.exact([row.golden_address for row in rows]),
+        "shape": strings(_made(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
+        "steps": strings(["\n".join(map(render, row.steps)) for row in rows]),
+        "reason": strings([reason_text(row) for row in rows]),
+        "rule": strings([render(row.evidence) if row.evidence else "" for row in rows]),
+        "confidence": integers(_made(_permille, [row.confidence for row in rows])),
+        "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
     }
 
 
 def _by_field(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Columns of named tuples. All at once: one at a time would take several times as long."""
+    """Return the columns of named tuples. All at once: one at a time would take several times as long."""
     return dict(zip(kind._fields, zip(*values, strict=True) if values else repeat(()), strict=False))
 
 
@@ -135,19 +130,20 @@ def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _permille(share: float | None) -> int:
-    return round(share * _SURE) if share is not None and 0 <= share <= 1 else -1
+    return round(share * _PERMILLE_OF_ONE) if share is not None and 0 <= share <= 1 else -1
 
 
-def _thoughts(thoughts: Judged, packer: Packer) -> dict[str, Any]:
+def _verdicts(judgement: Judgement, packer: Packer) -> dict[str, Any]:
+    verdicts = judgement.verdicts
     return {
-        "level": packer.integers([LEVELS.index(level) for level in thoughts.levels]),
-        "why": packer.texts([*map(render, thoughts.rules)]),
-        "origin": packer.integers([_ORIGINS.index(origin) for origin in thoughts.origins]),
-        "excess": packer.floats(thoughts.excess),
+        "level": packer.integers([LEVELS.index(verdict.level) for verdict in verdicts]),
+        "why": packer.texts([render(verdict.rule) for verdict in verdicts]),
+        "origin": packer.integers([_ORIGINS.index(verdict.origin) for verdict in verdicts]),
+        "excess": packer.floats([verdict.excess for verdict in verdicts]),
     }
 
 
-def _metrics(rows: Sequence[ReportRow], packer: Packer) -> dict[str, Any]:
+def _metrics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """The columns of the rows that have numbers, and which those are."""
     places = [place for place, row in enumerate(rows) if row.metrics is not None]
     found = [row.metrics for row in rows if row.metrics is not None]
@@ -171,7 +167,7 @@ def _histograms(histograms: Sequence[tuple[int, ...]], packer: Packer) -> list[d
     return [packer.integers(column) for column in zip(*filled, strict=True)]
 
 
-def _custom(rows: Sequence[ReportRow], packer: Packer) -> list[dict[str, Any]]:
+def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
     """Metrics of the user's own: the name, and a column of values."""
     names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
     values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
@@ -180,26 +176,23 @@ def _custom(rows: Sequence[ReportRow], packer: Packer) -> list[dict[str, Any]]:
     ]
 
 
-def _story(thoughts: Judged) -> dict[str, Any]:
+def _story(comparison: Comparison) -> dict[str, Any]:
+    judgement = comparison.judgement
     return {
-        "plain": thoughts.is_plain,
-        "first": printable(thoughts.first_bad),
+        "first": printable(first_bad_operator(comparison)),
         "advice": {
-            language: [printable(render(reason, language)) for reason in thoughts.advice] for language in Language
+            language: [printable(render(reason, language)) for reason in judgement.advice] for language in Language
         },
-        "findings": [_finding(finding) for finding in thoughts.findings],
+        "findings": [_finding(finding) for finding in judgement.findings],
     }
 
 
-def _chinese(thoughts: Judged, kept: SavedComparison) -> dict[str, str]:
+def _chinese(judgement: Judgement) -> dict[str, str]:
     """Return the Chinese sentence of each English one."""
-    single = [*thoughts.rules, *(reason for row in kept.rows for reason in (row.reason, row.evidence) if reason)]
-    single += [reason for finding in thoughts.findings for reason in (*finding.evidence, *finding.remedies)]
-    single += [step for steps in {row.steps for row in kept.rows} for step in steps]
-    single += kept.graph_mode.notes if kept.graph_mode else ()
-    several: set[tuple[Reason, ...]] = {(reason,) for reason in single}
-    several |= {spot.verdict.why for spot in (kept.graph_mode.spots if kept.graph_mode else ())}
-    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in several]
+    found: list[tuple[Reason, ...]] = [(verdict.rule,) for verdict in judgement.verdicts]
+    found += [(reason,) for finding in judgement.findings for reason in (*finding.evidence, *finding.remedies)]
+    found += [result.why for result in judgement.documented]
+    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in set(found)]
     return {printable(english): printable(chinese) for english, chinese in both if english != chinese}
 
 
@@ -208,7 +201,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "operator": printable(finding.operator),
         "type": printable(finding.op_type),
         "tensor": printable(finding.tensor),
-        "level": LEVELS.index(str(finding.level)),
+        "level": LEVELS.index(finding.level),
         "kind": printable(finding.kind),
         "evidence": [printable(render(reason)) for reason in finding.evidence],
         "remedies": [printable(render(reason)) for reason in finding.remedies],
@@ -219,8 +212,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _graph(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
-    """The network; inputs are numbers of nodes, and `-1` for what is not one of them."""
+def pack_nodes(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
+    """Return the columns of a network; inputs are numbers of nodes, `-1` for others."""
     numbers = {node.name: number for number, node in enumerate(nodes)}
     inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
     return {

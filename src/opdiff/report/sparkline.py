@@ -6,30 +6,29 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from opdiff.core.tensor import Slot
-from opdiff.report.judged import LEVELS, NOT_COMPARABLE, SUSPICIOUS, WRONG, levels_of
+from opdiff.core.judgement import LEVELS, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Row
 
 _BARS = "▁▂▃▄▅▆▇█"
 # Errors of this size and below have the lowest bar, of this size and above the highest.
-_LEAST, _MOST = 1e-7, 1e-1
-_COLOURS = {SUSPICIOUS: "33", WRONG: "31"}
+_MIN_DISTANCE, _MAX_DISTANCE = 1e-7, 1e-1
+_COLOURS = {Level.SUSPICIOUS: "33", Level.WRONG: "31"}
 _GOOD = "32"
 
 
-def sparkline(kept: SavedComparison, columns: int, *, colour: bool = False) -> str:
+def sparkline(comparison: Comparison, columns: int, *, colour: bool = False) -> str:
     """A bar for each output, or for the worst of several; empty when there are fewer than two.
 
     Heights are relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale. Colours are those of the levels.
     """
     found = [
-        (LEVELS.index(level), _distance(row))
-        for row, level in zip(kept.rows, levels_of(kept), strict=True)
-        if level != NOT_COMPARABLE and row.key is not None and row.key.slot is Slot.OUTPUT
+        (LEVELS.index(verdict.level), _distance(row))
+        for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True)
+        if verdict.level is not Level.NOT_COMPARABLE and row.is_output
     ]
     if len(found) < 2 or columns < 2:
         return ""
@@ -45,14 +44,14 @@ def _groups(found: Sequence[tuple[int, float]], columns: int) -> list[Sequence[t
     return [found[start:end] for start, end in pairwise(ends)]
 
 
-def _distance(row: ReportRow) -> float:
+def _distance(row: Row) -> float:
     """Infinite where there is none."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
     return math.inf if distance is None or math.isnan(distance) else distance
 
 
 def _bar(distance: float) -> str:
-    if not _LEAST < distance < _MOST:
-        return _BARS[0 if distance <= _LEAST else -1]
-    share = math.log(distance / _LEAST) / math.log(_MOST / _LEAST)
+    if not _MIN_DISTANCE < distance < _MAX_DISTANCE:
+        return _BARS[0 if distance <= _MIN_DISTANCE else -1]
+    share = math.log(distance / _MIN_DISTANCE) / math.log(_MAX_DISTANCE / _MIN_DISTANCE)
     return _BARS[min(int(share * len(_BARS)), len(_BARS) - 1)]

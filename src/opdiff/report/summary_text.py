@@ -1,51 +1,79 @@
-"""The result in a few lines, for the terminal. Names in them are those of the files: whoever prints makes them safe."""
+"""The result in a few lines for the terminal. Names in them come from files: the caller makes them printable."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
 from opdiff.core.reasons import Language, kind_of, render
-from opdiff.report.csv_table import reason_text
-from opdiff.report.judged import GOOD_COSINE, GOOD_RATIO
-from opdiff.report.rows import saved
+from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.comparison import Comparison
-    from opdiff.report.rows import ReportRow, SavedComparison
+    from opdiff.core.comparison import Comparison, Row
 
-_MOST = 3
-_WORST = 10
-_LONGEST = 160
+GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
+MAX_REASONS = 3
+_MAX_WORST = 10
+_MAX_CHARACTERS = 160
 _COLUMNS = 80
 
 
-def summary_lines(comparison: Comparison | SavedComparison, csv_path: str = "", lang: str = "en") -> tuple[str, ...]:
-    """What is to be thought of it, how much was compared, why the rest was not, and where the accuracy is low."""
-    kept = saved(comparison)
-    rows = kept.rows
+class Tone(StrEnum):
+    """Meaning of a line, which a terminal may show by colour."""
+
+    PLAIN = "plain"
+    BAD = "bad"
+    WARNING = "warning"
+    GOOD = "good"
+    FAINT = "faint"
+
+
+class SummaryLine(NamedTuple):
+    """A line of the summary; `must_be_whole` for paths and commands to be copied."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    must_be_whole: bool = False
+
+
+def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
+    """Yield the advice, how much was compared, why the rest was not, and where the accuracy is low."""
+    if comparison.mode is Mode.GRAPH:
+        from opdiff.report.graph_summary import Tally, tally_lines
+
+        yield from map(SummaryLine, tally_lines(Tally.of(comparison)))
+        yield from map(SummaryLine, advice_lines(comparison, language))
+        return
+    rows = comparison.rows
     compared = [row for row in rows if row.metrics is not None]
-    return (
-        *advice_lines(kept, lang),
-        *_counts(rows, compared),
-        *_reasons([row for row in rows if row.metrics is None]),
-        *_accuracy(compared),
-        *([f"result: {csv_path}"] if csv_path else []),
-    )
+    yield from map(SummaryLine, advice_lines(comparison, language))
+    yield from _counts(rows, compared)
+    yield from map(SummaryLine, _reasons([row for row in rows if row.metrics is None]))
+    yield from _accuracy(compared)
 
 
-def advice_lines(kept: SavedComparison, lang: str) -> Iterator[str]:
-    """The advice in lines of a terminal; other letters than ASCII take up to two columns."""
-    judgement = kept.judgement
-    for sentence in [render(reason, Language(lang)) for reason in (judgement.advice if judgement else ())]:
+def first_bad_operator(comparison: Comparison) -> str:
+    """Return the first operator where an error was born, otherwise the first bad one; empty if none is bad."""
+    judgement = comparison.judgement
+    if judgement.first_bad:
+        return judgement.first_bad
+    pairs = zip(comparison.rows, judgement.verdicts, strict=True)
+    return next((row.label.target for row, verdict in pairs if verdict.level.is_bad), "")
+
+
+def advice_lines(comparison: Comparison, language: Language) -> Iterator[str]:
+    """Yield the advice in lines of a terminal; characters that are not ASCII take up to two columns."""
+    for sentence in [render(reason, language) for reason in comparison.judgement.advice]:
         line, used = "", 0
         for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
-            columns = sum(1 if letter.isascii() else 2 for letter in word.rstrip())
+            columns = sum(1 if character.isascii() else 2 for character in word.rstrip())
             if line and used + columns > _COLUMNS:
                 yield line.rstrip()
                 line, used = "  ", 2
@@ -54,78 +82,72 @@ def advice_lines(kept: SavedComparison, lang: str) -> Iterator[str]:
         yield line.rstrip()
 
 
-def _counts(rows: Sequence[ReportRow], compared: Sequence[ReportRow]) -> Iterator[str]:
+def shortened(text: str) -> str:
+    """Return a text that fits two lines of a terminal."""
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
+
+
+def _counts(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[SummaryLine]:
     tensors = sum(row.key is not None for row in rows) - len(compared)
     operators = sum(row.key is None for row in rows)
     names = {row.label.target for row in compared}
-    yield f"compared: {_counted(len(compared), 'tensor')} of {_counted(len(names), 'operator')}"
+    yield SummaryLine(f"compared: {_counted(len(compared), 'tensor')} of {_counted(len(names), 'operator')}")
     if tensors or operators:
-        yield f"not compared: {_counted(operators, 'whole operator')}, {_counted(tensors, 'other tensor')}"
+        parts = f"{_counted(operators, 'whole operator')}, {_counted(tensors, 'other tensor')}"
+        yield SummaryLine(f"not compared: {parts}", Tone.FAINT)
 
 
-def _reasons(failed: Sequence[ReportRow]) -> Iterator[str]:
-    """Yield the most frequent kinds of reasons, each with its first example."""
-    if not failed:
-        return
+def _reasons(failed: Sequence[Row]) -> Iterator[str]:
+    """Yield the most frequent reasons, each by its first example."""
     examples: dict[tuple[str, ...], str] = {}
     counts: Counter[tuple[str, ...]] = Counter()
     for row in failed:
         kind = kind_of(row.reason) if row.reason else ()
         examples.setdefault(kind, reason_text(row))
         counts[kind] += 1
-    for kind, count in counts.most_common(_MOST):
-        yield f"  {count} x{', such as:' if count > 1 else ''} {_short(examples[kind]) or 'no reason given'}"
-    if len(counts) > _MOST:
-        yield f"  and {_counted(len(counts) - _MOST, 'other reason')}"
+    for kind, count in counts.most_common(MAX_REASONS):
+        yield f"  {count} x{', such as:' if count > 1 else ''} {shortened(examples[kind]) or 'no reason given'}"
+    if len(counts) > MAX_REASONS:
+        yield f"  and {_counted(len(counts) - MAX_REASONS, 'other reason')}"
 
 
-def _accuracy(compared: Sequence[ReportRow]) -> Iterator[str]:
+def _accuracy(compared: Sequence[Row]) -> Iterator[SummaryLine]:
     cosines = [(row.metrics.cosine, row) for row in compared if row.metrics and row.metrics.cosine is not None]
     finite = [(cosine, row) for cosine, row in cosines if not math.isnan(cosine)]
     special = len(cosines) - len(finite)
     if special:
-        yield f"not finite: {_counted(special, 'tensor')} with NaN or infinities (see FiniteCosine, SpecialMismatch)"
+        columns = "see FiniteCosine, SpecialMismatch"
+        yield SummaryLine(f"not finite: {_counted(special, 'tensor')} with NaN or infinities ({columns})", Tone.BAD)
     yield from _scales([row for cosine, row in finite if cosine >= GOOD_COSINE])
     low = [(cosine, row) for cosine, row in finite if cosine < GOOD_COSINE]
-    if not low:
-        yield from _all_good(finite)
-        return
-    first = next(row for _, row in low)
-    yield f"cosine below {GOOD_COSINE}: {_counted(len(low), 'tensor')}, first {_place(first)}; the worst:"
-    yield from (f"  {_place(row)} {format_number(cosine)}" for cosine, row in sorted(low, key=_cosine)[:_WORST])
+    if low:
+        first = f"first {_position(low[0][1])}"
+        yield SummaryLine(f"cosine below {GOOD_COSINE}: {_counted(len(low), 'tensor')}, {first}; the worst:", Tone.BAD)
+        for cosine, row in sorted(low, key=_cosine)[:_MAX_WORST]:
+            yield SummaryLine(f"  {_position(row)} {format_number(cosine)}", Tone.BAD)
+    elif finite:
+        yield SummaryLine(f"cosine: {GOOD_COSINE} or more in {_counted(len(finite), 'tensor')}", Tone.GOOD)
+        cosine, row = min(finite, key=_cosine)
+        yield SummaryLine(f"worst cosine: {_position(row)} {format_number(cosine)}")
 
 
-def _scales(rows: Sequence[ReportRow]) -> Iterator[str]:
-    """What the cosine is blind for: the right direction, but not the right length."""
+def _scales(rows: Sequence[Row]) -> Iterator[SummaryLine]:
+    """Yield what the cosine does not see: the right direction with a wrong length."""
     ratios = [(row.metrics.norm_ratio, row) for row in rows if row.metrics and row.metrics.norm_ratio is not None]
-    off = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_RATIO]
+    off = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_NORM_RATIO_ERROR]
     if off:
         ratio, row = off[0]
-        share = f"more than {GOOD_RATIO:.0%} off with a good cosine"
-        yield f"scale {share}: {_counted(len(off), 'tensor')}, first {_place(row)} {format_number(ratio)}"
+        title = f"scale more than {GOOD_NORM_RATIO_ERROR:.0%} off with a good cosine"
+        first = f"first {_position(row)} {format_number(ratio)}"
+        yield SummaryLine(f"{title}: {_counted(len(off), 'tensor')}, {first}", Tone.WARNING)
 
 
-def _cosine(pair: tuple[float, ReportRow]) -> float:
+def _cosine(pair: tuple[float, Row]) -> float:
     return pair[0]
 
 
-def _all_good(finite: Sequence[tuple[float, ReportRow]]) -> Iterator[str]:
-    if finite:
-        yield f"cosine: {GOOD_COSINE} or more in {_counted(len(finite), 'tensor')}"
-        yield _worst(finite)
-
-
-def _worst(cosines: Sequence[tuple[float, ReportRow]]) -> str:
-    cosine, row = min(cosines, key=_cosine)
-    return f"worst cosine: {_place(row)} {format_number(cosine)}"
-
-
-def _place(row: ReportRow) -> str:
+def _position(row: Row) -> str:
     return f"[{row.label.index}] {row.key}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -1,52 +1,142 @@
-"""What all workbooks have in common: colours, limits, and cells that are never formulas."""
+"""Workbooks: a comparison with its summary, or one table of graph mode. Needs xlsxwriter (`opdiff[xlsx]`)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from opdiff.core.judgement import LEVELS, Colour, Level
+from opdiff.core.reasons import render, render_all
+from opdiff.report.flat import flat_table
+from opdiff.report.summary_text import first_bad_operator
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Self
 
-RED, YELLOW, GREEN = "#FFC7CE", "#FFEB9C", "#C6EFCE"
+    from opdiff.core.comparison import Comparison
+    from opdiff.report.table import Table
+
 MAX_ROWS = 1_048_576
-"""A sheet ends there; further rows go to a further sheet."""
+"""Rows of a sheet; further rows go to a further sheet."""
 
+_RED, _YELLOW, _GREEN = "#FFC7CE", "#FFEB9C", "#C6EFCE"
+_FILLS: dict[str, str] = dict.fromkeys(LEVELS[:3], _GREEN) | {
+    Level.SUSPICIOUS: _YELLOW,
+    Level.WRONG: _RED,
+    Colour.RED: _RED,
+    Colour.YELLOW: _YELLOW,
+    Colour.GREEN: _GREEN,
+}
+_WIDTHS = {"target": 40, "golden": 40, "tensor": 44, "golden_tensor": 44, "reason": 50, "decided_by": 36}
+_USUAL_WIDTH = 14
 # Rows are written through, and nothing in a cell is taken for a formula, a link or a number.
 _SAFE = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-
-_MAX_TEXT = 32_767
+_MAX_CHARACTERS = 32_767
 # Numbers of a workbook are floats of 64 bits.
 _LARGEST_EXACT = 2**53
 
 
-def new_workbook(path: str) -> Any:  # noqa: ANN401  the package is optional and untyped here
-    """A workbook to write to; to be used in a `with` statement.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    import xlsxwriter
-
-    # The package tries it in the end only, makes an error of its own of it, and leaves its drafts open.
-    with open(path, "wb"):
-        pass
-    return xlsxwriter.Workbook(path, _SAFE)
+def write_workbook(comparison: Comparison, path: str) -> None:
+    """Write the summary, then all rows, coloured by level; the heading stays in view and can be filtered."""
+    table = flat_table(comparison)
+    rows = zip(*table.columns, strict=True)
+    with _Book(path) as book:
+        book.add_summary(_summary(comparison))
+        book.add_rows(table.names, ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
 
 
-def write_cells(sheet: Any, line: int, cells: Sequence[object], fill: object) -> None:  # noqa: ANN401  as above
-    """Write one line: numbers as numbers where they stay what they are, whatever else as text."""
+def write_table_workbook(table: Table, path: str) -> None:
+    """Write one table of graph mode, coloured by its documented results."""
+    colours = (str(judged.result.colour) if judged.result else "" for judged in table.rows)
+    with _Book(path) as book:
+        book.add_rows(table.header(), zip(colours, table.cells(), strict=True))
+
+
+def _summary(comparison: Comparison) -> Iterator[tuple[str, object]]:
+    judgement = comparison.judgement
+    yield "scenario", render(comparison.scenario)
+    yield "target", comparison.target.path
+    yield "golden", comparison.golden.path
+    yield "made by", f"opdiff {comparison.environment.opdiff}".strip()
+    yield "made at", comparison.environment.time
+    counts = Counter(verdict.level for verdict in judgement.verdicts)
+    yield from ((str(level), counts[level]) for level in LEVELS)
+    yield "first bad operator", first_bad_operator(comparison)
+    yield from (("", render(sentence)) for sentence in judgement.advice)
+    for finding in judgement.findings:
+        yield str(finding.kind), f"{finding.operator} ({finding.op_type}): {render_all(finding.evidence)}"
+        yield from (("", render(remedy)) for remedy in finding.remedies)
+
+
+class _Book:
+    """A workbook to be written in a `with` statement."""
+
+    def __init__(self, path: str) -> None:
+        import xlsxwriter
+
+        # The package would open the file at the end only, with an error of its own, and leave its drafts.
+        with open(path, "wb"):
+            pass
+        self._book: Any = xlsxwriter.Workbook(path, _SAFE)
+        self._bold = self._book.add_format({"bold": True})
+        self._fills = {name: self._book.add_format({"bg_color": fill}) for name, fill in _FILLS.items()}
+
+    def __enter__(self) -> Self:
+        self._book.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._book.__exit__(*error)
+
+    def add_summary(self, lines: Iterable[tuple[str, object]]) -> None:
+        sheet = self._book.add_worksheet("Summary")
+        sheet.set_column(0, 0, 22)
+        sheet.set_column(1, 1, 110)
+        for line, (title, value) in enumerate(lines):
+            _write_cells(sheet, line, (title, value), self._fills.get(title))
+
+    def add_rows(
+        self,
+        titles: Sequence[str],
+        rows: Iterable[tuple[str, Sequence[object]]],
+        count: int = 0,
+        widths: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add rows, each with the name of its fill; `widths` also adds a filter of `count` rows."""
+        sheet: Any = None
+        for number, (fill, cells) in enumerate(rows):
+            line = number % (MAX_ROWS - 1) + 1
+            if line == 1:
+                sheet = self._add_sheet(titles, count - number, widths)
+            _write_cells(sheet, line, cells, self._fills.get(fill))
+        if sheet is None:
+            self._add_sheet(titles, 0, widths)
+
+    def _add_sheet(self, titles: Sequence[str], left: int, widths: Mapping[str, int] | None) -> Any:  # noqa: ANN401  the package is optional and untyped here
+        sheet = self._book.add_worksheet()
+        sheet.freeze_panes(1, 1)
+        if widths is not None:
+            sheet.autofilter(0, 0, min(left, MAX_ROWS - 1), len(titles) - 1)
+        for column, title in enumerate(titles):
+            if widths is not None:
+                sheet.set_column(column, column, widths.get(title, _USUAL_WIDTH))
+            sheet.write_string(0, column, _cell_text(title), self._bold)
+        return sheet
+
+
+def _write_cells(sheet: Any, line: int, cells: Sequence[object], fill: object) -> None:  # noqa: ANN401  as above
+    """Write one line: numbers as numbers if they stay exact, everything else as text."""
     for column, cell in enumerate(cells):
         if _is_number(cell):
             sheet.write_number(line, column, cell, fill)
         else:
-            sheet.write_string(line, column, cell_text(cell), fill)
+            sheet.write_string(line, column, _cell_text(cell), fill)
 
 
-def cell_text(cell: object) -> str:
-    """The text of a cell, no longer than one may be; `None` is empty."""
-    return "" if cell is None else str(cell).encode(errors="backslashreplace").decode()[:_MAX_TEXT]
+def _cell_text(cell: object) -> str:
+    return "" if cell is None else str(cell).encode(errors="backslashreplace").decode()[:_MAX_CHARACTERS]
 
 
 def _is_number(cell: object) -> bool:

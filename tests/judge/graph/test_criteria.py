@@ -6,10 +6,12 @@ from math import inf, nan
 
 import pytest
 
-from opdiff.core.graphmode import DataMode, Figures, GraphRow, RealFigures, SideFacts
+from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
+from opdiff.core.metrics import RealFigures
 from opdiff.core.reasons import quoted
-from opdiff.core.tensor import Slot
-from opdiff.judge.graph.criteria import judge_rows
+from opdiff.core.statistics import Figures
+from opdiff.core.tensor import Slot, TensorKey
+from opdiff.judge.graph.criteria import documented_results
 
 GOOD = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
 FINITE = Figures(-1.0, 1.0, 0.0, 1.0)
@@ -24,11 +26,11 @@ def row(
     golden: Figures = FINITE,
     reason: str = "",
     golden_only: bool = False,
-) -> GraphRow:
-    sides = SideFacts("a", "A", target), SideFacts("b", "B", golden)
-    return GraphRow(
-        0, "op", slot, 0, 0, mode, *sides, real, reason=quoted(reason) if reason else None, golden_only=golden_only
-    )
+) -> Row:
+    sides = SideInfo("a", stats=target), SideInfo("b", stats=golden)
+    key, why = TensorKey("op", slot, 0), quoted(reason) if reason else None
+    label = OpLabel(0, 0, "A", "op", "op")
+    return Row(label, key, key, *sides, by=mode, documented=real, reason=why, golden_only=golden_only)
 
 
 def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> RealFigures:
@@ -52,7 +54,7 @@ def figures(cosine: float | None, relative: float, error: float = 0.0, share: fl
     ],
 )
 def test_real_data(cosine: float | None, relative: float, error: float, result: str, reached: str, colour: str) -> None:
-    (verdict,) = judge_rows([row(real=figures(cosine, relative, error))])
+    (verdict,) = documented_results([row(real=figures(cosine, relative, error))])
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
 
 
@@ -67,7 +69,7 @@ def test_real_data(cosine: float | None, relative: float, error: float, result: 
     ],
 )
 def test_an_output_is_seen_beside_the_inputs(before: RealFigures, after: RealFigures, colour: str, why: str) -> None:
-    first, second = judge_rows([row(Slot.INPUT, real=before), row(real=after)])
+    first, second = documented_results([row(Slot.INPUT, real=before), row(real=after)])
     assert str(first.colour) == "green"
     assert str(second.colour) == colour
     assert [reason.code for reason in second.why][:1] == ([why] if why else [])
@@ -90,7 +92,7 @@ def test_an_output_is_seen_beside_the_inputs(before: RealFigures, after: RealFig
     ],
 )
 def test_statistics(target: Figures, result: str, reached: str, colour: str) -> None:
-    (verdict,) = judge_rows([row(mode=DataMode.STATISTICS, target=target)])
+    (verdict,) = documented_results([row(mode=DataMode.STATISTICS, target=target)])
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
 
 
@@ -99,13 +101,13 @@ def test_statistics(target: Figures, result: str, reached: str, colour: str) -> 
     [("00ff", "00ff", "PASS", "green"), ("00ff", "00fe", "FAIL", "red"), ("", "", "FAIL", "red")],
 )
 def test_checksums(ours: str, theirs: str, result: str, colour: str) -> None:
-    (verdict,) = judge_rows([row(mode=DataMode.MD5, target=Figures(crc32=ours), golden=Figures(crc32=theirs))])
+    (verdict,) = documented_results([row(mode=DataMode.MD5, target=Figures(crc32=ours), golden=Figures(crc32=theirs))])
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (
         result, "Yes" if result == "PASS" else "No", colour,
     )  # fmt: skip
 
 
 def test_rows_without_a_partner() -> None:
-    alone, golden = judge_rows([row(reason="nobody"), row(reason="nobody", golden_only=True)])
+    alone, golden = documented_results([row(reason="nobody"), row(reason="nobody", golden_only=True)])
     assert (alone.result, alone.reached, str(alone.colour)) == ("FAIL", "No", "red")
     assert (golden.result, golden.reached, str(golden.colour)) == ("N/A", "N/A", "")

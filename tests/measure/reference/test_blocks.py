@@ -22,10 +22,10 @@ from measure.plain_formulas import Reference, count_infs, count_nans, values_of
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.errors import ElementError
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.measure.reference import blocks
 from opdiff.measure.reference.blocks import BLOCK, measure, measure_exact
 from opdiff.measure.reference.exact_sums import ExactPairSums, ExactSums
-from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opdiff.core.graphmode import GraphOp
+from opdiff.core.dump import GraphOp
 from opdiff.pair.graph.names import GraphNames, external_inputs
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text

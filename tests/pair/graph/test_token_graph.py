@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opdiff.core.dump import SideTensor
-from opdiff.core.graphmode import GraphOp
+from opdiff.core.dump import GraphOp, SideTensor
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.read.rules.graph_text import parse_graph_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 
 from dump_files import tensor
 from made_dumps import Case, describe, numbers, rule
+from opdiff.report.html_page import write_html
 from opdiff.report.saved_json import load
 from opdiff.workflows.compare import profiles as channels
-from opdiff.workflows.compare.outputs import write_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +120,6 @@ def test_a_report_of_the_saved_comparison_has_it_too(case: Case, tmp_path: Path)
     profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
     (path,) = case.results("result_*.json")
     kept = load(str(path))
-    write_page(kept, str(tmp_path / "with.html"))
-    write_page(kept._replace(profiles=()), str(tmp_path / "without.html"))
+    write_html(kept, str(tmp_path / "with.html"))
+    write_html(replace(kept, profiles=()), str(tmp_path / "without.html"))
     assert (tmp_path / "with.html").stat().st_size > (tmp_path / "without.html").stat().st_size

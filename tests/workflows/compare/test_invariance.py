@@ -23,7 +23,8 @@ from opdiff.run import run_serial
 from opdiff.sample import write_sample
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName
-from opdiff.workflows.compare.batch import Summed, Wanted, sums_of
+from opdiff.workflows.compare.batch import Summed, _iter_sums
+from opdiff.workflows.compare.job import Job
 from sliced_dumps import Cuts, automatic_slices, manual_slices
 
 if TYPE_CHECKING:
@@ -240,8 +241,9 @@ def test_the_kernel_stops_when_nobody_wants_more(case: Case, monkeypatch: pytest
     for number in range(5):
         case.npu(f"op{number}", tensor(numbers(8)))
     dump = read_dump(str(case.target))
-    pairings = [row for row in pair(dump, dump, Rules(), PairOptions()) if isinstance(row, Pairing)]
-    sums = sums_of(pairings, Wanted(), 1, lambda _: None)
+    pairs = pair(dump, dump, Rules(), PairOptions())
+    jobs = [Job(number, each) for number, each in enumerate(pairs) if isinstance(each, Pairing)]
+    sums = _iter_sums(jobs, 1, lambda _: None)
     assert isinstance(next(sums), Summed)
     assert not ended
     del sums

@@ -5,15 +5,18 @@ from __future__ import annotations
 from math import isfinite, isnan, log10
 from typing import TYPE_CHECKING
 
-from opdiff.core.graphmode import Colour, DataMode, Verdict, differences
+from opdiff.core.comparison import DataMode
+from opdiff.core.judgement import Colour, DocumentedResult
 from opdiff.core.reasons import because
+from opdiff.core.statistics import differences
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.graphmode import Difference, Figures, GraphRow
+    from opdiff.core.comparison import Row
     from opdiff.core.reasons import Reason
+    from opdiff.core.statistics import Difference, Figures
 
 GOOD_COSINE, GOOD_RELATIVE = 0.99, 0.01
 """The documented limits: PASS from this cosine on, and below this relative error."""
@@ -33,38 +36,42 @@ _FAR_STATISTICS = {
 }
 
 
-def judge_rows(rows: Sequence[GraphRow]) -> list[Verdict]:
-    """A verdict for each row; rows of one operator in one token are looked at together."""
-    groups: dict[tuple[int, str, int, bool], list[GraphRow]] = {}
+def documented_results(rows: Sequence[Row]) -> list[DocumentedResult]:
+    """Return the documented result of each row; rows of one operator in one token are judged together."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(_group(row), []).append(row)
-    return [_verdict(row, groups[_group(row)]) for row in rows]
+    return [_result(row, groups[_group(row)]) for row in rows]
 
 
-def _group(row: GraphRow) -> tuple[int, str, int, bool]:
-    return row.token, row.op, row.timestamp, row.golden_only
+def _group(row: Row) -> tuple[object, ...]:
+    return row.unit, row.label.target, row.timestamp, row.golden_only
 
 
-def _verdict(row: GraphRow, group: Sequence[GraphRow]) -> Verdict:
+def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
     if row.golden_only:
-        return Verdict("N/A", "N/A", Colour.NONE)
-    if row.reason:
-        return Verdict("FAIL", "No", Colour.RED)
-    passed, reached = _JUDGES[row.mode](row)
-    inputs = [other for other in group if other.slot is Slot.INPUT and not other.reason]
-    red, yellow = _marks(row, inputs if row.slot is Slot.OUTPUT else [])
-    if row.mode is DataMode.MD5:
+        return DocumentedResult("N/A", "N/A", Colour.NONE)
+    if not row.is_compared:
+        return DocumentedResult("FAIL", "No", Colour.RED)
+    passed, reached = _JUDGES[row.by](row)
+    inputs = [other for other in group if other.key and other.key.slot is Slot.INPUT and other.is_compared]
+    red, yellow = _marks(row, inputs if row.is_output else [])
+    if row.by is DataMode.MD5:
         colour = Colour.GREEN if passed else Colour.RED
     else:
         colour = Colour.RED if red else Colour.GREEN if passed and not yellow else Colour.YELLOW
-    return Verdict("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, (*red, *yellow))
+    return DocumentedResult("PASS" if passed else "FAIL", "Yes" if reached else "No", colour, (*red, *yellow))
+
+
+def _differences(row: Row) -> dict[str, Difference]:
+    return differences(row.target and row.target.stats, row.golden and row.golden.stats)
 
 
 # PASS or FAIL
 
 
-def _judge_real(row: GraphRow) -> tuple[bool, bool]:
-    figures = row.real
+def _judge_real(row: Row) -> tuple[bool, bool]:
+    figures = row.documented
     if figures is None:
         # Two empty tensors of one shape are equal.
         return True, True
@@ -77,8 +84,8 @@ def _judge_real(row: GraphRow) -> tuple[bool, bool]:
     return passed, reached
 
 
-def _judge_statistics(row: GraphRow) -> tuple[bool, bool]:
-    found = differences(row)
+def _judge_statistics(row: Row) -> tuple[bool, bool]:
+    found = _differences(row)
     known = [item for item in found.values() if item.absolute is not None]
     allowed = GOOD_SHARE * _magnitude(row)
     passed = bool(known) and all(_is_near(item, allowed) for item in known)
@@ -93,26 +100,27 @@ def _is_near(item: Difference, allowed: float) -> bool:
     )
 
 
-def _magnitude(row: GraphRow) -> float:
+def _magnitude(row: Row) -> float:
     """The largest magnitude of the golden tensor; 0 where it is not known or not finite."""
-    if row.golden is None:
+    golden = row.golden and row.golden.stats
+    if golden is None:
         return 0.0
-    ends = (row.golden.figures.maximum, row.golden.figures.minimum)
+    ends = (golden.maximum, golden.minimum)
     return max((abs(end) for end in ends if end is not None and isfinite(end)), default=0.0)
 
 
-def _is_reached(row: GraphRow, item: Difference) -> bool:
+def _is_reached(row: Row, item: Difference) -> bool:
     if item.absolute is None or row.target is None or row.golden is None:
         return False
     if isnan(item.absolute) or not isfinite(item.absolute):
         return False
-    ends = [abs(side.figures.maximum or 0) for side in (row.target, row.golden)]
+    ends = [abs((side.stats.maximum if side.stats else 0) or 0) for side in (row.target, row.golden)]
     size = max((end for end in ends if isfinite(end)), default=0.0)
     return abs(item.absolute) / (size + 1e-10) <= 0.5
 
 
-def _judge_md5(row: GraphRow) -> tuple[bool, bool]:
-    sums = [side.figures.crc32 for side in (row.target, row.golden) if side is not None]
+def _judge_md5(row: Row) -> tuple[bool, bool]:
+    sums = [side.stats.crc32 for side in (row.target, row.golden) if side and side.stats]
     equal = len(sums) == 2 and sums[0] == sums[1] != ""
     return equal, equal
 
@@ -123,7 +131,7 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 # Colours
 
 
-def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+def _marks(row: Row, inputs: Sequence[Row]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
     """What makes a row red, and what makes it yellow."""
     red, yellow = list(_own_red(row)), []
     for other in inputs:
@@ -132,26 +140,25 @@ def _marks(row: GraphRow, inputs: Sequence[GraphRow]) -> tuple[tuple[Reason, ...
     return tuple(dict.fromkeys(red)), tuple(dict.fromkeys(yellow))
 
 
-def _own_red(row: GraphRow) -> list[Reason]:
+def _own_red(row: Row) -> list[Reason]:
     found = []
-    target = row.target.figures if row.target else None
-    golden = row.golden.figures if row.golden else None
+    target, golden = row.target and row.target.stats, row.golden and row.golden.stats
     if target and golden and _not_finite(target) and not _not_finite(golden):
         found.append(because("judge.target_not_finite"))
     if _error(row) is not None and abs(_error(row) or 0) > _HUGE:
         found.append(because("judge.error_huge", limit=_HUGE))
-    if row.real is not None:
-        cosine = row.real.cosine
+    if row.documented is not None:
+        cosine = row.documented.cosine
         if cosine is not None and (isnan(cosine) or cosine < GOOD_COSINE):
             found.append(because("judge.cosine_low", limit=GOOD_COSINE))
-    elif row.mode is DataMode.STATISTICS:
+    elif row.by is DataMode.STATISTICS:
         found += [reason for name, reason in _FAR_STATISTICS.items() if _far(row, name)]
     return found
 
 
-def _far(row: GraphRow, name: str) -> bool:
+def _far(row: Row, name: str) -> bool:
     """More than half off, and not merely beside a golden value near zero."""
-    item = differences(row)[name]
+    item = _differences(row)[name]
     if item.absolute is None or item.relative is None:
         return False
     if not isfinite(item.absolute):
@@ -163,30 +170,30 @@ def _not_finite(figures: Figures) -> bool:
     return any(end is not None and not isfinite(end) for end in (figures.maximum, figures.minimum))
 
 
-def _error(row: GraphRow) -> float | int | None:
-    return row.real.max_abs if row.real is not None else differences(row)["max"].absolute
+def _error(row: Row) -> float | int | None:
+    return row.documented.max_abs if row.documented is not None else _differences(row)["max"].absolute
 
 
-def _against_input(row: GraphRow, other: GraphRow) -> list[Reason]:
-    before = other.real.one_permille if other.real else None
-    after = row.real.one_permille if row.real else None
+def _against_input(row: Row, other: Row) -> list[Reason]:
+    before = other.documented.one_permille if other.documented else None
+    after = row.documented.one_permille if row.documented else None
     if before is not None and after is not None and before > _GOOD_INPUT_SHARE and after < _LOW_OUTPUT_SHARE:
         return [because("judge.accuracy_lost", before=_GOOD_INPUT_SHARE, after=_LOW_OUTPUT_SHARE)]
     return []
 
 
-def _suspicious(row: GraphRow, other: GraphRow) -> list[Reason]:
+def _suspicious(row: Row, other: Row) -> list[Reason]:
     found = []
     before, after = _order(_error(other)), _order(_error(row))
     if before is not None and after is not None and after - before >= 1:
         found.append(because("judge.error_grown"))
-    if row.real and other.real:
-        if _drop(other.real.one_permille, row.real.one_permille) > _LARGE_DROP:
+    if row.documented and other.documented:
+        if _drop(other.documented.one_permille, row.documented.one_permille) > _LARGE_DROP:
             found.append(because("judge.share_dropped", drop=_LARGE_DROP))
-        if _drop(other.real.cosine, row.real.cosine) > _LARGE_DROP:
+        if _drop(other.documented.cosine, row.documented.cosine) > _LARGE_DROP:
             found.append(because("judge.cosine_dropped", drop=_LARGE_DROP))
-    elif row.mode is DataMode.STATISTICS:
-        norms = differences(other)["norm"].relative, differences(row)["norm"].relative
+    elif row.by is DataMode.STATISTICS:
+        norms = _differences(other)["norm"].relative, _differences(row)["norm"].relative
         if None not in norms and (norms[1] or 0) > max(10 * (norms[0] or 0), 0.1):
             found.append(because("judge.norm_grown"))
     return found

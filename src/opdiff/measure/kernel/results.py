@@ -8,10 +8,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dtypes import Kind
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.measure.kernel.library import ROW, Call, parts_of, scale_of
 from opdiff.measure.sums import (
-    RELATIVE_EDGES,
-    ULP_EDGES,
     ZERO_THRESHOLD,
     ErrorDistribution,
     GraphSums,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opdiff.core.dtypes import Kind
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.measure.reference.block_values import (
     BlockValues,
     decode_block,
@@ -30,7 +31,7 @@ from opdiff.measure.reference.block_values import (
 from opdiff.measure.reference.exact_sums import ExactPairSums, ExactSideSums, ExactSums
 from opdiff.measure.reference.float_sums import CentredValues, dot, scale, to_exact
 from opdiff.measure.reference.ulp import find_scale
-from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES, ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs
+from opdiff.measure.sums import ZERO_THRESHOLD, ErrorDistribution, Extreme, NonFinitePairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from opdiff.core.tensor import file_form
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from opdiff.core.dump import GraphOp
     from opdiff.core.graph import TextGraph, TextOp
-    from opdiff.core.graphmode import GraphOp
     from opdiff.core.reasons import Reason
 
 _NUMBER_FOLLOWS = re.compile(r"_?[0-9]")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
-from opdiff.core.graphmode import GraphKind
+from opdiff.core.dump import GraphKind
 from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Slot, file_form
 from opdiff.pair.graph.names import GraphNames, external_inputs
@@ -18,10 +18,8 @@ from opdiff.pair.graph.names import GraphNames, external_inputs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.comparison import Unit
-    from opdiff.core.dump import SideTensor
+    from opdiff.core.dump import GraphOp, SideTensor, TokenDump, Unit
     from opdiff.core.graph import TextGraph, TextOp
-    from opdiff.core.graphmode import GraphOp, TokenDump
     from opdiff.pair.graph.names import ResolvedOp
 
     Row = Pairing | Unpaired

@@ -10,8 +10,8 @@ from opdiff.pair.graph.names import GraphNames, external_inputs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from opdiff.core.dump import GraphOp
     from opdiff.core.graph import TextGraph
-    from opdiff.core.graphmode import GraphOp
     from opdiff.pair.graph.names import ResolvedOp
 
 

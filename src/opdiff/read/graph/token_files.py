@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.dump import Problem, SideTensor
+from opdiff.core.dump import GraphKind, GraphOp, Problem, SideTensor, TokenDump
 from opdiff.core.errors import DumpError
-from opdiff.core.graphmode import Figures, GraphKind, GraphOp, TokenDump
 from opdiff.core.reasons import because
+from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics

@@ -11,8 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
-from opdiff.core.graphmode import GraphKind
 from opdiff.core.reasons import because
 from opdiff.read.directory import Folder, is_debug, scan
 from opdiff.read.filename import DumpName, FxName

@@ -1,9 +1,8 @@
-"""Many pairings to their numbers at once: what the native kernel can measure where it is stored.
+"""Many pairings to their rows at once: data that the kernel can measure where it is stored.
 
-    Pairing ──places of both sides──► align ──axes──► NativeJob, … ──one call──► Metrics, … ──► Measured
+    Pairing ──strides of both sides──► align ──axes──► NativeJob, … ──one call──► Sums, … ──► Row
 
-A layout is undone by telling the kernel where each element is. Pairings for which that cannot be told are left for
-`measuring`.
+A layout is undone by telling the kernel where each element is. Pairs for which that cannot be told are left for `job`.
 """
 
 from __future__ import annotations
@@ -12,60 +11,58 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.core.errors import OpdiffError
+from opdiff.core.reasons import quoted
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import NotPlaces, Places
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
-from opdiff.measure.metrics import metrics_of
-from opdiff.workflows.compare.job import failed, measured, reason_of
+from opdiff.workflows.compare.job import data_row, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Measured, Pairing
+    from opdiff.core.comparison import Pairing, Row
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.measure.sums import Sums
-    from opdiff.workflows.compare.job import MeasureJob
+    from opdiff.workflows.compare.job import Job
 
     Axes = tuple[tuple[int, int, int, int], ...]
     Progress = Callable[[int], None]
 
-# So many pairings are measured while as many are prepared.
-_AT_ONCE = 300
+# Pairs that are measured while as many others are prepared.
+_PAIRS_PER_CALL = 300
 
 
 class Batched(NamedTuple):
-    """What came of a batch: pairings with their numbers, or why they have none, and those that are left."""
+    """Jobs with their rows, and the jobs that are left."""
 
-    done: list[tuple[MeasureJob, Measured]]
-    left: list[MeasureJob]
-
-
-def measure_batch(jobs: Sequence[MeasureJob], threads: int, progress: Progress) -> Batched:
-    """Measure all pairings that the native kernel can; the others are `left`, in order."""
-    done: list[tuple[MeasureJob, Measured]] = []
-    left: list[MeasureJob] = []
-    what = Wanted(with_kl=any(job.extras.with_kl for job in jobs))
-    found = sums_of([job.pairing for job in jobs], what, threads, progress)
-    for job, result in zip(jobs, found, strict=True):
-        if not isinstance(result, str):
-            pair, sums, kl = result
-            done.append((job, measured(job, pair, metrics_of(sums, kl, is_scalar=sums.count == sums.parts))))
-        elif result:
-            done.append((job, failed(job, result)))
-        else:
-            left.append(job)
-    return Batched(done, left)
+    done: list[tuple[Job, Row]]
+    left: list[Job]
 
 
-class Wanted(NamedTuple):
-    """What is measured beside the usual sums: the divergence, and what graph mode needs."""
+def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batched:
+    """Measure all jobs that the kernel supports; the others are `left`, in order."""
+    chosen = [job for job in jobs if job.has_data] if _is_possible(jobs) else []
+    done: list[tuple[Job, Row]] = []
+    for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
+        if isinstance(found, Summed):
+            done.append((job, data_row(job, *found)))
+        elif found is not None:
+            done.append((job, failed(job, found)))
+    numbers = {job.number for job, _ in done}
+    return Batched(done, [job for job in jobs if job.number not in numbers])
 
-    with_kl: bool = False
-    for_graphs: bool = False
+
+def _is_possible(jobs: Sequence[Job]) -> bool:
+    """Return whether there is a kernel, and nothing else than its measurements is wanted."""
+    if not jobs or native.find_library() is None:
+        return False
+    options = jobs[0].options
+    return not options.metrics and options.conversions is None
 
 
 class Summed(NamedTuple):
@@ -76,23 +73,26 @@ class Summed(NamedTuple):
     kl: float | None
 
 
-def sums_of(pairings: Sequence[Pairing], what: Wanted, threads: int, progress: Progress) -> Iterator[Summed | str]:
-    """Yield the sums of every pairing, in order, or why there are none; empty if the kernel does not support the pair.
+def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterator[Summed | Reason | None]:
+    """Yield the sums of every job in order, or why there are none; `None` if the kernel does not support the pair.
 
-    While the kernel measures some pairings, the next ones are prepared and the last ones are given out.
+    While the kernel measures some pairs, the next ones are prepared and the last ones are given out.
     """
-    # Networks repeat themselves: what is alike in every respect is aligned once.
+    # Networks repeat themselves: pairs that are alike in every respect are aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}
+    with_kl = any(job.pairing.unit is None and job.options.with_kl for job in jobs)
+    for_graphs = any(job.pairing.unit is not None for job in jobs)
+    must_run = threads > 1 and len(jobs) > _PAIRS_PER_CALL
     running: _Running | None = None
     before = 0
     try:
-        for start in range(0, len(pairings), _AT_ONCE):
-            some = [_prepared(pairing, known) for pairing in pairings[start : start + _AT_ONCE]]
+        for start in range(0, len(jobs), _PAIRS_PER_CALL):
+            some = [_prepare(job.pairing, known) for job in jobs[start : start + _PAIRS_PER_CALL]]
             if running is not None:
                 running.wait(progress)
                 before += running.call.nbytes
-            jobs = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
-            call = native.Call(jobs, threads, **what._asdict(), must_run=threads > 1 and len(pairings) > _AT_ONCE)
+            operands = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
+            call = native.Call(operands, threads, with_kl=with_kl, for_graphs=for_graphs, must_run=must_run)
             done, running = running, _Running(some, call, before)
             if done is not None:
                 yield from _results(done)
@@ -112,15 +112,15 @@ class _Prepared(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """Pairings that the kernel is at, in order; for some there is only a reason why it is not.
+    """Pairs that the kernel measures, in order; for some there is only the reason why it does not.
 
     Attributes:
-        pairings: what was prepared, or why nothing was.
-        call: the kernel at work.
-        before: how many bytes were measured by earlier calls.
+        pairings: the prepared pairs, or why there are none; `None` if the kernel does not support the pair.
+        call: the running call.
+        before: bytes measured by earlier calls.
     """
 
-    pairings: list[_Prepared | str]
+    pairings: list[_Prepared | Reason | None]
     call: native.Call
     before: int
 
@@ -129,35 +129,30 @@ class _Running(NamedTuple):
         self.call.wait(lambda done: progress(self.before + done))
 
 
-def _prepared(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | str:
+def _prepare(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | Reason | None:
     alike = _alike(pairing)
     try:
         aligned = known[alike]
     except KeyError:
         aligned = known[alike] = _align(pairing)
     if aligned is None:
-        return ""
+        return None
     if isinstance(aligned, OpdiffError):
-        return reason_of(aligned)
+        return aligned.reason
     return _Prepared(aligned.pair, _job(pairing, aligned))
 
 
-def _results(running: _Running) -> Iterator[Summed | str]:
+def _results(running: _Running) -> Iterator[Summed | Reason | None]:
     results = iter(unpack_sums(running.call))
     for prepared in running.pairings:
-        if isinstance(prepared, str):
+        if not isinstance(prepared, _Prepared):
             yield prepared
             continue
         result = next(results)
-        yield result.reason if isinstance(result, Failure) else Summed(prepared.pair, *result)
-
-
-def is_possible(jobs: Sequence[MeasureJob]) -> bool:
-    """Whether there is a kernel, and nothing is wanted that it does not know."""
-    if not jobs or native.find_library() is None:
-        return False
-    extras = jobs[0].extras
-    return not extras.metrics and extras.conversions is None
+        if isinstance(result, Failure):
+            yield quoted(result.reason) if result.reason else None
+        else:
+            yield Summed(prepared.pair, *result)
 
 
 def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:

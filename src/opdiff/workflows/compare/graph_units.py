@@ -6,9 +6,9 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.graph import TextGraph
-from opdiff.core.graphmode import GraphKind
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import file_form
 from opdiff.pair.graph.token import fx_operator_names

@@ -1,4 +1,8 @@
-"""What is compared: the options of a comparison, and the dumps and rules that they name, one pair of dumps or many."""
+"""The inputs of a comparison: both sides, and the pairs of tensors between them.
+
+options ──► Inputs (offline: one, or one for each step of a training run; graph mode: one)
+               └── batches ──► Batch: pairs that are measured together
+"""
 
 from __future__ import annotations
 
@@ -6,129 +10,188 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.comparison import Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
-from opdiff.pair import Rules
+from opdiff.core.reasons import because
+from opdiff.pair import PairOptions, Rules, choose, pair
+from opdiff.pair.target_graph import target_graph
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules.atc_json import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
-from opdiff.workflows.compare.outputs import Reports
+from opdiff.workflows.compare.options import check_options, choose_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump
+    from opdiff.core.manual_pair import ManualPair
+    from opdiff.core.reasons import Reason
+    from opdiff.pair.selection import Selection
     from opdiff.pair.training import BatchJob, ModelFolder
     from opdiff.read.directory import Folder
+    from opdiff.workflows.compare.options import CompareOptions
 
 
-class CompareOptions(NamedTuple):
-    """What to compare, with which rules, and what to write; texts are as the user wrote them."""
+class Batch(NamedTuple):
+    """Pairs that are measured together, the networks that they belong to, and notes about them."""
 
-    target: str = ""
-    golden: str = ""
-    fusion_rules: str = ""
-    fusion_off_rules: str = ""
-    quant_rules: str = ""
-    output: str = "."
-    metrics: str = "all"
-    custom: str = ""
-    number_range: str = ""
-    selected: str = ""
-    pairs: str = ""
-    overflow: bool = False
-    workers: int = 0
-    memory: int = 0
-    in_process: bool = False
-    limits: str = ""
-    reports: Reports = Reports()
+    pairs: tuple[Pair, ...]
+    graphs: tuple[ModelGraph, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
-    @property
-    def is_selected(self) -> bool:
-        """Whether only some operators are wanted."""
-        return bool(self.number_range or self.selected)
+
+class Inputs(NamedTuple):
+    """The two sides of one comparison, described and not loaded.
+
+    Attributes:
+        mode: how they were found.
+        name: name of the result file; graph mode has its own names.
+        target: the target's side.
+        golden: the golden side.
+        scenario: what is compared with what.
+        batches: the pairs, made when they are asked for.
+        notes: remarks for the user.
+        is_step: whether this is one of many comparisons, which does not end the others when it fails.
+    """
+
+    mode: Mode
+    name: str
+    target: Side
+    golden: Side
+    scenario: Reason
+    batches: Iterable[Batch]
+    notes: tuple[Reason, ...] = ()
+    is_step: bool = False
 
 
 class NotCompared(NamedTuple):
-    """A folder of a batch that could not be compared, and why."""
+    """A folder of a training run that could not be compared, and the reason."""
 
     path: str
-    reason: str
+    reason: Reason
 
 
-class Sides(NamedTuple):
-    """Two dumps, the rules between them, and the name of their result; whether they are one step of many."""
-
-    name: str
-    target: Dump
-    golden: Dump
-    rules: Rules
-    notes: tuple[str, ...] = ()
-    in_batch: bool = False
-
-
-def iter_sides(options: CompareOptions) -> Iterator[Sides | NotCompared]:
-    """The two dumps, or those of every step of a training run.
+def read_inputs(options: CompareOptions, *, every_operator: bool = False) -> Iterator[Inputs | NotCompared]:
+    """Read both sides, or those of every step of a training run; `every_operator` as in `PairOptions`.
 
     Raises:
         UsageError: the options contradict each other or the data.
         InputError: a side or a rule file cannot be used.
     """
-    _check(options)
-    if os.path.isdir(options.fusion_rules):
-        yield from _iter_steps(options)
+    if choose_mode(options) is Mode.GRAPH:
+        from opdiff.workflows.compare.graph_inputs import read_graph_inputs
+
+        yield read_graph_inputs(options)
         return
-    with_rules = any(_rule_paths(options))
-    rules = Rules(*(read_rules(path) if path else None for path in _rule_paths(options)))
+    check_options(options)
+    if os.path.isdir(options.fusion_rules):
+        yield from _read_steps(options, every_operator=every_operator)
+        return
+    target, golden, rules = _read_sides(options)
+    name = result_file_name(time.localtime())
+    yield _inputs(name, target, golden, rules, options, every_operator=every_operator)
+
+
+def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
+    with_rules = any(options.rule_paths)
+    rules = Rules(*(read_rules(path) if path else None for path in options.rule_paths))
     target = read_dump(options.target, with_rules=with_rules)
-    golden = read_dump(options.golden, with_rules=with_rules)
-    yield Sides(result_file_name(time.localtime()), target, golden, rules)
+    return target, read_dump(options.golden, with_rules=with_rules), rules
 
 
-def _check(options: CompareOptions) -> None:
-    for path in _rule_paths(options):
-        if path and not os.path.exists(path):
-            raise InputError(path, "no such file or directory")
-    if (options.number_range or options.selected) and not options.fusion_rules:
-        raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
-    if options.custom and not os.path.isdir(options.custom):
-        raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
+def _inputs(
+    name: str, target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
+) -> Inputs:
+    scenario = choose(target, golden, rules.given)
+
+    def batches() -> Iterator[Batch]:
+        wanted = PairOptions(_selection(options), _manual_pairs(options), every_operator)
+        pairs = pair(target, golden, rules, wanted)
+        nodes = target_graph(target, rules.fusion or rules.quant)
+        yield Batch(pairs, (ModelGraph(nodes),) if nodes else ())
+
+    return Inputs(
+        Mode.OFFLINE,
+        name,
+        _side(target),
+        _side(golden),
+        scenario.reason,
+        batches(),
+        _left_out_notes(target, golden),
+    )
 
 
-def _rule_paths(options: CompareOptions) -> tuple[str, str, str]:
-    return options.fusion_rules, options.fusion_off_rules, options.quant_rules
+def _side(dump: Dump) -> Side:
+    return Side(dump.path, dump.kind, dump.quantized)
 
 
-def _iter_steps(options: CompareOptions) -> Iterator[Sides | NotCompared]:
-    """Training: every step of every model on every device, each with the rules of its graph."""
+def _left_out_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
+    return tuple(
+        because(
+            "compare.files_left_out",
+            count=len(dump.left_out),
+            side=side,
+            path=dump.left_out[0][0],
+            why=dump.left_out[0][1],
+        )
+        for side, dump in (("target", target), ("golden", golden))
+        if dump.left_out
+    )
+
+
+def _manual_pairs(options: CompareOptions) -> tuple[ManualPair, ...]:
+    if not options.pairs:
+        return ()
+    from opdiff.read.rules.manual_pairs import read_pairs
+
+    return read_pairs(options.pairs)
+
+
+def _selection(options: CompareOptions) -> Selection | None:
+    if not options.is_selected:
+        return None
+    from opdiff.pair.selection import parse_range, parse_select
+
+    return parse_range(options.number_range) if options.number_range else parse_select(options.selected)
+
+
+# Training
+
+
+def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[Inputs | NotCompared]:
+    """Read every step of every model on every device, each with the rules of its graph."""
     from opdiff.pair.training import match_rules
 
     if options.fusion_off_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
-    models = [_model_folder(folder) for folder in folders.values()]
     rule_files, errors = read_rule_directory(options.fusion_rules)
-    batch = match_rules(rule_files, models)
-    if not batch.jobs:
-        reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in batch.unmatched))
+    matched = match_rules(rule_files, [_model_folder(folder) for folder in folders.values()])
+    if not matched.jobs:
+        reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in matched.unmatched))
         raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
     golden = read_dump(options.golden, with_rules=True)
-    yield from (NotCompared(error.path, str(error.problem)) for error in errors)
-    yield from (NotCompared(unmatched.folder.path, str(unmatched.reason)) for unmatched in batch.unmatched)
-    yield from (_step(job, folders[job.folder.path], golden) for job in batch.jobs)
+    yield from (NotCompared(error.path, error.problem) for error in errors)
+    yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)
+    for job in matched.jobs:
+        yield _read_step(job, folders[job.folder.path], golden, options, every_operator=every_operator)
 
 
-def _step(job: BatchJob, folder: Folder, golden: Dump) -> Sides | NotCompared:
-    """One step of a training run; a step that cannot be used does not cost the others."""
+def _read_step(
+    job: BatchJob, folder: Folder, golden: Dump, options: CompareOptions, *, every_operator: bool
+) -> Inputs | NotCompared:
     place, rules = job.folder, Rules(job.rules)
+    name = batch_file_name(str(place.device), place.model, str(place.step), time.localtime())
     try:
         target = read_folder_dump(folder, with_rules=True)
-    except InputError as error:
-        return NotCompared(place.path, str(error.problem))
-    name = batch_file_name(str(place.device), place.model, str(place.step), time.localtime())
-    # The name of the result does not tell the model's id.
-    notes = (f"{place.path}:", *([str(job.note)] if job.note else []))
-    return Sides(name, target, golden, rules, notes, in_batch=True)
+        inputs = _inputs(name, target, golden, rules, options, every_operator=every_operator)
+    except (InputError, UsageError) as error:
+        return NotCompared(place.path, error.reason if isinstance(error, UsageError) else error.problem)
+    # The name of the result does not have the model's id.
+    notes = (because("compare.step_folder", path=place.path), *([job.note] if job.note else ()), *inputs.notes)
+    return inputs._replace(notes=notes, is_step=True)
 
 
 def _model_folder(folder: Folder) -> ModelFolder:

@@ -1,27 +1,38 @@
-"""One pairing to its numbers: load → align → measure. Whatever goes wrong becomes part of the result."""
+"""One pairing to its row: load → align → measure. Errors become the reason of the row.
+
+Job ──by data────────► align both ──► sums ──► metrics ─┐
+    ──by statistics──► statistics of each side ─────────┼──► Row
+    ──by checksums───► CRC-32 of each side ─────────────┘
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import Measured
-from opdiff.core.errors import OpdiffError
+from opdiff.core.comparison import DataMode, Pairing, Row
+from opdiff.core.errors import ElementError, LayoutError, OpdiffError
 from opdiff.core.float_formats import largest
+from opdiff.core.reasons import Reason, because, quoted
+from opdiff.core.rows import paired_row, side_info
+from opdiff.core.statistics import Figures
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Custom
     from opdiff.align.pairs import AlignedPair
-    from opdiff.core.comparison import Metrics, Pairing
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Pair, SideInfo
     from opdiff.core.dtypes import DType
+    from opdiff.core.metrics import Metrics
+    from opdiff.core.tensor import Tensor
     from opdiff.measure.custom import Metric
+    from opdiff.measure.sums import Sums
+
+# The kernel takes about as long for a small tensor as for this many bytes.
+_MIN_WEIGHT_BYTES = 1 << 12
 
 
-DIED = "the process that worked on it died, perhaps for want of memory"
-"""Why a job has no numbers whose process was ended from outside."""
-
-
-class Extras(NamedTuple):
-    """What is wanted beside the sums of one pass.
+class MeasureOptions(NamedTuple):
+    """Measurements besides the sums of one pass.
 
     Attributes:
         with_kl: the divergence, which takes a second pass.
@@ -34,81 +45,139 @@ class Extras(NamedTuple):
     metrics: tuple[Metric, ...] = ()
 
 
-class MeasureJob(NamedTuple):
-    """One pairing to be measured; `number` is its place in the report."""
+class Job(NamedTuple):
+    """One pairing to be measured; `number` is the position of its row."""
 
     number: int
     pairing: Pairing
-    extras: Extras = Extras()
+    by: DataMode = DataMode.REAL
+    options: MeasureOptions = MeasureOptions()
 
     @property
     def nbytes(self) -> int:
         """Data on both sides."""
         return self.pairing.nbytes
 
+    @property
+    def weight(self) -> int:
+        """Amount of work, in bytes."""
+        return max(self.nbytes, _MIN_WEIGHT_BYTES)
 
-def measure_pairing(job: MeasureJob) -> tuple[Measured, str]:
-    """The numbers of one pairing, and the traceback of an error that should not have happened, else nothing."""
+    @property
+    def has_data(self) -> bool:
+        """Whether data is to be compared, and both sides have it."""
+        pairing = self.pairing
+        return self.by is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
+
+
+class Outcome(NamedTuple):
+    """The row of a job, and the traceback of an unexpected error; empty if there was none."""
+
+    row: Row
+    defect: str = ""
+
+
+def data_mode(pair: Pair, wanted: DataMode) -> DataMode:
+    """Return how a pair is compared, and in which table it stands; without a partner by what its operator has."""
+    if wanted is not DataMode.AUTO:
+        return wanted
+    if isinstance(pair, Pairing):
+        has_data = pair.target.tensor is not None and pair.golden.tensor is not None
+    else:
+        has_data = pair.has_data
+    return DataMode.REAL if has_data else DataMode.STATISTICS
+
+
+def measure_job(job: Job) -> Outcome:
+    """Measure one pairing."""
     try:
-        return _measure(job), ""
+        return Outcome(_MEASURES[job.by](job))
     except (OpdiffError, MemoryError) as error:
-        return failed(job, reason_of(error)), ""
+        return Outcome(failed(job, reason_of(error)))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
         from traceback import format_exc
 
-        return failed(job, f"a defect of opdiff: {error!r}"), format_exc()
+        return Outcome(failed(job, because("compare.defect", error=repr(error))), format_exc())
 
 
-def died(job: MeasureJob) -> tuple[Measured, str]:
-    """What becomes of a job whose process was ended from outside."""
-    return failed(job, DIED), ""
+def died(job: Job) -> Outcome:
+    """Return the outcome of a job whose process was killed."""
+    return Outcome(failed(job, because("compare.process_died")))
 
 
-def _measure(job: MeasureJob) -> Measured:
+def failed(job: Job, reason: Reason) -> Row:
+    """Return the row of a job without numbers."""
+    return paired_row(job.pairing, job.by, reason)
+
+
+def reason_of(error: OpdiffError | MemoryError) -> Reason:
+    """Return an error as the reason of a row."""
+    if isinstance(error, MemoryError):
+        return because("compare.no_memory")
+    return error.reason
+
+
+# Data
+
+
+def _measure_data(job: Job) -> Row:
     from opdiff.align.pairs import align_pair
     from opdiff.measure.divergence import measure_kl
-    from opdiff.measure.metrics import metrics_of
     from opdiff.measure.reference.blocks import measure
+    from opdiff.measure.reference.graph_blocks import graph_sums
 
     pairing = job.pairing
-    target, golden = pairing.target.data.spec.dtype, pairing.golden.data.spec.dtype
-    pair = align_pair(pairing, pairing.target.data.codes(), pairing.golden.data.codes(), job.extras.conversions)
-    sums = measure(pair.target, target, pair.golden, golden)
-    kl = measure_kl(pair.target, target, pair.golden, golden, sums=sums) if job.extras.with_kl else None
-    return measured(job, pair, metrics_of(sums, kl, is_scalar=all(extent == 1 for extent in pair.shape)))
-
-
-def measured(job: MeasureJob, pair: AlignedPair, metrics: Metrics) -> Measured:
-    """An aligned pair and its metrics, with everything that is to be known about them."""
-    pairing = job.pairing
+    for name, side in (("target", pairing.target), ("golden", pairing.golden)):
+        if side.tensor is None:
+            return failed(job, because("compare.statistics_only", side=name))
     target, golden = pairing.target.data, pairing.golden.data
-    dtype = target.spec.dtype
-    return Measured(
-        pairing,
-        dtype.name,
-        golden.spec.dtype.name,
-        pair.shape,
-        (*target.notes, *golden.notes, *pair.steps),
-        metrics,
-        _custom(job, pair) if job.extras.metrics else (),
-        _overflow(dtype, metrics),
-        "; ".join((str(pair.doubt), *metrics.notes) if pair.doubt else metrics.notes),
+    pair = align_pair(pairing, target.codes(), golden.codes(), job.options.conversions)
+    if pairing.unit is not None and not pair.target.size:
+        return _empty_row(job, pair)
+    sides = pair.target, target.spec.dtype, pair.golden, golden.spec.dtype
+    sums = measure(*sides)
+    if pairing.unit is not None:
+        return data_row(job, pair, sums._replace(graph=graph_sums(*sides, sums)))
+    return data_row(job, pair, sums, measure_kl(*sides, sums=sums) if job.options.with_kl else None)
+
+
+def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -> Row:
+    """Return the row of an aligned pair, whose codes may be strides only, by its sums."""
+    from opdiff.measure.metrics import metrics_of
+
+    pairing = job.pairing
+    if pairing.unit is not None and not pair.target.size:
+        return _empty_row(job, pair)
+    target, golden = pairing.target.data, pairing.golden.data
+    metrics = metrics_of(sums, kl, is_scalar=sums.count == sums.parts)
+    row = paired_row(pairing)._replace(
+        shape=pair.shape,
+        metrics=metrics,
+        steps=(*target.notes, *golden.notes, *pair.steps),
+        custom=_custom(job, pair) if job.options.metrics else (),
+        overflow=_overflow(target.spec.dtype, metrics),
+        notes=(pair.doubt,) if pair.doubt else (),
     )
+    return row if pairing.unit is None else _with_documented(row, job, pair, sums)
 
 
-def _custom(job: MeasureJob, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
-    """Name, value and message of each metric that is not built in."""
+def _reasons(*found: str | Reason) -> tuple[Reason, ...]:
+    return tuple(each if isinstance(each, Reason) else quoted(each) for each in found if each)
+
+
+def _custom(job: Job, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
+    """Return name, value and message of each metric that is not built in."""
     from opdiff.measure.custom import MetricArgs, run_metric
 
     target, golden = job.pairing.target.data, job.pairing.golden.data
-    shape_type = "scalar" if all(extent == 1 for extent in pair.shape) else "tensor"
-    args = MetricArgs(target.source.path, golden.source.path, shape_type)
+    is_scalar = all(extent == 1 for extent in pair.shape)
+    args = MetricArgs(target.source.path, golden.source.path, "scalar" if is_scalar else "tensor")
     sides = (pair.target, target.spec.dtype), (pair.golden, golden.spec.dtype)
-    return tuple(run_metric(metric, *sides, args) for metric in job.extras.metrics)
+    return tuple(run_metric(metric, *sides, args) for metric in job.options.metrics)
 
 
 def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
-    """Whether a float tensor has infinities or reaches the end of its type's range; other types cannot tell."""
+    """Return whether a float tensor has infinities or reaches the end of its type's range; `None` for other types."""
     limit = largest(dtype)
     if limit is None:
         return None
@@ -116,15 +185,128 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
     return metrics.target_infs > 0 or (low is not None and low <= -limit) or (high is not None and high >= limit)
 
 
-def failed(job: MeasureJob, reason: str) -> Measured:
-    """A pairing without numbers, and why it has none."""
-    pairing = job.pairing
-    target, golden = pairing.target.data.spec, pairing.golden.data.spec
-    return Measured(pairing, target.dtype.name, golden.dtype.name, target.shape, reason=reason)
+# Data of graph mode: the documented metrics besides
 
 
-def reason_of(error: OpdiffError | MemoryError) -> str:
-    """An error in words for the report."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for it"
-    return str(error)
+def _with_documented(row: Row, job: Job, pair: AlignedPair, sums: Sums) -> Row:
+    from opdiff.measure.graph_metrics import figures_of_side, further_figures, real_figures
+
+    target, golden = job.pairing.target.data, job.pairing.golden.data
+    count, shapes = pair.target.size, (pair.target.shape, pair.golden.shape)
+    documented, notes = real_figures(sums, is_single=count == 1, is_scalar=not shapes[0])
+    stats = (
+        figures_of_side(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target),
+        figures_of_side(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden),
+    )
+    reasons = (*_reasons(*notes), *_alignment_notes(pair, target, golden))
+    return _with_stats(row, *stats)._replace(documented=documented, extra=further_figures(sums), notes=reasons)
+
+
+def _with_stats(row: Row, target: Figures, golden: Figures) -> Row:
+    return row._replace(target=_side_with(row.target, target), golden=_side_with(row.golden, golden))
+
+
+def _side_with(side: SideInfo | None, stats: Figures) -> SideInfo | None:
+    return side and side._replace(dtype=stats.dtype, shape=stats.shape, stats=stats)
+
+
+def _empty_row(job: Job, pair: AlignedPair) -> Row:
+    row, shapes = paired_row(job.pairing), (pair.target.shape, pair.golden.shape)
+    sides = zip((row.target, row.golden), shapes, strict=True)
+    target, golden = (side and side._replace(shape=shape) for side, shape in sides)
+    row = row._replace(target=target, golden=golden)
+    if shapes[0] != shapes[1]:
+        return row._replace(reason=because("compare.both_empty_shapes", target=shapes[0], golden=shapes[1]))
+    return row._replace(notes=(because("compare.both_empty"),))
+
+
+def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[Reason, ...]:
+    """Return doubts about a pair: assumptions of readers, a doubtful fit, other extents, another kind of numbers."""
+    notes = [*target.notes, *golden.notes, *([pair.doubt] if pair.doubt else [])]
+    if pair.target.shape != pair.golden.shape:
+        notes.append(because("compare.shapes_by_element", target=pair.target.shape, golden=pair.golden.shape))
+    if target.spec.dtype.kind is not golden.spec.dtype.kind:
+        notes.append(because("compare.kinds_differ", target=str(target.spec.dtype), golden=str(golden.spec.dtype)))
+    return tuple(notes)
+
+
+# Statistics
+
+
+def _measure_statistics(job: Job) -> Row:
+    from opdiff.measure.figures import figures_of
+
+    stats: list[Figures] = []
+    notes: list[Reason] = []
+    for side in (job.pairing.target, job.pairing.golden):
+        if side.tensor is None:
+            stats.append(side.figures or Figures())
+            continue
+        codes, note = _logical(side.tensor)
+        stats.append(figures_of(codes, side.tensor.spec.dtype))
+        notes += [note] if note else []
+    target, golden = stats
+    if target.shape is not None and golden.shape is not None and target.shape != golden.shape:
+        notes.append(because("compare.shapes_differ", target=target.shape, golden=golden.shape))
+    row = _with_stats(paired_row(job.pairing, job.by), target, golden)
+    return row._replace(notes=tuple(notes), reason=_nothing_known(target, golden))
+
+
+def _nothing_known(target: Figures, golden: Figures) -> Reason | None:
+    for name, stats in (("target", target), ("golden", golden)):
+        known = (stats.maximum, stats.minimum, stats.mean, stats.norm)
+        if all(value is None for value in known) and stats.shape is not None and 0 in stats.shape:
+            return because("compare.side_empty", side=name)
+        if all(value is None for value in known):
+            return because("compare.nothing_known", side=name)
+    return None
+
+
+def _logical(tensor: Tensor) -> tuple[AnyArray, Reason | None]:
+    """Return a tensor without the padding of its layout; as stored, with a note, if the layout does not tell."""
+    from opdiff.align import convert
+
+    codes = tensor.codes()
+    try:
+        return convert(codes, tensor.spec, "ND").codes, None
+    except LayoutError as error:
+        return codes, because("compare.padding_included", problem=error.reason)
+
+
+# Checksums
+
+
+def _measure_checksums(job: Job) -> Row:
+    from opdiff.measure.checksum import crc32
+
+    row, arrays = paired_row(job.pairing, job.by), _aligned_codes(job.pairing)
+    sides: list[SideInfo] = []
+    for side, array in zip((job.pairing.target, job.pairing.golden), arrays, strict=True):
+        info, stats = side_info(side), side.figures or Figures()
+        if side.tensor is not None:
+            codes = array if array is not None else _logical(side.tensor)[0]
+            stats = Figures(crc32=crc32(codes, side.tensor.spec.dtype), dtype=info.dtype, shape=codes.shape)
+        if not stats.crc32:
+            return row._replace(reason=because("compare.no_checksum", path=side.path))
+        sides.append(info._replace(shape=stats.shape, stats=stats))
+    ours, theirs = sides
+    row = _with_stats(row, ours.stats or Figures(), theirs.stats or Figures())
+    if ours.dtype and theirs.dtype and ours.dtype != theirs.dtype:
+        return row._replace(notes=(because("compare.dtypes_differ", target=ours.dtype, golden=theirs.dtype),))
+    return row
+
+
+def _aligned_codes(pairing: Pairing) -> tuple[AnyArray | None, AnyArray | None]:
+    """Return both sides in one layout; `None` where that cannot be done."""
+    from opdiff.align.pairs import align_pair
+
+    if pairing.target.tensor is None or pairing.golden.tensor is None:
+        return None, None
+    try:
+        pair = align_pair(pairing, pairing.target.tensor.codes(), pairing.golden.tensor.codes())
+    except (LayoutError, ElementError):
+        return None, None
+    return pair.target, pair.golden
+
+
+_MEASURES = {DataMode.REAL: _measure_data, DataMode.STATISTICS: _measure_statistics, DataMode.MD5: _measure_checksums}

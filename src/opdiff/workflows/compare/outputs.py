@@ -1,7 +1,8 @@
-"""The reports of a comparison beside its table: which are wanted, what they are called, and how all are written."""
+"""The files of a comparison: tables, the saved form, and reports in the forms that were asked for."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -9,107 +10,110 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import __version__
-from opdiff.core.errors import UsageError
+from opdiff.core.atomic_file import make_folder, whole_file
+from opdiff.core.comparison import Environment, Mode
+from opdiff.core.reasons import render
+from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
-from opdiff.measure.sums import RELATIVE_EDGES, ULP_EDGES
-from opdiff.report.file_names import write_new
-from opdiff.report.payload import Edges
-from opdiff.report.rows import Environment
+from opdiff.report import find_forms
+from opdiff.report.file_names import graph_file_name, mapping_file_name, with_drafts, write_new
+from opdiff.report.graph_summary import Tally
+from opdiff.report.graph_table import graph_tables
+from opdiff.report.mapping_csv import write_mapping
+from opdiff.report.offline_table import MetricColumn, TableColumns, offline_table
+from opdiff.report.saved_json import save
+from opdiff.report.saved_json_v1 import SUMMARY_SCHEMA
+from opdiff.report.table import write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.report.changes import Changes
-    from opdiff.report.rows import SavedComparison
+    from opdiff.core.comparison import Comparison, Pair
+    from opdiff.report import ReportForm
+    from opdiff.report.table import Table
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.compare.pipeline import Compared
 
-EDGES = Edges(RELATIVE_EDGES, ULP_EDGES)
-
-
-class Reports(NamedTuple):
-    """Which reports are wanted."""
-
-    html: bool = True
-    xlsx: bool = False
-    parquet: bool = False
-    junit: bool = False
-    model_explorer: bool = False
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Those that are wanted, by name."""
-        return tuple(kind for kind, wanted in zip(self._fields, self, strict=True) if wanted)
+_SUMMARY_VERSION = 1
 
 
-# What stands in the names of files where that of the result file has `result`, and how they end.
-_NAMES = {
-    "html": ("report", ".html"),
-    "xlsx": ("result", ".xlsx"),
-    "parquet": ("result", ".parquet"),
-    "junit": ("result", ".junit.xml"),
-    "model_explorer": ("model-explorer", ".json"),
-}
-# What some of them need, and how to get it.
-_PACKAGES = {"xlsx": "xlsxwriter", "parquet": "pyarrow"}
+class Written(NamedTuple):
+    """Paths of the files of a comparison.
 
-
-def require(reports: Reports) -> None:
-    """Say so early when a report cannot be written.
-
-    Raises:
-        UsageError: a package is missing.
+    Attributes:
+        tables: the documented tables, and workbooks of them.
+        saved: the saved form.
+        reports: the reports.
+        summary: the summary of graph mode; empty offline.
     """
-    from importlib.util import find_spec
 
-    for kind in reports.kinds:
-        package = _PACKAGES.get(kind)
-        if package and find_spec(package) is None:
-            raise UsageError(f"--{kind} needs the package {package}: pip install 'opdiff[{kind}]'")
-
-
-def report_name(stem: str, kind: str) -> str:
-    """What a report is called: `report_20240115103052.html` beside `result_20240115103052.csv`."""
-    name, ending = _NAMES[kind]
-    before, word, after = stem.rpartition("result")
-    return f"{before}{name}{after}{ending}" if word else f"{stem}_{name}{ending}"
+    tables: tuple[str, ...]
+    saved: str
+    reports: tuple[str, ...] = ()
+    summary: str = ""
 
 
-def write_report(kind: str, kept: SavedComparison, path: str) -> None:
-    """Write one report."""
-    if kind == "html":
-        write_page(kept, path)
-    elif kind == "xlsx":
-        from opdiff.report.workbook_table import write_workbook
+def write_outputs(compared: Compared, options: CompareOptions) -> Written:
+    """Write all files of a comparison; each takes its name when it is whole."""
+    comparison, folder = compared.comparison, options.output
+    make_folder(folder)
+    forms = find_forms(options.reports, comparison.mode)
+    in_graph_mode = comparison.mode is Mode.GRAPH
+    whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
 
-        write_workbook(kept, path)
-    elif kind == "parquet":
-        from opdiff.report.parquet_table import write_parquet
+    def write_all(drafts: tuple[str, ...]) -> Written:
+        """Write everything but the tables to drafts first: these files are named after a table."""
+        save(comparison, drafts[0])
+        for form, draft in zip(whole_forms, drafts[1:], strict=True):
+            form.write(comparison, draft)
+        table_forms = [form for form in forms if form not in whole_forms]
+        tables = [path for named in named_tables(compared) for path in _write_table(*named, folder, table_forms)]
+        summary = _write_summary(comparison, folder) if in_graph_mode else ""
+        stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
+        saved = write_new(folder, f"{stem}.json", partial(os.replace, drafts[0]))
+        reports = tuple(
+            write_new(folder, form.file_name(stem), partial(os.replace, draft))
+            for form, draft in zip(whole_forms, drafts[1:], strict=True)
+        )
+        return Written(tuple(tables), saved, reports, summary)
 
-        write_parquet(kept, path)
-    elif kind == "junit":
-        from opdiff.report.junit_xml import write_junit
-
-        write_junit(kept, path)
-    else:
-        from opdiff.report.model_explorer import write_model_explorer
-
-        write_model_explorer(kept, path)
-
-
-def write_page(kept: SavedComparison, path: str, changes: Changes | None = None) -> None:
-    """Write the HTML report."""
-    from opdiff.report.html_page import write_html
-
-    write_html(kept, path, EDGES, changes)
+    return with_drafts(folder, 1 + len(whole_forms), write_all)
 
 
-def name_reports(folder: str, stem: str, drafts: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Give reports that were written to drafts their names; yields their paths."""
-    for kind, written in drafts:
-        yield write_new(folder, report_name(stem, kind), partial(os.replace, written))
+def _write_table(name: str, table: Table, folder: str, forms: Sequence[ReportForm]) -> Iterator[str]:
+    """Write a table, also in the forms that go table by table; yields the paths."""
+    path = write_new(folder, name, partial(write_csv, table))
+    yield path
+    for form in forms:
+        if form.write_table is not None:
+            yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
 
 
-def environment() -> Environment:
-    """Who compares here and now."""
+def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
+    """Yield the documented tables of a comparison and what their files are called."""
+    comparison = compared.comparison
+    if comparison.mode is Mode.OFFLINE:
+        yield compared.name, offline_table(comparison, table_columns(comparison, compared.metrics))
+        return
+    for key, table in graph_tables(comparison).items():
+        yield graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table
+
+
+def table_columns(comparison: Comparison, custom: Iterable[str] = ()) -> TableColumns:
+    """Return the columns that the user wanted; `custom` names metrics that no row may have."""
+    names = tuple(dict.fromkeys((*custom, *(name for row in comparison.rows for name, _, _ in row.custom))))
+    metrics = select_metrics(comparison.view.metrics, names)
+    return TableColumns(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
+
+
+def write_pairs(pairs: Iterable[Pair], options: CompareOptions) -> str:
+    """Write the table of pairs; returns its path."""
+    name = mapping_file_name(time.localtime())
+    return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
+
+
+def find_environment() -> Environment:
+    """Return versions, machine and time."""
     system = os.uname()
     return Environment(
         __version__,
@@ -118,3 +122,28 @@ def environment() -> Environment:
         "native" if native.find_library() else "NumPy",
         time.strftime("%Y-%m-%d %H:%M:%S %z"),
     )
+
+
+def _write_summary(comparison: Comparison, folder: str) -> str:
+    """Write the counts over all ranks and tokens of graph mode."""
+    document = {
+        "schema": SUMMARY_SCHEMA,
+        "version": _SUMMARY_VERSION,
+        "made_by": f"opdiff {comparison.environment.opdiff}",
+        "target": comparison.target.path,
+        "golden": comparison.golden.path,
+        "scenario": render(comparison.scenario),
+        "notes": [render(note) for note in comparison.notes],
+        **Tally.of(comparison).as_json(),
+    }
+
+    def write(path: str) -> None:
+        with whole_file(path) as file:
+            file.write(json.dumps(document, indent=2).encode() + b"\n")
+
+    name = f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}.json"
+    return write_new(folder, name, write)
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]

@@ -11,8 +11,9 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Birth, Measured, Profile
+from opdiff.core.comparison import Pairing, Profile
 from opdiff.core.errors import OpdiffError
+from opdiff.core.judgement import Birth
 from opdiff.measure.kernel import library as native
 from opdiff.workflows.compare.batch import native_job
 
@@ -20,44 +21,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.align.custom import Custom
-    from opdiff.core.comparison import Comparison, Judgement, Pairing
+    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.judgement import Judgement
     from opdiff.core.tensor import Shape
     from opdiff.measure.slices import Cut, Sample, Slice
-    from opdiff.report.rows import SavedComparison
 
     Measures = tuple[Shape, str, Sample, tuple[Cut, ...], list[tuple[Slice, ...]]]
 
-_MOST_TENSORS = 20
+_MAX_TENSORS = 20
 # Elements of all tensors together, and bytes of one that has to be loaded as a whole.
-_MOST_ELEMENTS = 1 << 22
-_MOST_LOADED = 64 << 20
+_MAX_ELEMENTS = 1 << 22
+_MAX_LOADED_BYTES = 64 << 20
 # Beside the channels another axis is shown that explains this part of the error, and so many times as much.
-_TELLING, _TIMES = 0.3, 2.0
+_MIN_EXPLAINED, _MIN_EXPLAINED_RATIO = 0.3, 2.0
 
 
-def with_profiles(kept: SavedComparison, comparison: Comparison, custom: Custom | None = None) -> SavedComparison:
-    """What is kept of a comparison that was judged, and where the errors of its worst tensors are."""
-    if kept.judgement is None or not any(verdict.level.is_bad for verdict in kept.judgement.verdicts):
-        return kept
+def find_profiles(
+    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Custom | None = None
+) -> tuple[Profile, ...]:
+    """Return where in the worst tensors the errors are; `pairs` are those of the rows."""
     profiles: list[Profile] = []
-    left = _MOST_ELEMENTS
-    for number in _worst(kept, kept.judgement)[:_MOST_TENSORS]:
-        row = comparison.rows[number]
-        if left <= 0 or not isinstance(row, Measured):
+    left = _MAX_ELEMENTS
+    for number in _worst(rows, judgement)[:_MAX_TENSORS]:
+        pair = pairs[number]
+        if left <= 0 or not isinstance(pair, Pairing):
             continue
-        found = _measure(row.pairing, row.shape, custom)
+        found = _measure(pair, rows[number].shape or (), custom)
         if found is not None:
             left -= found[2].seen
             profiles += _profiles(number, *found)
-    return kept._replace(profiles=tuple(profiles))
+    return tuple(profiles)
 
 
-def _worst(kept: SavedComparison, judgement: Judgement) -> list[int]:
-    """The rows to look at: those of findings in their order, then others in which an error was born, worst first."""
-    findings = {finding.tensor: place for place, finding in enumerate(judgement.findings)}
+def _worst(rows: Sequence[Row], judgement: Judgement) -> list[int]:
+    """Return the rows to look at: those of findings in their order, then other origins of errors, worst first."""
+    findings = {finding.tensor: position for position, finding in enumerate(judgement.findings)}
     ranks = [
         (findings.get(str(row.key), len(findings)), -(verdict.excess or 0.0), number)
-        for number, (row, verdict) in enumerate(zip(kept.rows, judgement.verdicts, strict=True))
+        for number, (row, verdict) in enumerate(zip(rows, judgement.verdicts, strict=True))
         if verdict.level.is_bad and (verdict.origin is Birth.BORN or str(row.key) in findings)
     ]
     return [number for _, _, number in sorted(ranks)]
@@ -74,7 +75,7 @@ def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures 
         cuts, sample = cuts_of(pair.shape, native.parts_of(pairing.target.data.spec.dtype)), sample_of(prod(job.shape))
         found = measure_slices(job, cuts, sample)
         return None if found is None else (pair.shape, pair.layout, sample, cuts, found)
-    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > _MOST_LOADED or not prod(shape):
+    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > _MAX_LOADED_BYTES or not prod(shape):
         return None
     try:
         return _measure_loaded(pairing, custom)
@@ -107,7 +108,7 @@ def _profiles(
     telling = max(errors, key=lambda pair: (explained(pair[1]), _is_usual(pair[0].axis, shape)))
     channels = next((pair for pair in errors if letters[pair[0].axis : pair[0].axis + 1] == "C"), telling)
     yield _profile(row, letters, *channels, sample)
-    if explained(telling[1]) > max(_TELLING, _TIMES * explained(channels[1])):
+    if explained(telling[1]) > max(_MIN_EXPLAINED, _MIN_EXPLAINED_RATIO * explained(channels[1])):
         yield _profile(row, letters, *telling, sample)
 
 

@@ -6,15 +6,18 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.walk import walk_pair
-from opdiff.core.comparison import Measured, Pairing, Unpaired
+from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import render
+from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.report.offline_table import reason_text
 from opdiff.run import usable_cores
-from opdiff.workflows.compare.batch import is_possible, measure_batch
+from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.inputs import NotCompared
-from opdiff.workflows.compare.job import Extras, MeasureJob, measure_pairing
-from opdiff.workflows.compare.pipeline import conversions, map_pairs
+from opdiff.workflows.compare.job import Job, MeasureOptions, measure_job
+from opdiff.workflows.compare.measuring import conversions
+from opdiff.workflows.compare.pipeline import map_pairs
 from opdiff.workflows.element_diff.blocks import examine_elements
 from opdiff.workflows.element_diff.explain import explain
 from opdiff.workflows.element_diff.explanation import Candidate
@@ -25,11 +28,11 @@ from opdiff.workflows.element_diff.lookup import find_pairing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.core.comparison import Metrics
+    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
-    from opdiff.workflows.compare.inputs import CompareOptions
-    from opdiff.workflows.compare.pipeline import Pairs
+    from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.element_diff.explanation import Explanation
 
     Progress = Callable[[int, int], None]
@@ -133,7 +136,7 @@ def examine_operator(
     )
 
 
-def _map_pairs(options: CompareOptions) -> Pairs:
+def _map_pairs(options: CompareOptions) -> Sequence[Pair]:
     if os.path.isdir(options.fusion_rules):
         raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
     (pairs,) = map_pairs(options, every_operator=False)
@@ -148,28 +151,19 @@ def _candidate(row: Pairing, pairing: Pairing) -> Candidate:
 
 
 def _summarize_tensors(
-    pairs: Pairs, pairing: Pairing, options: CompareOptions
-) -> tuple[tuple[TensorSummary, ...], Measured]:
-    """Measure all tensors of the operator; return their summaries and the measured pairing."""
-    rows = [row for row in pairs if row.key is not None and row.key.op == pairing.key.op]
-    extras = Extras(conversions=conversions(options))
-    jobs = [MeasureJob(number, row, extras) for number, row in enumerate(rows) if isinstance(row, Pairing)]
-    done: dict[int, Measured] = {}
-    left: Sequence[MeasureJob] = jobs
-    if is_possible(jobs):
-        batch = measure_batch(jobs, options.workers or usable_cores(), lambda _done: None)
-        done |= {job.number: measured for job, measured in batch.done}
-        left = batch.left
-    done |= {job.number: measure_pairing(job)[0] for job in left}
-    summaries = tuple(_summary(row, done.get(number)) for number, row in enumerate(rows))
-    return summaries, next(measured for measured in done.values() if measured.pairing is pairing)
+    pairs: Sequence[Pair], pairing: Pairing, options: CompareOptions
+) -> tuple[tuple[TensorSummary, ...], Row]:
+    """Measure all tensors of the operator; return their summaries and the row of the examined pairing."""
+    chosen = [pair for pair in pairs if pair.key is not None and pair.key.op == pairing.key.op]
+    measures = MeasureOptions(conversions=conversions(options))
+    jobs = [Job(number, pair, options=measures) for number, pair in enumerate(chosen) if isinstance(pair, Pairing)]
+    batch = measure_batch(jobs, options.workers or usable_cores(), lambda _done: None)
+    rows = {job.number: row for job, row in batch.done} | {job.number: measure_job(job).row for job in batch.left}
+    summaries = tuple(_summary(rows.get(number) or listed_row(pair)) for number, pair in enumerate(chosen))
+    return summaries, rows[next(number for number, pair in enumerate(chosen) if pair is pairing)]
 
 
-def _summary(row: Pairing | Unpaired, measured: Measured | None) -> TensorSummary:
-    key, target = row.key, row.target.data if row.target else None
-    if key is None:
+def _summary(row: Row) -> TensorSummary:
+    if row.key is None:
         raise AssertionError("rows of whole operators have no tensor")
-    if measured is None:
-        shape, dtype = (target.spec.shape, target.spec.dtype.name) if target else ((), "")
-        return TensorSummary(key, dtype, shape, None, str(row.reason) if isinstance(row, Unpaired) else "")
-    return TensorSummary(key, measured.target_dtype, measured.shape, measured.metrics, measured.reason)
+    return TensorSummary(row.key, row.target_dtype, row.shape or (), row.metrics, reason_text(row))

@@ -20,7 +20,7 @@ from opdiff.workflows.inspect.checks import Depth, DumpTree, Finding, FolderReco
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opdiff.core.graphmode import Figures
+    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import OpDump, Shape, Tensor
     from opdiff.measure.statistics import Statistics
     from opdiff.read.directory import Entry, Tree

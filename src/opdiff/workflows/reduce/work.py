@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import IO
 
-    from opdiff.core.graphmode import Figures
+    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import OpDump, Tensor
     from opdiff.workflows.reduce.plan import ReducibleFile
 

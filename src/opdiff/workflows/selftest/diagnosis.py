@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.walk import walk_pair
 from opdiff.workflows.element_diff.blocks import examine_elements
@@ -12,7 +12,8 @@ from opdiff.workflows.element_diff.explanation import ExplanationKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Measured, Metrics
+    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.metrics import Metrics
     from opdiff.workflows.element_diff.explanation import Candidate
 
 _MIN_COSINE = 0.99
@@ -21,7 +22,19 @@ _MAX_DISTANCE = 0.05
 _LINEAR_FIT_TOLERANCE = 0.02
 
 
-def is_beyond_limits(row: Measured) -> bool:
+class MeasuredPair(NamedTuple):
+    """A pairing and its row."""
+
+    pairing: Pairing
+    row: Row
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The numbers of the row."""
+        return self.row.metrics
+
+
+def is_beyond_limits(row: MeasuredPair) -> bool:
     """Whether the metrics of a row are beyond the usual limits."""
     metrics = row.metrics
     if metrics is None:
@@ -35,7 +48,7 @@ def is_beyond_limits(row: Measured) -> bool:
     )
 
 
-def diagnose(row: Measured, candidates: Iterable[Candidate]) -> tuple[str, ...]:
+def diagnose(row: MeasuredPair, candidates: Iterable[Candidate]) -> tuple[str, ...]:
     """Return the names of the fault that the evidence supports; empty if there are none."""
     metrics = row.metrics
     if metrics is None:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opdiff.core.comparison import Measured, Pairing
+from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.tensor import Slot
 from opdiff.workflows.compare.inputs import NotCompared
-from opdiff.workflows.compare.job import MeasureJob, measure_pairing
-from opdiff.workflows.compare.pipeline import compare
+from opdiff.workflows.compare.job import Job, measure_job
+from opdiff.workflows.compare.measuring import Measuring, measure_pairs
+from opdiff.workflows.compare.pipeline import map_pairs
 from opdiff.workflows.element_diff.explanation import Candidate
-from opdiff.workflows.selftest.diagnosis import diagnose, is_beyond_limits
+from opdiff.workflows.selftest.diagnosis import MeasuredPair, diagnose, is_beyond_limits
 from opdiff.workflows.selftest.faults import FAULTS, FaultTarget
 from opdiff.workflows.selftest.injection import inject, is_injectable, logical_values
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import TensorKey
-    from opdiff.workflows.compare.inputs import CompareOptions
+    from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.selftest.faults import Fault
 
     Progress = Callable[[int, int], None]
@@ -111,22 +112,23 @@ def run_selftest(
 class _TrialContext(NamedTuple):
     """Inputs of every trial."""
 
-    suitable: Sequence[Measured]
+    suitable: Sequence[MeasuredPair]
     candidates: Sequence[Candidate]
     folder: str
     random: np.random.Generator
 
 
-def _compare(options: CompareOptions) -> list[Measured]:
+def _compare(options: CompareOptions) -> list[MeasuredPair]:
     if os.path.isdir(options.fusion_rules):
         raise UsageError("the self-test takes one rule file; give that of one model instead of a directory")
-    (result,) = compare(options, lambda _done, _all: None)
-    if isinstance(result, NotCompared):
-        raise InputError(result.path, str(result.reason))
-    return [row for row in result.comparison.rows if isinstance(row, Measured)]
+    (pairs,) = map_pairs(options, every_operator=False)
+    if isinstance(pairs, NotCompared):
+        raise InputError(pairs.path, pairs.reason)
+    rows = measure_pairs(pairs, Measuring.of(options), lambda _done, _total: None).rows
+    return [MeasuredPair(pair, row) for pair, row in zip(pairs, rows, strict=True) if isinstance(pair, Pairing)]
 
 
-def _suitable_rows(rows: Sequence[Measured], options: CompareOptions) -> list[Measured]:
+def _suitable_rows(rows: Sequence[MeasuredPair], options: CompareOptions) -> list[MeasuredPair]:
     """Return the sound outputs that can get a fault, or inputs if there are no such outputs."""
     suitable = [row for row in rows if not is_beyond_limits(row) and is_injectable(row.pairing) and _is_suitable(row)]
     if not suitable:
@@ -134,7 +136,7 @@ def _suitable_rows(rows: Sequence[Measured], options: CompareOptions) -> list[Me
     return [row for row in suitable if row.pairing.key.slot is Slot.OUTPUT] or suitable
 
 
-def _is_suitable(row: Measured) -> bool:
+def _is_suitable(row: MeasuredPair) -> bool:
     metrics, kind = row.metrics, row.pairing.target.data.spec.dtype.kind
     if metrics is None or kind not in (Kind.FLOAT, Kind.INTEGER):
         return False
@@ -143,15 +145,16 @@ def _is_suitable(row: Measured) -> bool:
     return _MIN_ELEMENTS <= metrics.count <= _MAX_ELEMENTS and is_finite and not is_constant
 
 
-def _try_fault(row: Measured, fault: Fault, context: _TrialContext) -> TrialResult:
+def _try_fault(row: MeasuredPair, fault: Fault, context: _TrialContext) -> TrialResult:
     not_injected = TrialResult(fault.name, row.pairing.key, None, fault.right_name)
     try:
         injected = _inject(row, fault, context)
         if injected is None:
             return not_injected._replace(note="not applicable to this tensor")
-        measured, defect = measure_pairing(MeasureJob(0, injected))
-        if defect:
-            return not_injected._replace(note=str(measured.reason))
+        outcome = measure_job(Job(0, injected))
+        if outcome.defect:
+            return not_injected._replace(note=str(outcome.row.reason))
+        measured = MeasuredPair(injected, outcome.row)
         names = diagnose(measured, context.candidates)
     except OpdiffError as error:
         return not_injected._replace(note=str(error))
@@ -159,7 +162,7 @@ def _try_fault(row: Measured, fault: Fault, context: _TrialContext) -> TrialResu
     return not_injected._replace(is_found=is_beyond_limits(measured), names=names, distance=distance)
 
 
-def _inject(row: Measured, fault: Fault, context: _TrialContext) -> Pairing | None:
+def _inject(row: MeasuredPair, fault: Fault, context: _TrialContext) -> Pairing | None:
     values = logical_values(row.pairing)
     dtype, channel_axis = row.pairing.target.data.spec.dtype, _channel_axis(row, values.ndim)
     target = FaultTarget(values, dtype, channel_axis, _find_other(row, values, context), context.random)
@@ -169,18 +172,22 @@ def _inject(row: Measured, fault: Fault, context: _TrialContext) -> Pairing | No
     return inject(row.pairing, corrupted, context.folder)
 
 
-def _channel_axis(row: Measured, rank: int) -> int:
+def _channel_axis(row: MeasuredPair, rank: int) -> int:
     layout = row.pairing.layout
     if len(layout) == rank and "C" in layout:
         return layout.index("C")
     return 1 if rank in (4, 5) else rank - 1
 
 
-def _find_other(row: Measured, values: AnyArray, context: _TrialContext) -> AnyArray | None:
+def _find_other(row: MeasuredPair, values: AnyArray, context: _TrialContext) -> AnyArray | None:
     """Return the values of the next tensor with as many, but other values."""
     position = next(number for number, other in enumerate(context.suitable) if other is row)
     for other in (*context.suitable[position + 1 :], *context.suitable[:position]):
-        if other.metrics is None or other.metrics.count != values.size or other.golden_dtype != row.golden_dtype:
+        if (
+            other.metrics is None
+            or other.metrics.count != values.size
+            or other.row.golden_dtype != row.row.golden_dtype
+        ):
             continue
         found = logical_values(other.pairing)
         if not np.array_equal(found.reshape(-1), values.reshape(-1)):

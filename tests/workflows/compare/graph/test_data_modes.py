@@ -12,6 +12,7 @@ import pytest
 
 from graph_dumps import STAMP, TIME, GraphCase, floats, saved
 from opdiff.core import dtypes
+from opdiff.report.saved_json import load
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_text import TextNode
 from opdiff.sample.names import fx_name
@@ -171,7 +172,7 @@ def test_statistics_files_of_the_runtime(case: GraphCase) -> None:
     assert (row["Min diff"], row["MinRelativeErr"], row["Result"]) == ("N/A", "N/A", "PASS")
     assert abs(float(row["L2norm diff"])) < 1e-5
     assert (row["my_dtype"], row["my_shape"]) == ("torch.float32", "[5, 7]")
-    assert table.of("Add.input.0")["Err_message"].startswith("nothing is known about the target's numbers")
+    assert table.of("Add.input.0")["Err_message"].startswith("no statistics of the target are known")
     assert table.path.name.startswith("msprobe_cmp_report_rank0_statistics_")
 
 
@@ -201,9 +202,9 @@ def test_reduced_against_whole(case: GraphCase) -> None:
     row = case.table().of("Add.output.0")
     assert (row["Max diff"], row["Result"]) == ("0", "PASS")
     refused = case.table("--data_mode", "real", code=3).of("Add.output.0")
-    assert refused["Err_message"] == "the target has figures only, not the data"
+    assert refused["Err_message"] == "the target has statistics only, no data"
     refused = case.table("--data_mode", "md5", code=3).of("Add.output.0")
-    assert "no checksum is known, and the data is not there" in refused["Err_message"]
+    assert "there is neither a checksum nor data" in refused["Err_message"]
 
 
 def test_real_and_statistics_have_a_table_each(case: GraphCase) -> None:
@@ -246,13 +247,15 @@ def test_checksums_of_other_types_differ_and_say_so(case: GraphCase) -> None:
 
 def test_the_json_has_everything(case: GraphCase) -> None:
     case.one(floats([NAN, 2]), floats([1, 2]))
-    table = case.table()
-    document = json.loads(table.path.with_suffix(".json").read_text())
-    assert (document["schema"], document["version"], document["rank"]) == ("opdiff.torchair", 2, 0)
-    (row,) = document["rows"]
-    assert row["row"]["real"]["cosine"] == "nan"
-    assert row["row"]["metrics"]["target_nans"] == 1
-    assert row["verdict"]["result"] == "FAIL"
+    case.table()
+    (path,) = case.out.glob("result_*.json")
+    found = load(str(path))
+    (row,) = found.rows
+    assert row.documented is not None
+    assert math.isnan(row.documented.cosine or 0)
+    assert row.metrics is not None
+    assert row.metrics.target_nans == 1
+    assert found.judgement.documented[0].result == "FAIL"
     (path,) = case.out.glob("msprobe_cmp_summary_*.json")
     summary = json.loads(path.read_text())
     assert (summary["fail"], summary["first_bad_token"], summary["first_bad_operator"]) == (1, 0, "Add")

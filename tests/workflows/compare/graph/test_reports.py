@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pytest
 import opdiff
 from command_line import run
 from graph_dumps import floats
+from opdiff.report.saved_json import load, save
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
 from report.test_packing import numbers, unpacked
@@ -162,11 +163,10 @@ def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Captur
 @pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
 def test_the_same_report_is_made_again(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str) -> None:
     compare(capsys, sample, tmp_path, "--data_mode", mode)
-    saved = sorted(tmp_path.glob("msprobe_cmp_report_*.json"))
-    assert len(saved) == 2
+    (saved,) = tmp_path.glob("result_*.json")
     (report,) = tmp_path.glob("report_*.html")
     again = tmp_path / "again.html"
-    assert run(capsys, "report", *saved, "-o", again).code == 0
+    assert run(capsys, "report", saved, "-o", again).code == 0
     assert again.read_bytes() == report.read_bytes()
     # All files of the folder, with the summary; and the folder.
     for which in (sorted(tmp_path.glob("*.json")), [tmp_path]):
@@ -179,23 +179,22 @@ def test_reports_made_again_are_called_after_the_time_of_the_run(
 ) -> None:
     compare(capsys, sample, tmp_path, "--no-html")
     assert not list(tmp_path.glob("*.html"))
-    out = run(capsys, "report", *tmp_path.glob("*rank1*.json"), "--junit", "--parquet", "--xlsx").out
+    out = run(capsys, "report", tmp_path, "--junit", "--parquet", "--xlsx").out
     assert re.findall(r"(report|result)_\d{14}(\.\w+)", out) == [
         ("report", ".html"), ("result", ".xlsx"), ("result", ".parquet"), ("result", ".junit"),
     ]  # fmt: skip
-    assert [unit[0] for unit in shown(tmp_path).graph_mode["units"]] == [1, 1]
+    assert [unit[0] for unit in shown(tmp_path).graph_mode["units"]] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
     ("choose", "problem"),
     [
-        (lambda a, b: [next(a.glob("*rank0*.json")), next(b.glob("*rank1*.json"))], "give the files of one run"),
-        (lambda a, _: [next(a.glob("*rank0*.json"))] * 2, "two of the files are about the same (rank 0, graph None"),
+        (lambda a, b: [next(a.glob("result*.json")), next(b.glob("result*.json"))], "several files make one report"),
         (lambda a, _: [next(a.glob("*summary*.json"))], "is the summary of a run"),
-        (lambda a, _: [a.parent], "no saved result of graph mode is in this folder"),
+        (lambda a, _: [a.parent], "no saved comparison is in this folder"),
         (lambda a, _: [next(a.glob("*rank0*.csv"))], "is not a saved comparison"),
     ],
-    ids=["two runs", "twice", "summary", "folder", "no JSON"],
+    ids=["two runs", "summary", "folder", "no JSON"],
 )  # fmt: skip
 def test_files_that_make_no_report(
     sample: GraphSample, tmp_path: Path, capsys: Capture, choose: Any, problem: str
@@ -277,17 +276,19 @@ def test_what_changed_between_two_runs(sample: GraphSample, tmp_path: Path, caps
 def test_other_statistics_are_other_numbers(case: GraphCase, tmp_path: Path) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     case.run("--data_mode", "statistics")
-    (old,) = case.out.glob("msprobe_cmp_report*.json")
-    changed = json.loads(old.read_text())
-    changed["rows"][0]["row"]["golden"]["figures"]["mean"] = 1.501
-    (tmp_path / "new.json").write_text(json.dumps(changed))
+    (old,) = case.out.glob("result_*.json")
+    found = load(str(old))
+    (row,) = found.rows
+    assert row.golden is not None
+    assert row.golden.stats is not None
+    golden = row.golden._replace(stats=row.golden.stats._replace(mean=1.501))
+    save(replace(found, rows=(row._replace(golden=golden),)), str(tmp_path / "new.json"))
     outcome = run(case.capsys, "diff", old, tmp_path / "new.json")
     assert "as before: 1, 1 of them with other numbers" in outcome.out
 
 
 def test_results_of_two_kinds_have_nothing_in_common(case: GraphCase, tmp_path: Path) -> None:
     from made_reports import kept, row
-    from opdiff.report.saved_json import save
 
     case.one(floats([1, 2]), floats([1, 2]))
     case.run()
@@ -295,8 +296,6 @@ def test_results_of_two_kinds_have_nothing_in_common(case: GraphCase, tmp_path: 
     outcome = run(case.capsys, "diff", tmp_path / "offline.json", case.out)
     assert outcome.code == 2
     assert "one of the two is a result of graph mode" in outcome.err
-    refused = run(case.capsys, "report", tmp_path / "offline.json", "--limits", "strict.toml")
-    assert (refused.code, "--limits is for results of graph mode" in refused.err) == (2, True)
     several = run(case.capsys, "report", tmp_path / "offline.json", tmp_path / "offline.json")
     assert (several.code, "several files make one report in graph mode only" in several.err) == (3, True)
 
@@ -332,7 +331,7 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
 
 
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
-    found = opdiff.compare_graphs(sample.target, sample.golden)
+    found = opdiff.compare(sample.target, sample.golden)
     found.write_html(tmp_path / "report.html")
     page = Shown(tmp_path / "report.html")
     assert len(page.graph_mode["units"]) == 4
@@ -363,7 +362,7 @@ def test_a_token_that_was_reduced_stands_beside_one_with_data(tmp_path: Path, ca
     (token,) = (path for path in (tmp_path / "sample" / "ge").rglob("1") if path.parent.name == "1")
     assert run(capsys, "reduce", token, "--settle", "0").code == 0
     compare(capsys, sample, tmp_path / "out")
-    assert len(list((tmp_path / "out").glob("msprobe_cmp_report*.json"))) == 2
+    assert len(list((tmp_path / "out").glob("msprobe_cmp_report*.csv"))) == 2
     page = shown(tmp_path / "out")
     units, modes = page.numbers(page.graph_mode["unit"]), page.numbers(page.graph_mode["mode"])
     assert {(unit, mode) for unit, mode in zip(units, modes, strict=True) if unit == 0} == {(0, 0)}

@@ -1,0 +1,96 @@
+"""Metrics of two tensors: numbers only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
+"""Bin 0 has the equal pairs, bin 1 the relative errors below the first edge, bin k those from edge k - 1 on."""
+
+ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
+"""The same for distances in units of the last place."""
+
+
+class Metrics(NamedTuple):
+    """What two tensors of equal size have to do with each other; numbers only.
+
+    NaN is a measured NaN (there are NaNs or infinities in the data). `None` is not measured: `notes` says why.
+    The documented ten come first; the rest is over the elements that are finite on both sides.
+
+    The fit is the straight line x = scale·y + offset that comes nearest to the target; what it leaves is the relative
+    Euclidean distance from that line. The bins of the histograms are: equal, below the first edge,
+    from each edge on.
+    """
+
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    cosine: float | None
+    max_absolute_error: float | int | None
+    accumulated_relative_error: float | None
+    relative_euclidean_distance: float | None
+    kl_divergence: float | None
+    target_mean: float | None
+    target_std: float | None
+    golden_mean: float | None
+    golden_std: float | None
+    mean_absolute_error: float | None
+    root_mean_square_error: float | None
+    max_relative_error: float | None
+    mean_relative_error: float | None
+    # Ours.
+    is_equal: bool
+    target_nans: int
+    target_infs: int
+    golden_nans: int
+    golden_infs: int
+    special_mismatches: int
+    first_special_mismatch: int | None
+    finite_count: int
+    finite_cosine: float | None
+    centred_cosine: float | None
+    norm_ratio: float | None
+    snr_db: float | None
+    error_bias: float | None
+    over_1_permille: float | None
+    over_5_permille: float | None
+    max_ulp: float | int | None
+    worst_index: int | None
+    worst_target: float | int | None
+    worst_golden: float | int | None
+    notes: tuple[str, ...] = ()
+    target_min: float | int | None = None
+    target_max: float | int | None = None
+    golden_min: float | int | None = None
+    golden_max: float | int | None = None
+    fit_scale: float | None = None
+    fit_offset: float | None = None
+    fit_distance: float | None = None
+    zero_golden: float | None = None
+    worst_relative_index: int | None = None
+    relative_histogram: tuple[int, ...] = ()
+    ulp_histogram: tuple[int, ...] = ()
+
+
+class RealFigures(NamedTuple):
+    """The documented metrics of two tensors whose data is there; NaN where one of them has NaN or infinity alone.
+
+    `None` is not defined: the cosine of a single number.
+    """
+
+    cosine: float | None
+    euclidean: float | None
+    max_abs: float | int
+    max_relative: float
+    one_permille: float | None
+    five_permille: float | None
+
+
+class FurtherFigures(NamedTuple):
+    """The metrics of the columns behind the documented ones; golden values up to 2⁻²³ count as zero in them."""
+
+    cosine: float
+    max_relative: float
+    mean_relative: float
+    max_abs: float
+    mean_abs: float
+    kl: float
+    relative_distance: float

@@ -1,0 +1,75 @@
+"""Rows of pairs that were not measured: without a partner, not measurable, or only to be listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import DataMode, Pairing, Row, SideInfo
+
+if TYPE_CHECKING:
+    from opdiff.core.comparison import Pair, Unpaired
+    from opdiff.core.dump import SideTensor
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+
+
+def side_info(tensor: SideTensor, op_type: str = "") -> SideInfo:
+    """Return what is known about a tensor without reading its data."""
+    path = tensor.path + tensor.location
+    if tensor.tensor is not None:
+        spec = tensor.tensor.spec
+        return SideInfo(path, spec.dtype.name, spec.origin_shape or spec.shape, op_type, spec.address or 0)
+    if tensor.figures is not None:
+        return SideInfo(path, tensor.figures.dtype, tensor.figures.shape, op_type, stats=tensor.figures)
+    return SideInfo(path, op_type=op_type)
+
+
+def paired_row(pairing: Pairing, by: DataMode = DataMode.REAL, reason: Reason | None = None) -> Row:
+    """Return the row of a pairing without numbers; `reason` says why it has none."""
+    return Row(
+        pairing.label,
+        pairing.key,
+        pairing.golden_key,
+        side_info(pairing.target, pairing.label.op_type),
+        side_info(pairing.golden, pairing.golden_type),
+        _shape(pairing.target),
+        by,
+        reason=reason,
+        evidence=pairing.evidence,
+        confidence=pairing.confidence,
+        unit=pairing.unit,
+        timestamp=pairing.timestamp,
+        stack=pairing.stack,
+    )
+
+
+def unpaired_row(unpaired: Unpaired, by: DataMode = DataMode.REAL) -> Row:
+    """Return the row of a tensor or an operator without a partner."""
+    op_type, tensor = unpaired.label.op_type, unpaired.target
+    info = SideInfo(unpaired.path, op_type=op_type) if unpaired.path else None
+    if tensor is not None:
+        info = side_info(tensor, op_type)
+    return Row(
+        unpaired.label,
+        unpaired.key,
+        target=None if unpaired.golden_only else info,
+        golden=info if unpaired.golden_only else None,
+        shape=_shape(tensor) if tensor is not None else None,
+        by=by,
+        reason=unpaired.reason,
+        unit=unpaired.unit,
+        timestamp=unpaired.timestamp,
+        stack=unpaired.stack,
+        golden_only=unpaired.golden_only,
+    )
+
+
+def listed_row(pair: Pair) -> Row:
+    """Return the row of a pair that is only to be listed."""
+    return paired_row(pair) if isinstance(pair, Pairing) else unpaired_row(pair)
+
+
+def _shape(tensor: SideTensor) -> Shape | None:
+    if tensor.tensor is not None:
+        return tensor.tensor.spec.shape
+    return tensor.figures.shape if tensor.figures else None

@@ -1,0 +1,196 @@
+"""What is thought of a whole comparison in graph mode: the judgements of its tokens, put together.
+
+Data is judged like that of any comparison, token by token. Where only statistics or checksums were compared, PASS, FAIL
+and the colour decide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import DataMode
+from opdiff.core.judgement import Birth, Colour, Judgement, Level, Verdict
+from opdiff.core.reasons import all_of, because
+from opdiff.core.tensor import Slot
+from opdiff.judge.advice import advice_of
+from opdiff.judge.graph.criteria import GOOD_SHARE, GOOD_STATISTIC, documented_results
+from opdiff.judge.judging import judge_network
+from opdiff.judge.network import build
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import GraphNode, ModelGraph, Row
+    from opdiff.core.dump import Unit
+    from opdiff.core.judgement import DocumentedResult, Finding
+    from opdiff.core.reasons import Reason
+    from opdiff.judge.limits import Limits
+    from opdiff.judge.network import Network
+
+    Networks = dict[tuple[object, ...], Network]
+
+_GOOD_STATISTICS = because("judge.statistics_agree", relative=GOOD_STATISTIC, share=GOOD_SHARE)
+_BAD_STATISTICS = because("judge.statistics_differ", relative=GOOD_STATISTIC, share=GOOD_SHARE)
+
+
+class UnitRows(NamedTuple):
+    """The rows of one unit, their documented results, and its network as far as it is known."""
+
+    unit: Unit
+    rows: Sequence[Row]
+    results: Sequence[DocumentedResult]
+    nodes: Sequence[GraphNode] = ()
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sort tokens before ranks before graphs."""
+        return self.unit.token, self.unit.rank or 0, self.unit.graph or 0
+
+
+def judge_units(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits) -> Judgement:
+    """Judge all units of graph mode together."""
+    results = documented_results(rows)
+    units = _units(rows, results, graphs)
+    networks: Networks = {}
+    judgements = [_judge_unit(unit, limits, networks) for unit in units]
+    order = sorted(range(len(units)), key=lambda number: units[number].order)
+    findings = _merge_findings([(units[number].unit, judgements[number]) for number in order])
+    verdicts = _in_order(rows, units, judgements)
+    first = _first_bad(judgements, order)
+    first_bad = "" if first is None else judgements[first].first_bad or _first_row(units[first], judgements[first])
+    advice = _advice(rows, verdicts, findings, ("" if first is None else str(units[first].unit), first_bad))
+    worst = findings[0].operator if findings else ""
+    return Judgement(limits.path, verdicts, findings, first_bad, worst, advice, documented=tuple(results))
+
+
+def _units(rows: Sequence[Row], results: Sequence[DocumentedResult], graphs: Sequence[ModelGraph]) -> list[UnitRows]:
+    nodes = {unit: graph.nodes for graph in graphs for unit in graph.units}
+    members: dict[Unit, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row.unit is not None:
+            members.setdefault(row.unit, []).append(number)
+    return [
+        UnitRows(
+            unit, [rows[number] for number in numbers], [results[number] for number in numbers], nodes.get(unit, ())
+        )
+        for unit, numbers in members.items()
+    ]
+
+
+def _in_order(rows: Sequence[Row], units: Sequence[UnitRows], judgements: Sequence[Judgement]) -> tuple[Verdict, ...]:
+    """Return the verdicts of all units in the order of the rows."""
+    by_unit = {unit.unit: iter(judgement.verdicts) for unit, judgement in zip(units, judgements, strict=True)}
+    return tuple(next(by_unit[row.unit]) for row in rows if row.unit is not None)
+
+
+def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, ...]:
+    """Return every finding once, with its units: the one that is described first, then the others in order.
+
+    An error of an early token may spoil all later ones, so it comes first; findings that are only suspicious come last.
+    """
+    found: dict[tuple[str, str], Finding] = {}
+    for level in (Level.WRONG, Level.SUSPICIOUS):
+        for unit, judgement in judged:
+            for finding in judgement.findings:
+                if finding.level is level:
+                    known = found.get((finding.operator, finding.kind), finding)
+                    found[finding.operator, finding.kind] = known._replace(units=(*known.units, unit))
+    return tuple(found.values())
+
+
+def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks) -> Judgement:
+    """Judge one unit; golden operators that nothing was compared with are no part of the network."""
+    rows = [row for row in unit.rows if not row.golden_only]
+    found = judge_network(rows, _network(rows, unit.nodes, networks), limits)
+    by_network = iter(found.verdicts)
+    verdicts = [
+        _golden_only(row) if row.golden_only else _verdict(row, result, next(by_network))
+        for row, result in zip(unit.rows, unit.results, strict=True)
+    ]
+    return found._replace(verdicts=tuple(_with_origins(unit, verdicts)))
+
+
+def _golden_only(row: Row) -> Verdict:
+    return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
+
+
+def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
+    """The network of a token: most tokens of all ranks have the same, since nothing but names makes it."""
+    alike = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
+    if alike not in networks:
+        networks[alike] = build(rows, nodes)
+    return networks[alike]
+
+
+def _verdict(row: Row, verdict: DocumentedResult, by_network: Verdict) -> Verdict:
+    return _by_colour(row, verdict) if row.metrics is None and row.is_compared else by_network
+
+
+def _by_colour(row: Row, verdict: DocumentedResult) -> Verdict:
+    """The level of a row of which there are statistics or checksums only, or no elements at all."""
+    passed = verdict.result == "PASS"
+    if row.by is DataMode.REAL:
+        return Verdict(Level.EXACT, because("judge.both_empty"))
+    if row.by is DataMode.MD5:
+        equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
+        return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
+    why = all_of(verdict.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))
+    if passed:
+        return Verdict(Level.NOISE if verdict.colour is Colour.GREEN else Level.SUSPICIOUS, why)
+    return Verdict(Level.WRONG if verdict.colour is Colour.RED else Level.SUSPICIOUS, why)
+
+
+def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+    """Bad outputs whose origin the judge did not see: born where the operator's own inputs are good."""
+    if not any(row.metrics is None and verdict.level.is_bad for row, verdict in zip(unit.rows, verdicts, strict=True)):
+        return verdicts
+    bad_inputs: dict[str, bool] = {}
+    for row, verdict in zip(unit.rows, verdicts, strict=True):
+        if row.key and row.key.slot is Slot.INPUT and verdict.level is not Level.NOT_COMPARABLE:
+            bad_inputs[row.label.target] = bad_inputs.get(row.label.target, False) or verdict.level.is_bad
+    found = []
+    for row, verdict in zip(unit.rows, verdicts, strict=True):
+        is_open = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
+        origin = Birth.INHERITED if bad_inputs.get(row.label.target) else Birth.BORN
+        found.append(verdict._replace(origin=origin) if is_open else verdict)
+    return found
+
+
+def _first_bad(judgements: Sequence[Judgement], order: Sequence[int]) -> int | None:
+    """The first token with a wrong row; with a suspicious one where none is wrong."""
+    for wanted in (Level.WRONG, Level.SUSPICIOUS):
+        for number in order:
+            if any(verdict.level is wanted for verdict in judgements[number].verdicts):
+                return number
+    return None
+
+
+def _first_row(unit: UnitRows, judgement: Judgement) -> str:
+    """The operator of the first output whose error was born there, or else of the first bad row."""
+    bad = [
+        (row.label.target, verdict.origin)
+        for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
+        if verdict.level.is_bad
+    ]
+    born = [op for op, origin in bad if origin is Birth.BORN]
+    return born[0] if born else bad[0][0]
+
+
+def _advice(
+    rows: Sequence[Row], verdicts: Sequence[Verdict], findings: Sequence[Finding], first: tuple[str, str]
+) -> tuple[Reason, ...]:
+    """The result in sentences: where to look first, and what the judge says about it."""
+    place, operator = first
+    there = because("judge.look_first", operator=operator, unit=place)
+    if findings:
+        return there, *advice_of(findings, verdicts, operator)
+    modes = {row.by for row in rows}
+    gathered = modes == {DataMode.REAL} and any(verdict.origin is Birth.ACCUMULATED for verdict in verdicts)
+    if place and not gathered:
+        return (there,)
+    compared = sum(verdict.level is not Level.NOT_COMPARABLE for verdict in verdicts)
+    if place or not compared or DataMode.REAL in modes:
+        return advice_of((), verdicts)
+    if DataMode.MD5 in modes:
+        return (because("judge.all_checksums_equal", count=compared),)
+    return because("judge.all_statistics_agree", count=compared), because("judge.data_not_compared")

@@ -1,0 +1,206 @@
+"""The result tables of graph mode: the documented block, then further columns. See docs/formats/torchair-csv.md.
+
+There is a table for each graph of each rank and each way of comparing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf, isnan
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import DataMode
+from opdiff.core.metrics import FurtherFigures
+from opdiff.core.reasons import render, render_all
+from opdiff.core.statistics import Figures, differences
+from opdiff.report.cells import escape_formula
+from opdiff.report.table import Columns, JudgedRow, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from opdiff.core.comparison import Comparison, Row, SideInfo
+    from opdiff.core.tensor import Shape
+    from opdiff.report.cells import Cell
+
+NOT_KNOWN = "N/A"
+"""Text of a documented column where nothing could be computed."""
+
+_NO_STATS = Figures()
+_NO_EXTRA = (None,) * len(FurtherFigures._fields)
+# PyTorch shows these types as the next wider ones that it has.
+_TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
+
+
+class TableKey(NamedTuple):
+    """Which table a row stands in."""
+
+    rank: int | None
+    graph: int | None
+    by: DataMode
+
+
+def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
+    """Return the tables of a comparison in graph mode, those of each graph in the order of `DataMode`."""
+    judgement = comparison.judgement
+    found: dict[TableKey, list[JudgedRow]] = {}
+    for judged in map(JudgedRow, comparison.rows, judgement.verdicts, judgement.documented):
+        unit = judged.row.unit
+        if unit is not None:
+            found.setdefault(TableKey(unit.rank, unit.graph, judged.row.by), []).append(judged)
+    graphs = list(dict.fromkeys((key.rank, key.graph) for key in found))
+    modes = list(DataMode)
+    keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.by)))
+    return {key: graph_table(found[key], key.by) for key in keys}
+
+
+def graph_table(rows: Sequence[JudgedRow], by: DataMode) -> Table:
+    """Return the table of rows that were compared in one way."""
+    return Table(tuple(_columns(by)), rows, _format_cell)
+
+
+def _columns(by: DataMode) -> Iterator[Columns]:
+    yield Columns(("API Name", "Stack Info", "Data Name"), _name_cells)
+    # These two tell rows apart; they stand here and again among the further columns.
+    yield Columns(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
+    yield _METRICS[by]
+    yield Columns(("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells)
+    yield Columns(("token_id", "data_id"), lambda judged: (_token(judged.row), judged.row.label.index))
+    yield Columns(_side_titles("golden"), lambda judged: _side_cells(judged.row.golden))
+    yield Columns(_side_titles("my"), lambda judged: _side_cells(judged.row.target))
+    yield Columns(_EXTRA_TITLES, _extra_cells)
+    yield Columns(("match_rule", "confidence", "color"), _pair_cells)
+
+
+def _format_cell(cell: Cell) -> Cell:
+    return escape_formula(cell) if isinstance(cell, str) else cell
+
+
+def _token(row: Row) -> int:
+    return row.unit.token if row.unit else 0
+
+
+def _name_cells(judged: JudgedRow) -> Sequence[Cell]:
+    row = judged.row
+    return api_name(row), row.stack or NOT_KNOWN, f"[{_base_name(row.target)}, {_base_name(row.golden)}]"
+
+
+def api_name(row: Row) -> str:
+    """Return `Add_1.output.0`; the operator alone for a row about the whole operator."""
+    if row.golden_only:
+        return NOT_KNOWN
+    return row.label.target if row.key is None else f"{row.key.op}.{row.key.slot}.{row.key.index}"
+
+
+def _base_name(side: SideInfo | None) -> str:
+    return NOT_KNOWN if side is None else side.path.rpartition("/")[2]
+
+
+def _result_cells(judged: JudgedRow) -> Sequence[Cell]:
+    # Dumps of inference do not record which tensors need a gradient.
+    row, result = judged.row, judged.result
+    if result is None:
+        return (NOT_KNOWN,) * 4
+    reasons = [*([row.reason] if row.reason else ()), *row.notes, *result.why]
+    return NOT_KNOWN, result.result, result.reached, render_all(reasons)
+
+
+# Metrics
+
+
+def _data_cells(judged: JudgedRow) -> Sequence[Cell]:
+    return [_shown(value) for value in judged.row.documented or (None,) * 6]
+
+
+def _statistics_cells(judged: JudgedRow) -> Sequence[Cell]:
+    target, golden = judged.row.target, judged.row.golden
+    found = differences(target and target.stats, golden and golden.stats).values()
+    values = (*(item.absolute for item in found), *(_percent(item.relative) for item in found))
+    return [_shown(value) for value in values]
+
+
+def _checksum_cells(judged: JudgedRow) -> Sequence[Cell]:
+    sides = judged.row.target, judged.row.golden
+    return [(side.stats.crc32 if side and side.stats else "") or NOT_KNOWN for side in sides]
+
+
+_METRICS = {
+    DataMode.REAL: Columns(
+        ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandth Err Ratio"),
+        _data_cells,
+    ),
+    DataMode.STATISTICS: Columns(
+        (
+            "Max diff", "Min diff", "Mean diff", "L2norm diff",
+            "MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr",
+        ),
+        _statistics_cells,
+    ),
+    DataMode.MD5: Columns(("NPU MD5", "BENCH MD5"), _checksum_cells),
+}  # fmt: skip
+
+
+def _percent(value: float | None) -> Cell:
+    """Return `1.5%`; values that are not finite stay words, and no difference is 0."""
+    if value is None or value == 0 or isnan(value) or abs(value) == inf:
+        return 0 if value == 0 else value
+    return f"{value * 100!r}%"
+
+
+def _shown(value: Cell) -> Cell:
+    if value is None:
+        return NOT_KNOWN
+    if isinstance(value, float) and not abs(value) < inf:
+        return "NaN" if isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+# Further columns
+
+
+def _side_titles(prefix: str) -> tuple[str, ...]:
+    names = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
+    return tuple(f"{prefix}_{name}" for name in names)
+
+
+def _side_cells(side: SideInfo | None) -> Sequence[Cell]:
+    if side is None:
+        return ("",) * 7
+    stats = side.stats or _NO_STATS
+    extremes = _blank(stats.maximum), _blank(stats.minimum), _blank(stats.mean)
+    return side.path, side.op_type, *_type_cells(side.dtype, side.shape), *extremes
+
+
+@cache
+def _type_cells(dtype: str, shape: Shape | None) -> tuple[str, str]:
+    extents = "" if shape is None else f"[{', '.join(map(str, shape))}]"
+    return f"torch.{_TORCH_TYPES.get(dtype, dtype)}" if dtype else "", extents
+
+
+def _blank(value: float | None) -> Cell:
+    """Return a statistic of the further columns; NaN leaves the cell empty."""
+    return None if value is None or isnan(value) else _shown(value)
+
+
+_EXTRA_TITLES = (
+    "cosine_similarity", "max_relative_error", "mean_relative_error", "max_absolute_error", "mean_absolute_error",
+    "kl_divergence", "relative_euclidean_distance", "cmp_fail_reason",
+)  # fmt: skip
+
+
+def _extra_cells(judged: JudgedRow) -> Sequence[Cell]:
+    return *(judged.row.extra or _NO_EXTRA), _failure(judged.row)
+
+
+def _failure(row: Row) -> str:
+    """Return why the further metrics are missing; empty if they are there, or if nothing is wrong."""
+    if row.reason is not None:
+        return render(row.reason)
+    if row.by is not DataMode.REAL or row.documented is None or row.extra is not None:
+        return ""
+    return render_all(row.notes) or "the numbers are too large for these metrics"
+
+
+def _pair_cells(judged: JudgedRow) -> Sequence[Cell]:
+    row, colour = judged.row, judged.result.colour if judged.result else ""
+    return render(row.evidence) if row.evidence else "", row.confidence, str(colour)

@@ -1,0 +1,193 @@
+"""The result table of offline comparisons: documented columns, then ours. See docs/formats/result-csv.md.
+
+A cell of our columns is empty if nothing was measured; `NaN` is a measured one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.dump import DumpKind
+from opdiff.core.reasons import quoted, render, render_all
+from opdiff.report.cells import NOT_GIVEN, format_cell, shape_text
+from opdiff.report.table import Columns, JudgedRow, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.metrics import Metrics
+    from opdiff.core.tensor import Shape
+    from opdiff.report.cells import Cell
+
+_OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
+# Columns of measured values, and the fields of `Metrics` that they show.
+_MEASURED = {
+    "Elements": "count",
+    "Equal": "is_equal",
+    "NormRatio": "norm_ratio",
+    "CentredCosine": "centred_cosine",
+    "SNR(dB)": "snr_db",
+    "ErrorBias": "error_bias",
+    "Over1Permille": "over_1_permille",
+    "Over5Permille": "over_5_permille",
+    "MaxUlp": "max_ulp",
+    "WorstIndex": "worst_index",
+    "WorstTarget": "worst_target",
+    "WorstGolden": "worst_golden",
+    "FiniteElements": "finite_count",
+    "FiniteCosine": "finite_cosine",
+    "TargetNaN": "target_nans",
+    "TargetInf": "target_infs",
+    "GoldenNaN": "golden_nans",
+    "GoldenInf": "golden_infs",
+    "SpecialMismatch": "special_mismatches",
+    "FirstSpecialMismatch": "first_special_mismatch",
+}
+_values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*_MEASURED.values())
+_EQUAL, _WORST, _SPECIAL = map(list(_MEASURED).index, ("Equal", "WorstIndex", "FirstSpecialMismatch"))
+
+
+class MetricColumn(NamedTuple):
+    """Column of a documented metric; its value is `None` if it was not measured."""
+
+    name: str
+    value: Callable[[Metrics], Cell]
+
+
+class TableColumns(NamedTuple):
+    """Columns that depend on what the user asked for.
+
+    Attributes:
+        metrics: documented metrics, in order.
+        custom: names of metrics that are not built in, in order; those that rows have are added.
+    """
+
+    metrics: tuple[MetricColumn, ...]
+    custom: tuple[str, ...] = ()
+
+
+def offline_table(comparison: Comparison, columns: TableColumns) -> Table:
+    """Return the table of an offline comparison."""
+    rows = [JudgedRow(*pair) for pair in zip(comparison.rows, comparison.judgement.verdicts, strict=True)]
+    return Table(tuple(_columns(comparison, columns)), rows, format_cell)
+
+
+def _columns(comparison: Comparison, columns: TableColumns) -> Iterator[Columns]:
+    yield Columns(("Index",), lambda judged: (judged.row.label.index,))
+    if comparison.view.sequence:
+        yield Columns(("OpSequence",), lambda judged: (judged.row.label.sequence,))
+    yield Columns(("OpType", "NPUDump", "DataType"), _target_cells)
+    if comparison.target.kind is DumpKind.NPU:
+        yield Columns(("Address",), lambda judged: (_given(judged.row.target_address),))
+    yield Columns(("GroundTruth", "DataType"), _golden_cells)
+    if comparison.golden.kind is DumpKind.NPU:
+        yield Columns(("Address",), lambda judged: (_given(judged.row.golden_address),))
+    yield Columns(("TensorIndex", "Shape"), _tensor_cells)
+    # Arrays have no range that could be exceeded.
+    if comparison.view.overflow and comparison.target.kind is DumpKind.NPU:
+        yield Columns(("OverFlow",), lambda judged: (_OVERFLOW[judged.row.overflow],))
+    yield _metric_columns(columns.metrics)
+    yield _custom_columns(comparison, columns.custom)
+    yield Columns(("CompareFailReason",), lambda judged: (reason_text(judged.row),))
+    yield from EXTRA_COLUMNS
+
+
+def _target_cells(judged: JudgedRow) -> Sequence[Cell]:
+    label = judged.row.label
+    return label.op_type or NOT_GIVEN, label.target, _dtype(judged.row, judged.row.target_dtype)
+
+
+def _golden_cells(judged: JudgedRow) -> Sequence[Cell]:
+    return judged.row.label.golden, _dtype(judged.row, judged.row.golden_dtype)
+
+
+def _tensor_cells(judged: JudgedRow) -> Sequence[Cell]:
+    row = judged.row
+    return NOT_GIVEN if row.key is None else str(row.key), shape_text(row.shape)
+
+
+def _dtype(row: Row, dtype: str) -> str:
+    """Return the element type of a tensor that was compared."""
+    return dtype if dtype and row.metrics is not None else NOT_GIVEN
+
+
+def _given(cell: Cell) -> Cell:
+    return NOT_GIVEN if cell is None else cell
+
+
+def _metric_columns(metrics: Sequence[MetricColumn]) -> Columns:
+    values = [metric.value for metric in metrics]
+
+    def cells(judged: JudgedRow) -> Sequence[Cell]:
+        found = judged.row.metrics
+        return [NOT_GIVEN] * len(values) if found is None else [_given(value(found)) for value in values]
+
+    return Columns(tuple(metric.name for metric in metrics), cells)
+
+
+def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Columns:
+    titles = tuple(dict.fromkeys((*names, *(name for row in comparison.rows for name, _, _ in row.custom))))
+
+    def cells(judged: JudgedRow) -> Sequence[Cell]:
+        own = {name: value for name, value, _ in judged.row.custom}
+        return [own.get(name) or NOT_GIVEN for name in titles]
+
+    return Columns(titles, cells)
+
+
+def reason_text(row: Row) -> str:
+    """Return why there are no numbers, and the reservations about those that there are; each sentence once."""
+    notes = [quoted(note) for note in row.metrics.notes] if row.metrics else []
+    text = render_all([*([row.reason] if row.reason else ()), *row.notes, *notes])
+    messages = dict.fromkeys(message for _, _, message in row.custom if message and message not in text)
+    return " ".join([text, *messages] if text else messages)
+
+
+# Ours
+
+
+def _pair_cells(judged: JudgedRow) -> Sequence[Cell]:
+    row = judged.row
+    golden = "" if row.golden_key is None else str(row.golden_key)
+    return golden, render(row.evidence) if row.evidence else "", row.confidence, render_all(row.steps)
+
+
+def _measured_cells(judged: JudgedRow) -> Sequence[Cell]:
+    row, metrics = judged.row, judged.row.metrics
+    if metrics is None:
+        return [None] * len(_MEASURED)
+    # One at a time would take several times as long, and a network has tens of thousands of cells.
+    cells = list(_values(metrics))
+    cells[_EQUAL] = "YES" if metrics.is_equal else "NO"
+    if metrics.worst_index is not None:
+        cells[_WORST] = position_text(metrics.worst_index, row.shape or ())
+    if metrics.first_special_mismatch is not None:
+        cells[_SPECIAL] = position_text(metrics.first_special_mismatch, row.shape or ())
+    return cells
+
+
+def _verdict_cells(judged: JudgedRow) -> Sequence[Cell]:
+    verdict = judged.verdict
+    return verdict.level, render(verdict.rule), verdict.origin, verdict.excess
+
+
+def position_text(index: int, shape: Shape) -> str:
+    """Return the coordinates of an element in row-major order; its number alone if the shape does not have it."""
+    if not 0 <= index < prod(shape):
+        return shape_text((index,))
+    position = []
+    for extent in reversed(shape):
+        index, coordinate = divmod(index, extent)
+        position.append(coordinate)
+    return shape_text(tuple(reversed(position)))
+
+
+EXTRA_COLUMNS = (
+    Columns(("GoldenTensor", "MatchRule", "Confidence", "Conversion"), _pair_cells),
+    Columns(tuple(_MEASURED), _measured_cells),
+    Columns(("Level", "LevelRule", "Origin", "ErrorExcess"), _verdict_cells),
+)

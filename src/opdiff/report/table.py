@@ -1,0 +1,60 @@
+"""Tables of results for CSV files and workbooks: groups of columns, each of which fills several cells of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.report.cells import write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.judgement import DocumentedResult, Verdict
+    from opdiff.report.cells import Cell
+
+
+class JudgedRow(NamedTuple):
+    """A row, its verdict, and the documented result of graph mode."""
+
+    row: Row
+    verdict: Verdict
+    result: DocumentedResult | None = None
+
+
+class Columns(NamedTuple):
+    """Neighbouring columns: their titles, and their cells of a row."""
+
+    titles: tuple[str, ...]
+    cells: Callable[[JudgedRow], Sequence[Cell]]
+
+
+class Table(NamedTuple):
+    """A table to be written.
+
+    Attributes:
+        columns: its columns, documented ones first.
+        rows: its rows.
+        format_cell: the form of a cell in a CSV file.
+    """
+
+    columns: tuple[Columns, ...]
+    rows: Sequence[JudgedRow]
+    format_cell: Callable[[Cell], Cell]
+
+    def header(self) -> list[str]:
+        """Return the titles of all columns."""
+        return [title for columns in self.columns for title in columns.titles]
+
+    def cells(self) -> Iterator[list[Cell]]:
+        """Yield the cells of each row."""
+        groups = [columns.cells for columns in self.columns]
+        for row in self.rows:
+            yield [cell for cells in groups for cell in cells(row)]
+
+
+def write_csv(table: Table, path: str) -> None:
+    """Write the whole table, or nothing if it cannot be written."""
+    form = table.format_cell
+    rows = ([form(cell) for cell in cells] for cells in table.cells())
+    write_rows(path, [form(title) for title in table.header()], rows)

@@ -1,0 +1,137 @@
+"""All pairs of a batch to their rows: what the kernel can measure at once, the rest job by job."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.comparison import DataMode, Pairing
+from opdiff.core.reasons import because
+from opdiff.core.rows import unpaired_row
+from opdiff.run import Work, fitting_workers, run, usable_cores
+from opdiff.workflows.compare.batch import measure_batch
+from opdiff.workflows.compare.job import Job, MeasureOptions, data_mode, died, measure_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opdiff.align.custom import Custom
+    from opdiff.core.comparison import Pair, Row
+    from opdiff.measure.custom import Metric
+    from opdiff.workflows.compare.job import Outcome
+    from opdiff.workflows.compare.options import CompareOptions
+
+    Progress = Callable[[int, int], None]
+
+# Fewer small tensors are measured by the time that other processes have started.
+_MIN_JOBS_FOR_PROCESSES = 800
+
+
+class Measuring(NamedTuple):
+    """How pairs are measured.
+
+    Attributes:
+        options: measurements besides the usual ones.
+        data_mode: how tensors are compared.
+        workers: maximum number of workers; 0 for all cores.
+        memory: bytes that workers may use; 0 for no limit.
+        in_process: use threads only.
+    """
+
+    options: MeasureOptions = MeasureOptions()
+    data_mode: DataMode = DataMode.AUTO
+    workers: int = 0
+    memory: int = 0
+    in_process: bool = False
+
+    @classmethod
+    def of(cls, options: CompareOptions) -> Measuring:
+        """Return what the options ask for.
+
+        Raises:
+            UsageError: there is no such metric.
+        """
+        from opdiff.measure.documented import select_metrics
+
+        custom = _custom_metrics(options)
+        wanted = select_metrics(options.metrics, [metric.name for metric in custom])
+        measures = MeasureOptions(any(metric.needs_kl for metric in wanted), conversions(options), custom)
+        return cls(measures, options.data_mode, options.workers, options.memory, options.in_process)
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics that are not built in."""
+        return tuple(metric.name for metric in self.options.metrics)
+
+
+class MeasuredRows(NamedTuple):
+    """Rows in the order of the pairs, and tracebacks of errors that should not have happened."""
+
+    rows: tuple[Row, ...]
+    defects: tuple[str, ...] = ()
+
+
+def measure_pairs(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
+    """Measure all pairings; the order of the work does not show in the result."""
+    rows: dict[int, Row] = {}
+    jobs: list[Job] = []
+    for number, pair in enumerate(pairs):
+        by = data_mode(pair, measuring.data_mode)
+        if isinstance(pair, Pairing):
+            jobs.append(Job(number, pair, by, measuring.options))
+        else:
+            rows[number] = unpaired_row(pair, by)
+    total = sum(job.weight for job in jobs)
+    batch = measure_batch(jobs, measuring.workers or usable_cores(), lambda done: progress(done, total))
+    rows |= {job.number: row for job, row in batch.done}
+    done = total - sum(job.weight for job in batch.left)
+    progress(done, total)
+    defects: list[str] = []
+    workers = fitting_workers(measuring.workers, measuring.memory, (job.nbytes for job in batch.left))
+    for job, outcome in run(_work(measuring), batch.left, workers):
+        rows[job.number] = outcome.row
+        defects += [outcome.defect] if outcome.defect else []
+        done += job.weight
+        progress(done, total)
+    return MeasuredRows(tuple(_with_guess(rows[number]) for number in sorted(rows)), tuple(defects))
+
+
+def _with_guess(row: Row) -> Row:
+    """Note in graph mode that a pair was guessed: its tables have no other place that people look at."""
+    if row.unit is None or row.evidence is None or row.confidence is None or row.confidence >= 1:
+        return row
+    return row._replace(
+        notes=(*row.notes, because("compare.guessed", confidence=row.confidence, evidence=row.evidence))
+    )
+
+
+def _work(measuring: Measuring) -> Work[Job, Outcome]:
+    return Work(
+        measure_job,
+        died,
+        lambda job: job.nbytes,
+        bool(measuring.options.metrics or measuring.options.conversions),
+        measuring.in_process,
+        _MIN_JOBS_FOR_PROCESSES,
+        frees_interpreter=False,
+    )
+
+
+def conversions(options: CompareOptions) -> Custom | None:
+    """Load the user's own layout conversions, if there are any."""
+    if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
+        return None
+    from opdiff.align.custom import load_custom
+
+    return load_custom(options.custom)
+
+
+def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
+    """Load the chosen metrics that are not built in: installed ones, and those of the user's directory."""
+    from opdiff.measure.custom import METRICS, load_metrics
+    from opdiff.measure.documented import parse_selection
+
+    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
+    found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
+    return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)

@@ -1,0 +1,122 @@
+"""Options of a comparison, for both modes."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from opdiff.core.comparison import DataMode, Mode
+from opdiff.core.errors import InputError, UsageError
+
+_GRAPH_TEXT_PREFIXES = ("dynamo_original_graph_", "dynamo_optimized_graph_")
+# Options of offline comparisons, and of graph mode, by field.
+_OFFLINE_ONLY = {
+    "fusion_rules": "-fr", "fusion_off_rules": "-cfr", "quant_rules": "-qfr", "custom": "-c", "number_range": "-r",
+    "selected": "-s", "pairs": "--pairs", "overflow": "-overflow_detection", "metrics": "-alg",
+}  # fmt: skip
+_GRAPH_ONLY = {"rank": "--rank", "token": "--token", "graph": "--graph", "data_mode": "--data_mode"}
+
+
+class CompareOptions(NamedTuple):
+    """What to compare, with which rules, and what to write; strings are as the user wrote them.
+
+    Attributes:
+        target: directory of the run on the NPU.
+        golden: directory of the run that it must equal.
+        fusion_rules: rule file of the model with fusion on, or a directory of rule files (training).
+        fusion_off_rules: rule file of the model with fusion off.
+        quant_rules: rule file that quantization wrote.
+        output: folder of the results.
+        metrics: documented metrics to write, by name or number.
+        custom: directory of conversions and metrics of the user.
+        number_range: operators by number, as `1,50,1`.
+        selected: operators by number, as `79,83`.
+        pairs: file of manual pairings.
+        overflow: whether the table has the column `OverFlow`.
+        workers: maximum number of workers; 0 for all cores.
+        memory: bytes that workers may use; 0 for no limit.
+        in_process: use threads only.
+        limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
+        reports: names of the report forms to write.
+        mode: offline or graph mode; `None` to decide by the target directory.
+        rank: graph mode: this rank only.
+        token: graph mode: this token only.
+        graph: graph mode: this graph only.
+        data_mode: graph mode: how tensors are compared.
+    """
+
+    target: str = ""
+    golden: str = ""
+    fusion_rules: str = ""
+    fusion_off_rules: str = ""
+    quant_rules: str = ""
+    output: str = "."
+    metrics: str = "all"
+    custom: str = ""
+    number_range: str = ""
+    selected: str = ""
+    pairs: str = ""
+    overflow: bool = False
+    workers: int = 0
+    memory: int = 0
+    in_process: bool = False
+    limits: str = ""
+    reports: tuple[str, ...] = ("html",)
+    mode: Mode | None = None
+    rank: int | None = None
+    token: int | None = None
+    graph: int | None = None
+    data_mode: DataMode = DataMode.AUTO
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether only some operators are wanted."""
+        return bool(self.number_range or self.selected)
+
+    @property
+    def rule_paths(self) -> tuple[str, str, str]:
+        """The rule files: fusion on, fusion off, quantization."""
+        return self.fusion_rules, self.fusion_off_rules, self.quant_rules
+
+
+def choose_mode(options: CompareOptions) -> Mode:
+    """Return the mode that is asked for, or that the target directory shows.
+
+    Raises:
+        UsageError: options of one mode are mixed with the other.
+    """
+    offline, graph = _given(options, _OFFLINE_ONLY), _given(options, _GRAPH_ONLY)
+    mode = options.mode
+    if mode is None:
+        mode = Mode.GRAPH if not offline and _has_graph_text(options.target) else Mode.OFFLINE
+    if mode is Mode.GRAPH and offline:
+        raise UsageError(f"{', '.join(offline)} does not go with --mode torchair")
+    if mode is Mode.OFFLINE and graph:
+        raise UsageError(f"{', '.join(graph)} goes with --mode torchair only")
+    return mode
+
+
+def check_options(options: CompareOptions) -> None:
+    """Check the options of an offline comparison.
+
+    Raises:
+        UsageError: they contradict each other.
+        InputError: a rule file is missing.
+    """
+    for path in options.rule_paths:
+        if path and not os.path.exists(path):
+            raise InputError(path, "no such file or directory")
+    if options.is_selected and not options.fusion_rules:
+        raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
+    if options.custom and not os.path.isdir(options.custom):
+        raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
+
+
+def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:
+    defaults = CompareOptions._field_defaults
+    return [option for name, option in names.items() if getattr(options, name) != defaults[name]]
+
+
+def _has_graph_text(path: str) -> bool:
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return any(name.startswith(_GRAPH_TEXT_PREFIXES) and name.endswith(".txt") for name in names)

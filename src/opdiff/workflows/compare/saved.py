@@ -1,0 +1,74 @@
+"""Saved comparisons: finding their files, and loading them in all versions."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError
+from opdiff.judge import judge
+from opdiff.report.saved_json import SCHEMA, VERSION, head_of, load
+from opdiff.report.saved_json_v1 import GRAPH_SCHEMA, SUMMARY_SCHEMA, load_v1
+from opdiff.workflows.compare.judging import find_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Comparison
+
+_TIME = re.compile(r"_([0-9]{14}(?:_[0-9]+)?)$")
+
+
+def load_saved(paths: Sequence[str], limits: str = "") -> Comparison:
+    """Load one saved comparison.
+
+    Args:
+        paths: its file, its folder, or, in graph mode of older versions, its files.
+        limits: file of limits for comparisons that were saved without a judgement.
+
+    Raises:
+        InputError: a file is not a saved comparison, or several are not of one run.
+        OSError: a file cannot be read.
+    """
+    files = saved_files(paths)
+    if len(files) == 1 and head_of(files[0]) == (SCHEMA, VERSION):
+        return load(files[0])
+    comparison = load_v1(files)
+    if len(comparison.judgement.verdicts) == len(comparison.rows):
+        return comparison
+    return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, find_limits(limits)))
+
+
+def saved_files(paths: Sequence[str]) -> list[str]:
+    """Return the files of a saved comparison: a folder stands for those in it; summaries are left out.
+
+    Raises:
+        InputError: there are none.
+        OSError: a file cannot be read.
+    """
+    files = [file for path in paths for file in (_files_in(path) if os.path.isdir(path) else [path])]
+    wanted = [file for file in files if head_of(file)[0] != SUMMARY_SCHEMA]
+    if not wanted:
+        raise InputError(paths[0], "is the summary of a run; the results are in the JSON file beside the tables")
+    return wanted
+
+
+def _files_in(folder: str) -> list[str]:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+    heads = {path: head_of(path) for path in (os.path.join(folder, name) for name in names)}
+    found = [path for path, (schema, _) in heads.items() if schema in (SCHEMA, GRAPH_SCHEMA)]
+    if not found:
+        raise InputError(folder, "no saved comparison is in this folder; give the JSON file of a comparison")
+    if len(found) > 1 and any(heads[path][0] == SCHEMA for path in found):
+        listed = ", ".join(map(os.path.basename, found))
+        raise InputError(folder, f"several saved comparisons are in this folder; give one of them: {listed}")
+    return found
+
+
+def report_stem(path: str) -> str:
+    """Return what reports of a saved comparison are called after: `result_20240115103052`."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    match = _TIME.search(stem)
+    return f"result_{match[1]}" if match and head_of(path)[0] == GRAPH_SCHEMA else stem

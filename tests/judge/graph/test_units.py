@@ -1,0 +1,121 @@
+"""Levels of graph mode: unit by unit by the judge, and by the colour where there is no data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from made_reports import BAD
+from made_reports import row as measured_row
+from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, OpLabel, Row, SideInfo
+from opdiff.core.dump import Unit
+from opdiff.core.judgement import Birth, Level
+from opdiff.core.metrics import RealFigures
+from opdiff.core.reasons import because, quoted
+from opdiff.core.statistics import Figures
+from opdiff.core.tensor import Slot, TensorKey
+from opdiff.judge import judge
+
+# The largest number of the target; that of the golden tensor is 1.
+GREEN, YELLOW, RED = 1.0, 1.02, 2.0
+WRONG = BAD | {"snr_db": 0.9}
+
+
+def row(op: str, largest: float, slot: Slot = Slot.OUTPUT, *, token: int = 0, rank: int = 0) -> Row:
+    """A row that was compared by statistics."""
+    sides = SideInfo(stats=Figures(-1.0, largest, 0.0, 1.0)), SideInfo(stats=Figures(-1.0, 1.0, 0.0, 1.0))
+    key = TensorKey(op, slot, 0)
+    return Row(OpLabel(0, 0, "Add", op, op), key, key, *sides, by=DataMode.STATISTICS, unit=Unit(rank, token, None))
+
+
+def measured(op: str = "a", *, token: int = 0, rank: int = 0, **numbers: Any) -> Row:
+    """A row that was compared by its data; without numbers both sides are equal."""
+    documented = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    made = measured_row(op, **numbers or {"is_equal": True})
+    return made._replace(documented=documented, unit=Unit(rank, token, None))
+
+
+@pytest.mark.parametrize(("largest", "level"), [(GREEN, Level.NOISE), (YELLOW, Level.SUSPICIOUS), (RED, Level.WRONG)])
+def test_the_colour_decides_by_statistics(largest: float, level: Level) -> None:
+    (found,) = judge([row("a", largest)]).verdicts
+    assert found.level is level
+    assert found.rule
+
+
+@pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.WRONG)])
+def test_checksums_are_equal_or_wrong(checksum: str, level: Level) -> None:
+    sides = SideInfo(stats=Figures(crc32="00ff")), SideInfo(stats=Figures(crc32=checksum))
+    made = row("a", GREEN)._replace(by=DataMode.MD5, target=sides[0], golden=sides[1])
+    assert judge([made]).verdicts[0].level is level
+
+
+def test_two_empty_tensors_are_equal() -> None:
+    assert judge([row("a", GREEN)._replace(by=DataMode.REAL)]).verdicts[0].level is Level.EXACT
+
+
+def test_units_are_judged_by_their_own_network() -> None:
+    """The same operators in another order: the error is born in the one that the other reads."""
+    reads = [("x:0", "a:0"), ("b:0", "x:0"), ("x:0", "a:0")]
+    rows = [measured(name, token=token, **WRONG) for token in range(3) for name in ("a", "b")]
+    graphs = [
+        ModelGraph(
+            tuple(GraphNode(name, "Relu", (source,)) for name, source in zip(("a", "b"), sources, strict=True)),
+            (Unit(0, token, None),),
+        )
+        for token, sources in enumerate(reads)
+    ]
+    origins = [verdict.origin for verdict in judge(rows, graphs).verdicts]
+    assert origins == [*(Birth.BORN, Birth.INHERITED), *(Birth.INHERITED, Birth.BORN), *(Birth.BORN, Birth.INHERITED)]
+
+
+def test_errors_are_born_where_inputs_are_good() -> None:
+    rows = [row("a", GREEN, Slot.INPUT), row("a", RED), row("b", RED, Slot.INPUT), row("b", RED)]
+    judgement = judge(rows)
+    origins = [Birth.NONE, Birth.BORN, Birth.NONE, Birth.INHERITED]
+    assert [verdict.origin for verdict in judgement.verdicts] == origins
+    assert judgement.first_bad == "a"
+
+
+def test_the_first_token_counts_not_the_first_rank() -> None:
+    judgement = judge([row("b", GREEN), row("b", RED, token=1), row("c", RED, rank=1)])
+    assert judgement.first_bad == "c"
+    assert judgement.advice == (because("judge.look_first", operator="c", unit="rank 1, token 0"),)
+
+
+def test_wrong_rows_come_before_suspicious_ones() -> None:
+    assert judge([row("a", YELLOW), row("b", RED, token=1)]).first_bad == "b"
+
+
+def test_the_same_finding_of_many_units_is_one() -> None:
+    judgement = judge([measured(), measured(token=1, rank=1, **WRONG), measured(token=1, **WRONG)])
+    (finding,) = judgement.findings
+    assert finding.operator == "a"
+    assert finding.units == (Unit(0, 1, None), Unit(1, 1, None))
+    assert judgement.advice[0] == because("judge.look_first", operator="a", unit="rank 0, token 1")
+
+
+def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None:
+    slight = measured(**BAD | {"snr_db": 30.0, "cosine": 0.9999})
+    judgement = judge([slight, measured(token=1, **WRONG), measured(token=2, **WRONG)])
+    assert [verdict.level for verdict in judgement.verdicts] == [Level.SUSPICIOUS, Level.WRONG, Level.WRONG]
+    (finding,) = judgement.findings
+    assert finding.level is Level.WRONG
+    assert [unit.token for unit in finding.units] == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [(DataMode.STATISTICS, "judge.all_statistics_agree"), (DataMode.MD5, "judge.all_checksums_equal")],
+)
+def test_good_runs_claim_no_more_than_was_compared(mode: DataMode, code: str) -> None:
+    side = SideInfo(stats=Figures(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
+    advice = judge([row("a", GREEN)._replace(by=mode, target=side, golden=side)]).advice
+    assert advice[0] == because(code, count=1)
+
+
+def test_rows_with_a_reason_cannot_be_compared() -> None:
+    judgement = judge([row("a", RED)._replace(reason=quoted("no partner"))])
+    assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
+    assert judgement.verdicts[0].level is Level.NOT_COMPARABLE
+    assert judgement.advice == (because("judge.nothing_compared"),)
