@@ -98,7 +98,7 @@ def test_not_more_than_the_budget_is_looked_at(case: Case, monkeypatch: pytest.M
     made = (rule(name, inputs=("data:0",), outputs=(describe(name, 0),)) for name in names)
     rules = case.rules(rule("data", "Data"), *made)
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 6
-    monkeypatch.setattr(channels, "_MOST_TENSORS", 4)
+    monkeypatch.setattr(channels, "_MAX_TENSORS", 4)
     case.out = case.root / "other"
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 4
     monkeypatch.setattr(channels, "_MOST_ELEMENTS", 2 * GOOD.size)

@@ -125,7 +125,7 @@ def test_a_worker_that_is_killed_costs_its_row(case: Case) -> None:
     (path,) = case.results()
     result = read_result(path)
     assert [row["NPUDump"] for row in result.rows] == ["op0", "victim", "op1", "op2"]
-    assert "the process that worked on it died" in result.row("victim:output:0")["CompareFailReason"]
+    assert "the worker process died" in result.row("victim:output:0")["CompareFailReason"]
     for name in ("op0", "op1", "op2"):
         assert_measured(result.row(f"{name}:output:0"), TARGET, GOLDEN)
         assert result.row(f"{name}:output:0")["Own"] == "1"

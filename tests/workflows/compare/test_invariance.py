@@ -187,7 +187,7 @@ def test_memory_limits_the_workers_and_changes_nothing_else(
     rules = case.rules(*(rule(f"op{number}") for number in range(3)))
     plain = text(case.compared("-fr", rules))
     monkeypatch.setenv("OPDIFF_KERNEL", "numpy")
-    monkeypatch.setattr("opdiff.workflows.compare.pipeline.run", spy)
+    monkeypatch.setattr("opdiff.workflows.compare.measuring.run", spy)
     assert text(case.compared("-fr", rules, *words)) == plain
     assert asked == [workers]
 
@@ -200,7 +200,7 @@ def test_how_many_are_measured_at_once_changes_nothing(case: Case, monkeypatch: 
     broken.write_bytes(broken.read_bytes()[:-8])
     plain = text(case.compared("-fr", rules))
     for at_once in (1, 7):
-        monkeypatch.setattr("opdiff.workflows.compare.batch._AT_ONCE", at_once)
+        monkeypatch.setattr("opdiff.workflows.compare.batch._PAIRS_PER_CALL", at_once)
         assert text(case.compared("-fr", rules)) == plain
 
 
@@ -222,7 +222,7 @@ def test_one_worker_is_one_process_and_one_thread(case: Case, monkeypatch: pytes
     plain = text(case.compared("-fr", rules))
     monkeypatch.setattr(os, "fork", spy_fork)
     monkeypatch.setattr(threading.Thread, "start", spy_start)
-    monkeypatch.setattr("opdiff.workflows.compare.batch._AT_ONCE", 7)
+    monkeypatch.setattr("opdiff.workflows.compare.batch._PAIRS_PER_CALL", 7)
     assert text(case.compared("-fr", rules, "-j", workers)) == plain
     assert set(helpers) == (set() if workers == 1 else {"thread"})
 
@@ -237,7 +237,7 @@ def test_the_kernel_stops_when_nobody_wants_more(case: Case, monkeypatch: pytest
         ended.append(call)
 
     monkeypatch.setattr(native.Call, "end", spy)
-    monkeypatch.setattr("opdiff.workflows.compare.batch._AT_ONCE", 1)
+    monkeypatch.setattr("opdiff.workflows.compare.batch._PAIRS_PER_CALL", 1)
     for number in range(5):
         case.npu(f"op{number}", tensor(numbers(8)))
     dump = read_dump(str(case.target))
