@@ -101,7 +101,7 @@ def test_not_more_than_the_budget_is_looked_at(case: Case, monkeypatch: pytest.M
     monkeypatch.setattr(channels, "_MAX_TENSORS", 4)
     case.out = case.root / "other"
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 4
-    monkeypatch.setattr(channels, "_MOST_ELEMENTS", 2 * GOOD.size)
+    monkeypatch.setattr(channels, "_MAX_ELEMENTS", 2 * GOOD.size)
     case.out = case.root / "third"
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 2
 

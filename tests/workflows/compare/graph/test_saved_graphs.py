@@ -40,7 +40,7 @@ def test_arguments_that_are_no_tensors_are_no_damage(case: GraphCase) -> None:
     folder = next(case.fx.rglob("*.npy")).parent
     (folder / fx_name("add", "aten.add.Tensor", "INPUT", (1,), STAMP)).write_bytes(saved(np.array(None)))
     outcome = run(case.capsys, "inspect", str(case.fx))
-    assert "arguments that are no tensors" in outcome.out
+    assert "arguments that are not tensors" in outcome.out
     assert "cannot be read" not in outcome.out
 
 
