@@ -1,9 +1,9 @@
 """Measure `opdiff compare` from the command line to the written table, each time in a fresh process: `make bench`.
 
-Beside it: numpy in place of the native kernel, a plain read of the same files, the kernel without files and, when
-OPDIFF_PEER tells how to start it, the vendor's tool: a command with `{target}`, `{golden}`, `{rules}` and `{output}`
-where the paths go. Everything runs in turns, and medians are taken: compare figures of one run only. More about them
-is in docs/performance.md.
+For comparison: NumPy instead of the native kernel, a plain read of the same files, the kernel without files; the
+vendor's tool if OPDIFF_PEER has its command, with `{target}`, `{golden}`, `{rules}` and `{output}` in place of paths;
+and another opdiff if OPDIFF_OTHER has the path of its executable. Runs are interleaved, and medians are taken: only
+compare values of one run. See docs/performance.md.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from bench import kernel_alone
 from bench.aims import Results
 from bench.presets import COMPANIONS, PRESETS, preset
 from bench.progress import Progress
-from bench.rounds import CORES, VENDOR, Case, companion_run, interleaved, runs_of
+from bench.rounds import CORES, OTHER, VENDOR, Case, companion_run, interleaved, runs_of
 from bench.tables import as_json, tables
 
 if TYPE_CHECKING:
-    from bench.rounds import Figures
+    from bench.rounds import Timings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMPANION_OF = {"many-small": "twice-as-many", "few-large": "larger"}
@@ -68,7 +68,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def measure_and_show(names: list[str], args: argparse.Namespace) -> None:
-    # Otherwise the first process compiles, or every one where nothing may be written.
+    # Otherwise the first process compiles, or every process if the directory is read-only.
     compileall.compile_dir(os.path.dirname(opdiff.__file__), quiet=2)
     machine = machine_facts(args)
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -76,10 +76,10 @@ def measure_and_show(names: list[str], args: argparse.Namespace) -> None:
         console.print(f"{name}: {fact}", highlight=False)
     progress = Progress()
     if not machine["vendor's tool"]:
-        progress.note(f"the vendor's tool is not measured: {VENDOR} does not tell how to start it")
+        progress.note(f"the vendor's tool is not measured: {VENDOR} is not set")
     found = {name: measure(name, args, progress) for name in names}
     results = Results(found, kernel_alone.measure(max(args.rounds, 3), progress, smoke=args.smoke))
-    progress.note("done; with --smoke the figures mean nothing" if args.smoke else "done")
+    progress.note("done; values of --smoke are meaningless" if args.smoke else "done")
     for table in tables(results):
         console.print(table)
     path = args.json or os.path.join(ROOT, "bench", "results", time.strftime("%Y%m%d-%H%M%S.json"))
@@ -89,8 +89,8 @@ def measure_and_show(names: list[str], args: argparse.Namespace) -> None:
     console.print(f"figures: {path}", highlight=False, soft_wrap=True)
 
 
-def measure(name: str, args: argparse.Namespace, progress: Progress) -> dict[str, Figures]:
-    """The figures of one preset and of what belongs to it; its data is removed whatever happens."""
+def measure(name: str, args: argparse.Namespace, progress: Progress) -> dict[str, Timings]:
+    """Return the timings of one preset and its companion; the data is always removed."""
     with ExitStack() as stack:
         cases = []
         for one in (name, COMPANION_OF.get(name)):
@@ -101,13 +101,13 @@ def measure(name: str, args: argparse.Namespace, progress: Progress) -> dict[str
                 operators = len(preset(one, smoke=args.smoke).operators)
                 cases.append(Case(one, os.path.join(folder, one), operators))
         work = [(cases[0], run) for run in runs_of(name)]
-        # Right behind the run that they are compared with.
+        # After the runs that they are compared with.
         work[2:2] = [(case, companion_run()) for case in cases[1:]]
         return interleaved(work, args.rounds, progress)
 
 
 def write_apart(name: str, folder: str, *, smoke: bool) -> None:
-    """Write the data in another process, which takes its memory with it."""
+    """Write the data in another process, to keep its memory separate."""
     options = ["--preset", name, "--write", folder, *(["--smoke"] if smoke else [])]
     subprocess.run([sys.executable, "-m", "bench.compare", *options], check=True, cwd=ROOT)
 
@@ -131,6 +131,7 @@ def machine_facts(args: argparse.Namespace) -> dict[str, Any]:
         "rounds": args.rounds,
         "free disk, GB": shutil.disk_usage(args.dir or tempfile.gettempdir()).free // 1_000_000_000,
         "vendor's tool": os.environ.get(VENDOR, ""),
+        "other opdiff": os.environ.get(OTHER, ""),
     }
 
 

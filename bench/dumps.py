@@ -1,4 +1,4 @@
-"""Writes a preset: dumps of its targets, golden arrays, and the rule file that leads from one to the other.
+"""Write a preset: target dumps, golden arrays and the rule file.
 
 Tensors of one kind hold the same numbers: they are made once, and those of a large batch are written image by image.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 TIME = 1_700_000_000_000_000
-# Tensors beyond this are written in parts along their first axis, where a layout has the parts one behind the other.
+# Larger tensors are written in parts along their first axis, if the parts are contiguous in the layout.
 _LARGE = 1 << 26
 _IN_PARTS = {"NC1HWC0", "FRACTAL_NZ", "ND"}
 _TYPE_NAMES = {dtypes.FLOAT32: "DT_FLOAT", dtypes.BFLOAT16: "DT_BF16"}
-# Rule files of compilers are mostly things that a comparison does not need.
+# Most attributes in rule files of compilers are not needed for a comparison.
 _FILLER = tuple(
     {"key": f"_{subject}_{aspect}", "value": {"s": f"{subject}/{aspect}"} if number % 2 else {"i": number}}
     for subject in ("kernel", "memory", "stream", "tiling")
@@ -38,7 +38,7 @@ _FILLER = tuple(
 
 
 def write(preset: Preset, folder: str) -> None:
-    """Write the folders `target` and `golden` and the file `rules.json`; all of it is on the disk afterwards."""
+    """Write the folders `target` and `golden` and the file `rules.json`, and flush them to disk."""
     for name in ("target", "golden"):
         os.makedirs(os.path.join(folder, name))
     rules = []
@@ -47,14 +47,14 @@ def write(preset: Preset, folder: str) -> None:
         rules.append(_write_operator(folder, name, number, operator))
     with open(os.path.join(folder, "rules.json"), "w", encoding="utf-8") as file:
         json.dump({"name": preset.name, "graph": [{"name": preset.name, "op": rules}]}, file)
-    # Pages that are not yet on the disk cannot be dropped from the cache.
+    # Dirty pages cannot be dropped from the cache.
     os.sync()
 
 
 def _write_operator(folder: str, name: str, number: int, operator: Operator) -> dict[str, Any]:
-    """Write both sides; what the rule file says about them."""
+    """Write both sides and return their entry of the rule file."""
     golden, part, parts = _tensors(operator)
-    # No page of these zeros is ever touched: only their number is asked for.
+    # The zeros are never touched: only their number is used.
     shape = ((part.shape or ())[0] * parts, *(part.shape or ())[1:])
     whole = EncodedTensor(
         part.dtype, shape, part.layout, bytes(len(part.payload) * parts), operator.shape,
@@ -73,7 +73,7 @@ def _write_operator(folder: str, name: str, number: int, operator: Operator) -> 
 
 @lru_cache(maxsize=64)
 def _tensors(operator: Operator) -> tuple[AnyArray, EncodedTensor, int]:
-    """One part of the golden array, the same part of the target, and how many of them there are."""
+    """Return one part of the golden array, the same part of the target, and the number of parts."""
     can_part = operator.layout in _IN_PARTS and (operator.layout != "FRACTAL_NZ" or len(operator.shape) > 2)
     parts = gcd(operator.shape[0], 16) if can_part and operator.golden_nbytes > _LARGE else 1
     shape = (operator.shape[0] // parts, *operator.shape[1:])
@@ -88,7 +88,7 @@ def _tensors(operator: Operator) -> tuple[AnyArray, EncodedTensor, int]:
 
 
 def _as_type(numbers: AnyArray, dtype: DType) -> AnyArray:
-    """Numbers that the type has; the kinds whose encoding is our own are left to the encoder."""
+    """Round numbers to the type; types without NumPy equivalent are left to the encoder."""
     if dtype.kind is Kind.BOOL:
         return np.asarray(numbers > 0)
     if dtype.kind is Kind.INTEGER:
@@ -99,7 +99,7 @@ def _as_type(numbers: AnyArray, dtype: DType) -> AnyArray:
 
 
 def _numbers(count: int) -> tuple[AnyArray, AnyArray]:
-    """Normal numbers, and noise beside them."""
+    """Return normal numbers, and noise."""
     numbers, noise = _pool()
     if count <= numbers.size:
         return numbers[:count], noise[:count]
@@ -114,7 +114,7 @@ def _pool() -> tuple[AnyArray, AnyArray]:
 
 
 def _rule(name: str, number: int, operator: Operator, shape: Shape) -> dict[str, Any]:
-    """What the rule file says about an operator."""
+    """Return the entry of the rule file for an operator."""
     order = {4: "NCHW", 5: "NCDHW"}.get(len(operator.shape), "ND")
     origin = {
         "_datadump_origin_name": {"s": name},

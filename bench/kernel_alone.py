@@ -1,4 +1,4 @@
-"""The measuring kernel without files: how much of the speed of reading the same memory is left.
+"""Speed of the measuring kernel without files, relative to reading the same memory.
 
 A feature map of 33.5 million elements, float16 against float32, 201 MB in all.
 """
@@ -35,7 +35,7 @@ _THREADS = (1, 2)
 
 
 class Data(NamedTuple):
-    """Jobs have addresses only: these are the arrays, which must live as long."""
+    """Arrays that jobs refer to by address."""
 
     golden: AnyArray
     target: AnyArray
@@ -44,7 +44,7 @@ class Data(NamedTuple):
 
     @classmethod
     def made(cls, shape: Shape, matrix: Shape) -> Data:
-        """The same numbers in three layouts; a quarter of them are what a ReLU leaves."""
+        """Return the same numbers in three layouts; a quarter of them are ReLU outputs."""
         source = np.random.default_rng(1)
         golden = source.standard_normal(shape, dtype=np.float32)
         golden[: len(golden) // 4] = np.maximum(golden[: len(golden) // 4], 0)
@@ -54,14 +54,14 @@ class Data(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """Gigabytes in a second, and the share of the limit with as many threads."""
+    """Gigabytes per second, and the share of the reading speed with as many threads."""
 
     gb_s: float
     share: float
 
 
 def measure(rounds: int, progress: Progress, *, smoke: bool = False) -> dict[str, Rate]:
-    """The rates by name, `read x1` and the like; empty when there is no kernel."""
+    """Return the rates by name, as `read x1`; empty if there is no kernel."""
     library = native.find_library()
     if library is None:
         return {}
@@ -101,7 +101,7 @@ def _actions(library: ctypes.CDLL, data: Data, matrix: Shape) -> dict[str, Calla
 
 
 def _axes(stored: AnyArray, layout: str, shape: Shape) -> Axes:
-    """Where the elements of a stored array are."""
+    """Return the kernel axes of a stored array."""
     known = LAYOUTS.find(layout)
     places = known.unpack(cast("AnyArray", Places.of(stored.shape)), shape, 1) if known else None
     return tuple(cast("Places", places).in_two_digits())

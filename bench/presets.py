@@ -1,4 +1,4 @@
-"""The networks that `bench.compare` measures: which operators, of which types, shapes and layouts.
+"""Networks measured by `bench.compare`: operators, types, shapes and layouts.
 
 resnet50-like   125 operators, 200 MB of golden data: the shapes of ResNet-50 at batch 2
 many-small      3,000 operators of 1 to 64 KB
@@ -56,7 +56,7 @@ class Preset(NamedTuple):
 
 
 def resnet50_like() -> Preset:
-    """Convolutions, activations and sums of a residual network, each an operator of its own."""
+    """Return a residual network of convolutions, activations and sums as separate operators."""
     image = Operator("Aipp", (2, 3, 224, 224))
     stem = (
         Operator("Conv2D", (2, 64, 112, 112)),
@@ -89,8 +89,8 @@ def _stage(blocks: int, width: int, side: int) -> tuple[Operator, ...]:
 
 
 def many_small(count: int = 3000) -> Preset:
-    """Three of five in NC1HWC0, one in FRACTAL_NZ with ragged edges, one in ND; sizes are log-uniform."""
-    # One seed: the first half of a longer list is the shorter list.
+    """Return small operators: 3/5 NC1HWC0, 1/5 FRACTAL_NZ with ragged edges, 1/5 ND; sizes are log-uniform."""
+    # A fixed seed: a shorter list is the beginning of a longer one.
     source = random.Random(1)  # noqa: S311  no secret
     return Preset("many-small", tuple(_small(number, source) for number in range(count)))
 
@@ -108,7 +108,7 @@ def _small(number: int, source: random.Random) -> Operator:
 
 
 def few_large(factor: int = 1) -> Preset:
-    """Four feature maps, a plain matrix and a tiled one of 256 MB each, or so many times as much."""
+    """Return four feature maps, a plain matrix and a tiled one of 256 MB each, times `factor`."""
     shape = (16 * factor, 256, 128, 128)
     matrix: Shape = (8192, 8192) if factor == 1 else (factor, 8192, 8192)
     maps = tuple(Operator("Conv2D", shape, relu=number == 3) for number in range(4))
@@ -116,7 +116,7 @@ def few_large(factor: int = 1) -> Preset:
 
 
 def larger() -> Preset:
-    """One tensor of each kind of `few-large`, four times as large."""
+    """Return one tensor of each kind of `few-large`, four times as large."""
     operators = few_large(4).operators
     return Preset("larger", (operators[0], *operators[4:]))
 
@@ -147,7 +147,7 @@ _LAYOUTS: tuple[tuple[str, Shape], ...] = (
 
 
 def mixed() -> Preset:
-    """Every kind of element in the three usual layouts, and every layout in the usual types."""
+    """Return all element types in three common layouts, and all layouts in common types."""
     kinds = [
         Operator("Mul", shape, layout, dtype, golden)
         for layout, shape in _LAYOUTS[:3]
@@ -158,18 +158,18 @@ def mixed() -> Preset:
 
 
 def tiny() -> Preset:
-    """As small as a first look at a few operators."""
+    """Return a few small operators, which measure start-up."""
     return Preset("tiny", many_small(20).operators)
 
 
 PRESETS = {"resnet50-like": resnet50_like, "many-small": many_small, "few-large": few_large, "mixed": mixed,
            "tiny": tiny}  # fmt: skip
-# What belongs to a preset but answers one question only: how time grows with operators, and memory with their size.
+# Measured with a preset: scaling of time with the number of operators, and of memory with their size.
 COMPANIONS = {"twice-as-many": lambda: many_small(6000), "larger": larger}
 
 
 def preset(name: str, *, smoke: bool = False) -> Preset:
-    """The preset or companion of that name; with `smoke` a few small tensors of it."""
+    """Return the preset or companion of that name; with `smoke`, a few small tensors of it."""
     made = (PRESETS | COMPANIONS)[name]()
     if not smoke:
         return made._replace(name=name)

@@ -1,4 +1,4 @@
-"""What one process costs: seconds by the clock and of work, and memory, that of its children included."""
+"""Cost of one process: wall-clock time, CPU time and memory, children included."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The vendor's tool and ours are both to start from compiled modules.
+# Removed from the environment: both tools start from compiled modules.
 _UNWANTED = ("PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME", "OPDIFF_KERNEL")
 
 
 class Memory(NamedTuple):
-    """Bytes at most.
+    """Peak memory in bytes.
 
     Attributes:
         resident: everything in memory, files and libraries that others use as well included.
@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one process and those that it waited for."""
+    """Cost of one process and its children."""
 
     wall_s: float
     cpu_s: float
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
 
 
 def run(command: Sequence[str], log: str, *, settings: dict[str, str], watched: bool) -> Cost:
-    """Run a command to its end. It is `watched` for its memory, which costs it some time."""
+    """Run a command. If `watched`, its memory is sampled, which slows it down."""
     environment = {name: value for name, value in os.environ.items() if name not in _UNWANTED} | settings
     stop, peak = Event(), [0, 0, 0]
     with open(log, "wb") as output:
@@ -57,7 +57,7 @@ def run(command: Sequence[str], log: str, *, settings: dict[str, str], watched: 
                 watcher.start()
             _, status, usage = os.wait4(child.pid, 0)
         except BaseException:
-            # Also its children: they would go on writing into a folder that is being removed.
+            # Children, too: they would keep writing to a folder that is being removed.
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
@@ -73,13 +73,13 @@ def run(command: Sequence[str], log: str, *, settings: dict[str, str], watched: 
 
 
 def _watch(pid: int, stop: Event, peak: list[int]) -> None:
-    """Look at the memory of a process and its children until told to stop."""
+    """Sample the memory of a process and its children until `stop` is set."""
     while True:
         started = time.perf_counter()
         found = [_memory(one) for one in family(pid)]
         for place in range(3):
             peak[place] = max(peak[place], sum(memory[place] for memory in found))
-        # Looking takes a while where much is mapped; most of the time is left to the process.
+        # Sampling is slow if much is mapped; leave most of the time to the process.
         if stop.wait(max(0.003, 4 * (time.perf_counter() - started))):
             return
 
@@ -95,7 +95,7 @@ def _memory(pid: int) -> Memory:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return the ids of a process and its descendants."""
     found = [pid]
     for parent in found:
         for path in glob.glob(f"/proc/{parent}/task/*/children"):

@@ -1,4 +1,4 @@
-"""The limit of any comparison: all of its files read once, in chunks that stay in a core's cache."""
+"""Lower bound of any comparison: reading all files once, in chunks that stay in the cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Thread
 from typing import NamedTuple
 
 _CHUNK = 1 << 18
-# A thread takes so much of a file at a time.
+# Bytes of a file that a thread takes at a time.
 _PIECE = 1 << 25
 
 
@@ -22,18 +22,18 @@ class Files(NamedTuple):
 
     @classmethod
     def of(cls, *folders: str) -> Files:
-        """All files of the folders."""
+        """Return all files of the folders."""
         found = sorted((entry.path, entry.stat().st_size) for folder in folders for entry in os.scandir(folder))
         return cls(tuple(path for path, _ in found), tuple(size for _, size in found))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them."""
+        """Total size."""
         return sum(self.sizes)
 
 
 def read(files: Files, threads: int) -> float:
-    """Seconds that it takes to read all files once."""
+    """Read all files once and return the seconds."""
     pieces = [
         (path, start, min(size - start, _PIECE))
         for path, size in zip(files.paths, files.sizes, strict=True)
@@ -50,7 +50,7 @@ def read(files: Files, threads: int) -> float:
 
 
 def _read_pieces(pieces: list[tuple[str, int, int]]) -> None:
-    # Whole pages: copies to other places are several times slower on some processors.
+    # Page-aligned: copies to other addresses are several times slower on some processors.
     with mmap.mmap(-1, _CHUNK) as chunk, memoryview(chunk) as room:
         while pieces:
             try:
@@ -65,7 +65,7 @@ def _read_pieces(pieces: list[tuple[str, int, int]]) -> None:
 
 
 def drop(files: Files) -> bool:
-    """Ask the system to forget the files; whether it did."""
+    """Drop the files from the page cache and return whether that worked."""
     for path in files.paths:
         file = os.open(path, os.O_RDONLY)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -74,7 +74,7 @@ def drop(files: Files) -> bool:
 
 
 def _is_cold(path: str) -> bool:
-    """Whether a read that may not wait gets nothing."""
+    """Return whether a non-blocking read fails."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT)

@@ -1,4 +1,4 @@
-"""A preset's runs in turns, so that all of them see the same machine, and what came of each."""
+"""Interleaved runs of one preset, and their measurements."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from bench.progress import Progress
 
 VENDOR = "OPDIFF_PEER"
+"""Environment variable with the command of the vendor's tool."""
+
+OTHER = "OPDIFF_OTHER"
+"""Environment variable with the path of another `opdiff` executable, as of an older checkout."""
+
 CORES = os.cpu_count() or 1
-OPDIFF = (
-    sys.executable, "-m", "opdiff", "compare", "-q", "-tp", "{target}", "-gp", "{golden}", "-fr", "{rules}",
-    "-o", "{output}",
-)  # fmt: skip
+COMPARE = ("compare", "-q", "-tp", "{target}", "-gp", "{golden}", "-fr", "{rules}", "-o", "{output}")
+OPDIFF = (sys.executable, "-m", "opdiff", *COMPARE)
 # All metrics but the divergence, which is number 4.
 WITHOUT_KL = ("-alg", "0,1,2,3,5,6,7,8,9")
 _NUMPY = {"OPDIFF_KERNEL": "numpy"}
-# No run is repeated for longer than this.
-_PATIENCE_S = 60.0
+# Total time limit for the repetitions of one run.
+_MAX_TOTAL_S = 60.0
 
 
 class Case(NamedTuple):
@@ -42,16 +45,16 @@ class Case(NamedTuple):
     operators: int
 
     def path(self, name: str) -> str:
-        """A file or folder of the case."""
+        """Return the path of a file or folder of the case."""
         return os.path.join(self.folder, name)
 
     def files(self) -> reading.Files:
-        """Both sides."""
+        """Return the files of both sides."""
         return reading.Files.of(self.path("target"), self.path("golden"))
 
 
 class Run(NamedTuple):
-    """What is measured: a command with places for a case's paths, or a read of its files by so many threads."""
+    """A command with placeholders for the paths of a case, or a read of its files by `threads`."""
 
     name: str
     command: Sequence[str] = ()
@@ -61,8 +64,8 @@ class Run(NamedTuple):
     has_table: bool = True
 
 
-class Figures(NamedTuple):
-    """What was measured, round by round; memory is that of the first one, which counts for nothing else."""
+class Timings(NamedTuple):
+    """Measurements of each round; memory is that of the untimed first round."""
 
     wall_s: tuple[float, ...]
     cpu_s: tuple[float, ...]
@@ -70,16 +73,16 @@ class Figures(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The median time by the clock."""
+        """Median wall-clock time."""
         return median(self.wall_s)
 
-    def after(self, cost: Cost) -> Figures:
-        """With one more round."""
+    def after(self, cost: Cost) -> Timings:
+        """Return the timings with one more round."""
         return self._replace(wall_s=(*self.wall_s, cost.wall_s), cpu_s=(*self.cpu_s, cost.cpu_s))
 
 
 def runs_of(preset: str) -> list[Run]:
-    """Everything that is run on a preset."""
+    """Return the runs of a preset."""
     jobs = dict.fromkeys((1, CORES))
     runs = [Run(f"opdiff -j {n}", (*OPDIFF, "-j", str(n))) for n in jobs]
     runs += [Run(f"opdiff -j {n}, no KL", (*OPDIFF, "-j", str(n), *WITHOUT_KL)) for n in jobs]
@@ -89,21 +92,24 @@ def runs_of(preset: str) -> list[Run]:
     runs += [Run("read x2, cold", threads=2, cold=True)]
     if preset == "tiny":
         runs.append(Run("empty python", (sys.executable, "-c", "pass"), has_table=False))
+    if other := os.environ.get(OTHER):
+        # Next to the run that it is compared with.
+        runs[len(jobs) : len(jobs)] = [Run(f"other -j {n}", (other, *COMPARE, "-j", str(n))) for n in jobs]
     vendor = tuple(shlex.split(os.environ.get(VENDOR, "")))
     return [*runs, Run("vendor", vendor)] if vendor else runs
 
 
 def companion_run() -> Run:
-    """What is run on data that belongs to another preset."""
+    """Return the run of the companion of a preset."""
     return Run("opdiff", (*OPDIFF, "-j", str(CORES)))
 
 
-def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -> dict[str, Figures]:
-    """The figures of every run by its name; a run that fails is left out.
+def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -> dict[str, Timings]:
+    """Return the timings of every run by name; runs that fail are left out.
 
-    The first look at each is watched for its memory and not timed, unless it takes so long that it is the only one.
+    The first round measures memory and is not timed, unless it takes so long that it is the only one.
     """
-    found: dict[str, Figures] = {}
+    found: dict[str, Timings] = {}
     wanted: dict[str, int] = {}
     for turn in range(rounds + 1):
         for case, one in work:
@@ -117,17 +123,17 @@ def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -
                 wanted[name] = 0
                 continue
             if not turn:
-                wanted[name] = int(_PATIENCE_S / max(cost.wall_s, 1e-6))
-            before = found.setdefault(name, Figures((), (), cost.memory))
+                wanted[name] = int(_MAX_TOTAL_S / max(cost.wall_s, 1e-6))
+            before = found.setdefault(name, Timings((), (), cost.memory))
             if turn or not wanted[name]:
                 found[name] = before.after(cost)
     return {name: figures for name, figures in found.items() if figures.wall_s}
 
 
 def _measure(case: Case, one: Run, *, watched: bool) -> tuple[Cost, str]:
-    """What a run cost, and what is wrong with it: a tool that compares nothing is fast and worth nothing."""
+    """Return the cost of a run and its problem, if it failed or did not compare every operator."""
     if one.cold and not reading.drop(case.files()):
-        return Cost(0, 0, 0), "the files stay in the cache"
+        return Cost(0, 0, 0), "the files cannot be dropped from the cache"
     if one.threads:
         started = time.process_time()
         wall_s = reading.read(case.files(), one.threads)
@@ -135,11 +141,11 @@ def _measure(case: Case, one: Run, *, watched: bool) -> tuple[Cost, str]:
     output, log = case.path("output"), case.path("log")
     shutil.rmtree(output, ignore_errors=True)
     os.mkdir(output)
-    places = {name: case.path(name) for name in ("target", "golden", "output")} | {"rules": case.path("rules.json")}
-    command = [word.format(**places) for word in one.command]
+    paths = {name: case.path(name) for name in ("target", "golden", "output")} | {"rules": case.path("rules.json")}
+    command = [word.format(**paths) for word in one.command]
     cost = run(command, log, settings=one.settings, watched=watched)
     if one.cold:
-        reading.read(case.files(), 1)  # warm again, for those that follow
+        reading.read(case.files(), 1)  # warm up for the following runs
     found = _compared(output) if one.has_table else case.operators
     if found >= case.operators:
         return cost, ""
@@ -149,7 +155,7 @@ def _measure(case: Case, one: Run, *, watched: bool) -> tuple[Cost, str]:
 
 
 def _compared(folder: str) -> int:
-    """Rows with a cosine similarity in the table of results."""
+    """Return the number of rows with a cosine similarity."""
     rows = 0
     for path in glob.glob(os.path.join(folder, "**", "result_*.csv"), recursive=True):
         with open(path, newline="", encoding="utf-8") as file:

@@ -1,8 +1,8 @@
-"""Measure opdiff: `make bench`. Every figure is a ratio or a rate within one run; medians of interleaved rounds.
+"""Measure opdiff: `make bench`. Values are ratios or rates of one run: medians of interleaved rounds.
 
-start-up     `opdiff --help` beside an empty Python
+start-up     `opdiff --help` relative to an empty Python
 headers      files described per second, over many small files
-convert      bytes per second beside a plain copy of the same files
+convert      bytes per second relative to a plain copy of the same files
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def write_tiled(folder: str, nbytes: int) -> None:
 
 
 def medians(actions: list[Callable[[], object]], rounds: int, before: Callable[[], None] = lambda: None) -> list[float]:
-    """The median time of each action, measured in turns so that all see the same machine."""
+    """Return the median time of each action, measured in interleaved rounds."""
     times: list[list[float]] = [[] for _ in actions]
     for turn in range(rounds + 1):
         for action, taken in zip(actions, times, strict=True):

@@ -1,4 +1,4 @@
-"""The results as tables to read, and as JSON to keep."""
+"""Results as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from bench.aims import Results
     from bench.kernel_alone import Rate
     from bench.processes import Memory
-    from bench.rounds import Figures
+    from bench.rounds import Timings
 
 
 def tables(results: Results) -> Iterator[Table]:
-    """One for each preset, one for the kernel, one for the aims."""
+    """Yield a table for each preset, one for the kernel, and one for the goals."""
     for name, figures in results.presets.items():
         yield preset_table(name, figures)
     if results.kernel:
@@ -26,7 +26,7 @@ def tables(results: Results) -> Iterator[Table]:
     yield aims_table(results)
 
 
-def preset_table(name: str, figures: dict[str, Figures]) -> Table:
+def preset_table(name: str, figures: dict[str, Timings]) -> Table:
     table = _table(name, "run", "seconds", f"x {ALL}", "work, s", "resident, MB", "private, MB", "own, MB", "rounds")
     own = figures[ALL].seconds if ALL in figures else None
     for run, found in figures.items():
@@ -66,7 +66,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def as_json(results: Results, machine: dict[str, Any]) -> dict[str, Any]:
-    """Everything, round by round."""
+    """Return all measurements, round by round."""
     return {
         "machine": machine,
         "presets": {

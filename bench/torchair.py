@@ -29,7 +29,7 @@ TIME = 1_706_596_911_000_000
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """How many ranks, tokens and operators, and how many elements a tensor has."""
+    """Number of ranks, tokens and operators, and of elements per tensor."""
 
     name: str
     ranks: int
