@@ -317,8 +317,8 @@ CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
     "bits": (header_of(100, 1 << 62, UINT1), 200, "npy", "elements of uint1, but 800 are stored"),
     "header": (GIB.to_bytes(8, "little") + bytes(99), 2 * GIB, "npy", f"a header of {GIB} bytes is not credible"),
     "too_large_to_map": (header_of(4 * GIB, GIB, FLOAT32), 5 * GIB, "npz", "cannot be read: Cannot allocate memory"),
-    "too_large_to_widen": (header_of(GIB // 2, GIB // 4, BFLOAT16), GIB, "npy", "there is not enough memory for it"),
-    "too_large_to_unpack": (header_of(GIB // 4, 2 * GIB, UINT1), GIB, "npy", "there is not enough memory for it"),
+    "too_large_to_widen": (header_of(GIB // 2, GIB // 4, BFLOAT16), GIB, "npy", "not enough memory"),
+    "too_large_to_unpack": (header_of(GIB // 4, 2 * GIB, UINT1), GIB, "npy", "not enough memory"),
 }
 
 

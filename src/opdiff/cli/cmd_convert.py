@@ -1,4 +1,4 @@
-"""`opdiff convert`: dump files to NumPy, raw or PyTorch files."""
+"""`opdiff convert`: convert dump files to NumPy, raw or PyTorch files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_jobs
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.terminal import Progress, counted, json_text, printable, size
+from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     Results = dict[ConvertJob, ConvertResult]
 
 DESCRIPTION = """\
-Turn dump files into files that other tools read. One file, several, or whole directory trees; the results of a tree
-keep its folders. Without --format tensors stay in the layout in which they are stored."""
+Convert dump files to files of other tools: one file, several, or whole directory trees, whose folders the results keep.
+Without --format, tensors stay in their stored layout."""
 EPILOG = """\
 examples:
   opdiff convert Conv2D.conv1.4.3.1672900579018235
@@ -34,8 +37,8 @@ examples:
   opdiff convert FILE --type bin
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
-_MAX_SHOWN = 20
-_FAILED_LIST = "convert_failed_file_list.txt"
+_MAX_FAILURES_SHOWN = 20
+_FAILED_LIST_NAME = "convert_failed_file_list.txt"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,25 +48,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-d", "--dump-file", "--dump_file", metavar="PATH[,PATH]", default="", help="the same, separated by commas"
     )
     parser.add_argument(
-        "-out", "--output-dir", "--out", dest="output_dir", metavar="DIR", default=".", help="default: this folder"
+        "-out",
+        "--output-dir",
+        "--out",
+        dest="output_dir",
+        metavar="DIR",
+        default=".",
+        help="output directory; default: current directory",
     )
-    parser.add_argument("-t", "--type", choices=_FORMS, default="npy", dest="form", help="default: npy")
-    parser.add_argument("-f", "--format", default="", dest="layout", help="layout of the results: NCHW, NHWC, ND, …")
-    parser.add_argument("-s", "--shape", type=_shape, default=(), help="shape in that layout, as 1,64,28,28")
+    parser.add_argument("-t", "--type", choices=_FORMS, default="npy", dest="form", help="kind of result; default: npy")
+    parser.add_argument(
+        "-f",
+        "--format",
+        default="",
+        dest="layout",
+        help="layout of the results, such as NCHW, NHWC or ND; default: as stored",
+    )
+    parser.add_argument("-s", "--shape", type=_shape, default=(), help="shape in that layout, such as 1,64,28,28")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-i", "--input", "--input_tensor", type=_index, metavar="K", help="only input K (from 0)")
     which.add_argument("-o", "--output", "--output_tensor", type=_index, metavar="K", help="only output K (from 0)")
     parser.add_argument(
-        "-c", "--custom", "--custom_script_path", metavar="DIR", default="", help="conversions of your own (they run!)"
+        "-c",
+        "--custom",
+        "--custom_script_path",
+        metavar="DIR",
+        default="",
+        help="directory of user-defined conversions; its Python files are executed",
     )
     add_jobs(parser)
-    parser.add_argument("--strict", action="store_true", help="exit code 1 when anything could not be converted")
-    parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if anything could not be converted")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
-    from opdiff.core.atomic_file import make_folder
     from opdiff.workflows.convert import plan_conversion
 
     options = _options(args)
@@ -75,12 +94,12 @@ def run(args: argparse.Namespace) -> int:
     results: Results = {}
     interrupted = False
     try:
-        for job, result in _converted(plan, args):
+        for job, result in _convert(plan, args):
             results[job] = result
     except KeyboardInterrupt:
         interrupted = True
     results = {job: results[job] for job in plan.jobs if job in results}
-    failed_list = _leave_records(options.output, plan, results)
+    failed_list = _write_lists(options.output, plan, results)
     if args.json:
         _print_json(plan, results)
     else:
@@ -90,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         if result.defect:
             print(result.defect, file=sys.stderr)
     if interrupted:
-        print("opdiff: interrupted; every file that is there is whole", file=sys.stderr)
+        print("opdiff: interrupted; all existing results are complete", file=sys.stderr)
         return ExitCode.INTERRUPTED
     return _exit_code(results.values(), strict=args.strict)
 
@@ -99,7 +118,7 @@ def _paths(args: argparse.Namespace) -> list[str]:
     listed = [args.dump_file] if os.path.exists(args.dump_file) else args.dump_file.split(",")
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
-        raise UsageError("convert what? give a dump file or a directory")
+        raise UsageError("give a dump file or a directory")
     return paths
 
 
@@ -111,11 +130,11 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     from opdiff.workflows.convert.result_names import Form
 
     if args.shape and not args.layout:
-        raise UsageError("--shape is a shape in the layout of the results; give --format too")
+        raise UsageError("--shape requires --format: it is the shape in the layout of the results")
     if args.custom and not args.layout:
-        raise UsageError("--custom is for conversions to the layout of the results; give --format too")
+        raise UsageError("--custom requires --format: it has conversions to the layout of the results")
     if args.form == "pt" and find_spec("torch") is None:
-        raise UsageError("--type pt needs PyTorch, which is not installed here; use another type, such as npy")
+        raise UsageError("--type pt requires PyTorch, which is not installed; use another type, such as npy")
     custom = _custom(args) if args.layout else None
     slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if args.output is not None else None
     index = args.input if args.input is not None else args.output
@@ -123,46 +142,42 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
 
 
 def _custom(args: argparse.Namespace) -> Custom | None:
-    """The user's own conversions; makes sure that the wanted layout is one."""
+    """Load the user-defined conversions, and check that the requested layout exists."""
     from opdiff.align import LAYOUTS
     from opdiff.align.custom import load_custom
 
     custom = load_custom(args.custom) if args.custom else None
     known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
     if args.layout not in known:
-        there = ", ".join(sorted(known))
-        raise UsageError(f"--format {args.layout}: not a layout that data can be brought to; there are {there}")
+        available = ", ".join(sorted(known))
+        raise UsageError(f"--format {args.layout}: not a known layout; available: {available}")
     return custom
 
 
-def _converted(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    """Results as they are ready."""
-    from opdiff.cli.terminal import Progress, printable
+def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
+    """Yield results as they are completed."""
     from opdiff.run import Work, run
     from opdiff.workflows.convert import convert_file, failed
 
     work = Work(
         convert_file,
-        on_death=lambda job: failed(job, "the process that worked on it died"),
+        on_death=lambda job: failed(job, because("workflows.worker_died")),
         nbytes=lambda job: job.nbytes,
         alone=bool(args.custom),
-        # Where bytes are only copied the time goes into making files, which a folder does one at a time.
+        # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
         worth_jobs=200 if args.layout or args.form == "npz" else 20_000,
     )
     ready = run(work, plan.jobs, args.jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps if args.verbose > args.quiet else ():
-                print(f"opdiff: {printable(job.path)}: {tensor}: {printable(step)}", file=sys.stderr)
+                print(f"opdiff: {printable(job.path)}: {tensor}: {printable(str(step))}", file=sys.stderr)
             progress.reach(done, len(plan.jobs))
             yield job, result
 
 
-def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
-    """The full names of results whose names were too long, and the list of failed files, as scripts know it.
-
-    Returns the path of that list, or nothing when there is none.
-    """
+def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:
+    """Write the mapping of shortened names, and the list of failed files; return the path of that list, if written."""
     from opdiff.workflows.convert.result_lists import write_failed_list, write_mapping
 
     names: dict[str, list[tuple[str, str]]] = {}
@@ -170,21 +185,19 @@ def _leave_records(output: str, plan: ConvertPlan, results: Results) -> str:
         if result.renamed:
             names.setdefault(job.folder, []).extend(result.renamed)
     failures = [(failure.path, failure.tensor) for result in results.values() for failure in result.failures]
-    path = os.path.join(output, _FAILED_LIST)
+    path = os.path.join(output, _FAILED_LIST_NAME)
     try:
         for folder, renamed in names.items():
             write_mapping(folder, renamed)
         if len(plan.jobs) > 1:
             write_failed_list(path, failures)
     except OSError as error:
-        print(f"opdiff: a record of the results cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"opdiff: a list of results cannot be written: {error.strerror}", file=sys.stderr)
         return ""
     return path if failures and len(plan.jobs) > 1 else ""
 
 
 def _print_summary(plan: ConvertPlan, results: Results, seconds: float) -> None:
-    from opdiff.cli.terminal import counted, printable, size
-
     outcomes = results.values()
     written = sum(len(result.written) for result in outcomes)
     good = sum(1 for result in outcomes if result.written)
@@ -195,25 +208,23 @@ def _print_summary(plan: ConvertPlan, results: Results, seconds: float) -> None:
     if empty:
         print(f"{counted(len(empty), 'file')} with nothing to convert, such as {printable(empty[0].path)}")
     if plan.skipped:
-        print(f"{counted(len(plan.skipped), 'file')} left out, such as {printable(': '.join(plan.skipped[0]))}")
+        print(
+            f"{counted(len(plan.skipped), 'file')} skipped, such as {printable(': '.join(map(str, plan.skipped[0])))}"
+        )
 
 
 def _print_failures(results: Results, failed_list: str) -> None:
-    from opdiff.cli.terminal import printable
-
     failures = [failure for result in results.values() for failure in result.failures]
-    for failure in failures[:_MAX_SHOWN]:
+    for failure in failures[:_MAX_FAILURES_SHOWN]:
         which = f" {failure.tensor}" if failure.tensor else ""
-        print(f"failed: {printable(failure.path)}{which}: {printable(failure.reason)}", file=sys.stderr)
-    if len(failures) > _MAX_SHOWN:
-        print(f"… and {len(failures) - _MAX_SHOWN} more; --json gives the reasons of all", file=sys.stderr)
+        print(f"failed: {printable(failure.path)}{which}: {printable(str(failure.reason))}", file=sys.stderr)
+    if len(failures) > _MAX_FAILURES_SHOWN:
+        print(f"… and {len(failures) - _MAX_FAILURES_SHOWN} more; --json lists all", file=sys.stderr)
     if failed_list:
         print(f"{printable(failed_list)} lists the failed files", file=sys.stderr)
 
 
 def _print_json(plan: ConvertPlan, results: Results) -> None:
-    from opdiff.cli.terminal import json_text
-
     files = [
         {
             "path": job.path,

@@ -66,7 +66,7 @@ class TensorState(NamedTuple):
     layout: str
     shape: Shape
     extremes: Extremes | None
-    problem: str = ""
+    problem: Reason | None = None
 
 
 class OperatorState(NamedTuple):
@@ -110,7 +110,7 @@ class OverflowReport(NamedTuple):
     all_records: int
     affected: tuple[OperatorState, ...]
     all_affected: int
-    problems: tuple[tuple[str, str], ...]
+    problems: tuple[tuple[str, Reason], ...]
 
 
 def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _all: None) -> OverflowReport:
@@ -122,14 +122,14 @@ def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _al
     tree = scan(path)
     records: list[RecordFinding] = []
     affected: list[OperatorState] = []
-    problems = [(problem.path, str(problem.reason)) for problem in tree.problems]
+    problems = [(problem.path, problem.reason) for problem in tree.problems]
     count = 0
     total = sum(len(folder.entries) for folder in tree.folders)
     if not total:
         raise InputError(path, "no dump files here")
     for folder in tree.folders:
         operators, unreadable = read_folder(folder)
-        problems += [(problem.path, str(problem.reason)) for problem in unreadable]
+        problems += [(problem.path, problem.reason) for problem in unreadable]
         records += _records(folder, operators, problems)
         for operator in operators:
             count += 1
@@ -144,7 +144,7 @@ def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _al
 
 
 def _records(
-    folder: Folder, operators: tuple[Operator, ...], problems: list[tuple[str, str]]
+    folder: Folder, operators: tuple[Operator, ...], problems: list[tuple[str, Reason]]
 ) -> Iterator[RecordFinding]:
     for entry in folder.entries:
         if not is_debug(entry):
@@ -152,7 +152,7 @@ def _records(
         try:
             found = read_overflow(read_operator(entry.path, entry.name))
         except DumpError as error:
-            problems.append((entry.path, str(error.brief)))
+            problems.append((entry.path, error.brief))
             continue
         for number, record in enumerate(found):
             for task in _tasks(record):
@@ -216,7 +216,7 @@ def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
             found = found.merge(find_extremes(walk.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
         walk.stored.release()
     except OpdiffError as error:
-        return TensorState(*description, None, str(error.brief))
+        return TensorState(*description, None, error.brief)
     return TensorState(*description, found)
 
 

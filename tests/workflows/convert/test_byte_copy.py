@@ -117,7 +117,7 @@ def test_a_file_that_went_away_after_the_planning(tmp_path: Path) -> None:
     (job,) = plan_conversion([path], ConvertOptions(str(tmp_path / "out"))).jobs
     os.unlink(path)
     (failure,) = convert_file(job).failures
-    assert (failure.tensor, failure.reason) == ("", "cannot be opened: No such file or directory")
+    assert (failure.tensor, str(failure.reason)) == ("", "cannot be opened: No such file or directory")
 
 
 def test_nothing_is_copied_that_must_be_changed() -> None:

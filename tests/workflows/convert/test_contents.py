@@ -143,7 +143,7 @@ def test_an_empty_tensor_keeps_its_type_and_shape(
     assert raw.stat().st_size == 0
 
 
-def test_bytes_behind_the_data_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bytes_behind_the_data_are_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Padding behind a tensor, and bytes behind the last one."""
     padded = EncodedTensor(dtypes.FLOAT32, (2,), "ND", np.array([1, 2, 77], "<f4").tobytes())
     path = add(tmp_path, FILE, dump(padded, tensor([3.0])) + b"trailing")
@@ -212,7 +212,7 @@ def test_the_stored_layout_stays_without_a_format(tmp_path: Path, capsys: pytest
     assert found.tobytes() == source.payload
 
 
-def test_a_shape_helps_where_the_file_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shape_option_replaces_a_missing_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dataclasses import replace
 
     bare = replace(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0"), origin_shape=())
@@ -221,7 +221,7 @@ def test_a_shape_helps_where_the_file_has_none(tmp_path: Path, capsys: pytest.Ca
     np.testing.assert_array_equal(load(tmp_path, f"{FILE}.output.0.2x3x5x20.npy"), NCHW.transpose(0, 2, 3, 1))
 
 
-def test_what_was_done_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path, FILE, dump(tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")))
     report = run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC", "--json").json
     assert report["files"][0]["steps"] == [
@@ -364,9 +364,7 @@ def test_overflow_records_become_json(
     assert text.splitlines()[1].startswith('    "')
 
 
-def test_overflow_records_are_a_tensor_when_a_layout_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_overflow_records_are_a_tensor_with_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = RECORDS["cpu"][0]
     path = add(tmp_path / "in", DEBUG, standard_dump(overflow_dump(raw)))
     assert run(capsys, "convert", path, "-out", tmp_path, "-f", "ND").code == 0

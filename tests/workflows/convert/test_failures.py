@@ -96,7 +96,7 @@ def test_one_damaged_file_in_a_thousand(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "out" / LIST).read_text() == f"{bad}\n"
 
 
-def test_a_reason_is_shown_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reason_is_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scripts = tmp_path / "own\x1b[31m"
     add(scripts / "format_convert", "convert_ND_to_NCHW.py", b"def convert(a, b, c):\n    raise ValueError('no')\n")
     outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE), "-f", "NCHW", "-c", scripts)
@@ -146,14 +146,14 @@ def test_a_name_that_is_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (tmp_path / "out" / LIST).read_bytes() == os.fsencode(tmp_path) + b"/in/bad\xff\n"
 
 
-def test_many_failures_are_not_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_first_failures_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(25):
         add(tmp_path / "in", f"bad{number:02}", b"")
     add(tmp_path / "in", "good")
     outcome = convert(capsys, tmp_path, tmp_path / "in")
     lines = outcome.err.splitlines()
     assert [line.split(":")[0] for line in lines[:-2]] == ["failed"] * 20
-    assert lines[-2] == "… and 5 more; --json gives the reasons of all"
+    assert lines[-2] == "… and 5 more; --json lists all"
     assert len((tmp_path / "out" / LIST).read_text().splitlines()) == 25
     files = convert(capsys, tmp_path, tmp_path / "in", "--json").json["files"]
     assert sum(bool(file["failures"]) for file in files) == 25
@@ -204,7 +204,7 @@ def test_a_defect_is_shown_as_one_and_costs_one_file(
     monkeypatch.setattr("opdiff.workflows.convert.work.read_operator", broken)
     outcome = convert(capsys, tmp_path, tmp_path / "in", *form)
     assert outcome.code == 70
-    assert "a defect of opdiff: ZeroDivisionError('an arithmetic mistake')" in outcome.out + outcome.err
+    assert "defect of opdiff: ZeroDivisionError('an arithmetic mistake')" in outcome.out + outcome.err
     assert "Traceback (most recent call last)" in outcome.err
     assert sorted(os.listdir(tmp_path / "out")) == [LIST, "good.output.0.npy"]
 
@@ -217,9 +217,7 @@ def test_a_defect_is_shown_as_one_and_costs_one_file(
     [("file", "File exists"), ("file/below", "Not a directory"), ("/proc/opdiff", "No such file or directory")],
     ids=["a_file", "below_a_file", "where_nothing_can_be_made"],
 )
-def test_an_output_folder_that_cannot_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str
-) -> None:
+def test_impossible_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str) -> None:
     add(tmp_path, "file", b"precious")
     path = add(tmp_path / "in", FILE)
     outcome = run(capsys, "convert", path, "-out", tmp_path / place)
@@ -246,19 +244,19 @@ def test_a_folder_of_a_tree_that_cannot_be_made(tmp_path: Path, capsys: pytest.C
     assert f"failed: {tmp_path}/in/sub/{FILE}: the result cannot be written: File exists\n" in outcome.err
 
 
-def test_a_list_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_list_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path / "in", "good")
     add(tmp_path / "in", "bad", b"")
     (tmp_path / "out" / LIST).mkdir(parents=True)
     outcome = convert(capsys, tmp_path, tmp_path / "in", "--strict")
     assert outcome.code == 1
-    assert "opdiff: a record of the results cannot be written: Is a directory\n" in outcome.err
+    assert "opdiff: a list of results cannot be written: Is a directory\n" in outcome.err
     assert "failed: " in outcome.err
 
 
 @pytest.mark.parametrize("form", ["npy", "npz", "bin"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()], ids=["disk", "memory"])
-def test_what_the_machine_lacks_is_no_defect(
+def test_lack_of_memory_or_disk_is_no_defect(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -274,7 +272,7 @@ def test_what_the_machine_lacks_is_no_defect(
     monkeypatch.setattr(byte_copy, "_copy", fail)
     outcome = convert(capsys, tmp_path, path, "-t", form)
     assert outcome.code == 3
-    text = {OSError: "the result cannot be written: No space left on device", MemoryError: "there is not enough memory"}
+    text = {OSError: "the result cannot be written: No space left on device", MemoryError: "not enough memory"}
     assert text[type(error)] in outcome.err
     assert os.listdir(tmp_path / "out") == []
 
@@ -285,14 +283,14 @@ def test_what_the_machine_lacks_is_no_defect(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("", "convert what? give a dump file or a directory"),
-        ("FILE -s 1,2", "--shape is a shape in the layout of the results; give --format too"),
-        ("FILE -c DIR", "--custom is for conversions to the layout of the results; give --format too"),
-        ("FILE -f nchw", "--format nchw: not a layout that data can be brought to; there are C1HWNC0, C1HWNCoC0,"),
-        ("FILE -f YUV", "--format YUV: not a layout that data can be brought to"),
+        ("", "give a dump file or a directory"),
+        ("FILE -s 1,2", "--shape requires --format"),
+        ("FILE -c DIR", "--custom requires --format"),
+        ("FILE -f nchw", "--format nchw: not a known layout; available: C1HWNC0, C1HWNCoC0,"),
+        ("FILE -f YUV", "--format YUV: not a known layout"),
         ("FILE -f NCHW -c DIR", "format_convert': cannot be listed: No such file or directory"),
-        ("FILE FILE2 -f NCHW -s 1,2,3,4", "--shape is the shape of one file's tensors; give one file"),
-        ("DIR -f NCHW -s 1,2,3,4", "--shape is the shape of one file's tensors; give one file"),
+        ("FILE FILE2 -f NCHW -s 1,2,3,4", "--shape applies to the tensors of one file; give one file"),
+        ("DIR -f NCHW -s 1,2,3,4", "--shape applies to the tensors of one file; give one file"),
         ("FILE -o 0 -i 0", "argument -i/--input/--input_tensor: not allowed with argument -o"),
         ("FILE -o x", "'x' is not an index; the first tensor has index 0"),
         ("FILE -o -1", "argument -o/--output/--output_tensor"),
@@ -305,7 +303,7 @@ def test_what_the_machine_lacks_is_no_defect(
         ("FILE --forma NCHW", "unrecognized arguments: --forma"),
     ],
 )  # fmt: skip
-def test_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, message: str) -> None:
+def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, message: str) -> None:
     paths = {"FILE": add(tmp_path / "in", FILE), "FILE2": add(tmp_path / "in2", "b"), "DIR": str(tmp_path / "in")}
     arguments = [paths.get(word, word) for word in options.split()]
     outcome = convert(capsys, tmp_path, *arguments)
@@ -322,7 +320,7 @@ def test_pytorch_files_need_pytorch(
     outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE), "-t", "pt")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        "opdiff: --type pt needs PyTorch, which is not installed here; use another type, such as npy\n"
+        "opdiff: --type pt requires PyTorch, which is not installed; use another type, such as npy\n"
     )
 
 

@@ -73,7 +73,7 @@ def test_a_tree_keeps_its_folders(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tree(tmp_path / "out") == sorted(os.path.join(folder, RESULT) for folder in folders)
 
 
-def test_the_results_go_here_unless_told_otherwise(
+def test_default_output_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(tmp_path / "in" / "sub", FILE)
@@ -89,7 +89,7 @@ def test_an_output_folder_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tree(tmp_path / "a b") == [f"c/{RESULT}"]
 
 
-def test_what_is_named_twice_is_done_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_given_twice_is_converted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path / "in", FILE)
     outcome = convert(capsys, tmp_path, path, str(tmp_path / "in"), "-d", path)
     assert (outcome.code, outcome.out.split(":")[0]) == (0, "1 of 1 file converted")
@@ -114,10 +114,10 @@ def test_results_never_overwrite_each_other(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "out").exists()
 
 
-# What is left out of a tree
+# Files of a tree that are skipped
 
 
-def test_companions_of_dumps_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["a.json", "model.om", "x.onnx", "readme.md", "run.sh", f"{FILE}.csv", "log.txt"]
     for name in [FILE, *names]:
         add(tmp_path / "in", name)
@@ -128,11 +128,11 @@ def test_companions_of_dumps_are_left_out(tmp_path: Path, capsys: pytest.Capture
     assert tree(tmp_path / "out") == [RESULT]
 
 
-def test_the_first_left_out_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_first_skipped_file_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in (FILE, "a.json", "b.json"):
         add(tmp_path / "in", name)
     outcome = convert(capsys, tmp_path, tmp_path / "in")
-    assert f"2 files left out, such as {tmp_path}/in/a.json: not a dump file\n" in outcome.out
+    assert f"2 files skipped, such as {tmp_path}/in/a.json: not a dump file\n" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_the_first_left_out_file_is_named(tmp_path: Path, capsys: pytest.Capture
     [("", False), ("-t npz", True), ("-t bin", True), ("-f ND", True)],
     ids=["npy", "npz", "bin", "layout"],
 )
-def test_numpy_files_are_taken_where_something_changes(
+def test_numpy_files_are_converted_if_they_would_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, *, taken: bool
 ) -> None:
     add(tmp_path / "in", FILE)
     np.save(tmp_path / "in" / f"gold.0.{TIME}.npy", np.eye(2))
     outcome = convert(capsys, tmp_path, tmp_path / "in", "--json", *options.split())
     assert len(outcome.json["files"]) == 1 + taken
-    assert reasons(outcome) == ({} if taken else {f"gold.0.{TIME}.npy": "a NumPy file already"})
+    assert reasons(outcome) == ({} if taken else {f"gold.0.{TIME}.npy": "already a NumPy file"})
 
 
 def test_earlier_results_are_not_converted_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,14 +161,14 @@ def test_earlier_results_are_not_converted_again(tmp_path: Path, capsys: pytest.
     assert tree(tmp_path) == [FILE, *(f"{FILE}.{end}" for end in endings), *(f"gold.0.npy{end}" for end in gold)]
 
 
-def test_results_inside_the_tree_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_inside_the_tree_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path, FILE, dump(tensor([1.0])))
     for _ in range(3):
         assert run(capsys, "convert", tmp_path, "-out", tmp_path / "npy", "-f", "ND").code == 0
     assert tree(tmp_path) == [FILE, f"npy/{FILE}.output.0.1.npy"]
 
 
-def test_arrays_that_lost_their_type_become_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrays_that_lost_their_type_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "gold.0.npy", np.array([0x3F80], np.uint16).view("V2"))
     assert convert(capsys, tmp_path, tmp_path / "in").code == 0
@@ -182,7 +182,7 @@ def test_a_hashed_file_is_read_by_its_real_name(tmp_path: Path, capsys: pytest.C
     assert tree(tmp_path / "out") == ["123456789.output.0.json"]
 
 
-def test_converted_files_without_their_dumps_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_converted_files_without_their_dumps_are_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / RESULT, np.eye(2))
     assert convert(capsys, tmp_path, tmp_path / "in", "-t", "bin").code == 0
@@ -201,7 +201,7 @@ def test_a_link_that_leaves_the_tree_is_not_followed(tmp_path: Path, capsys: pyt
     assert tree(tmp_path / "out") == [RESULT]
 
 
-def test_a_pipe_does_not_hang_anything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipe_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path / "in", FILE)
     os.mkfifo(tmp_path / "in" / f"Sub.sub.1.2.{TIME}")
     outcome = convert(capsys, tmp_path, tmp_path / "in", "--json")
@@ -276,5 +276,5 @@ def test_one_tensor_of_every_file_of_a_tree(tmp_path: Path, capsys: pytest.Captu
     add(tmp_path / "in", "one", dump(tensor([1.0])))
     outcome = convert(capsys, tmp_path, tmp_path / "in", "-o", "1")
     assert outcome.code == 0
-    assert f"failed: {tmp_path}/in/one: output 1 is wanted, but the number of outputs is 1\n" in outcome.err
+    assert f"failed: {tmp_path}/in/one: there is no output 1; the file has 1\n" in outcome.err
     assert tree(tmp_path / "out") == ["convert_failed_file_list.txt", "two.output.1.npy"]

@@ -1,14 +1,11 @@
-"""Several processes: the same results as one, and no job lost when a worker dies or the user interrupts."""
+"""Conversion by several processes: the same results as by one, even if a worker dies."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import time
-from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,126 +14,9 @@ import pytest
 from command_line import COMMAND, run
 from dump_files import TIME, add, dump, numbered, tensor
 from opdiff.core import dtypes
-from opdiff.run import Work, processes, run_serial, usable_cores
-from opdiff.run import run as run_jobs
-from opdiff.run.processes import run_processes
-from opdiff.run.threads import run_threads
-from worker_functions import DEADLY, always_die, double, double_or_die, fail, note, process_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-def died(number: int) -> int:
-    return -number
-
-
-# The engine
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 17, 100], ids=lambda count: f"{count}_jobs")
-@pytest.mark.parametrize("workers", [1, 2, 3], ids=lambda count: f"{count}_workers")
-def test_every_job_has_its_result(count: int, workers: int) -> None:
-    jobs = list(range(count))
-    assert sorted(run_processes(double, jobs, workers, died)) == list(run_serial(double, jobs))
-
-
-def test_work_is_done_elsewhere_and_by_all() -> None:
-    found = {result for _, result in run_processes(process_id, range(30), 2, died)}
-    assert len(found) == 2
-    assert os.getpid() not in found
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3], ids=lambda count: f"{count}_workers")
-def test_a_death_costs_the_job_that_died(workers: int) -> None:
-    results = dict(run_processes(double_or_die, range(600), workers, died))
-    assert results == {job: -job if job in DEADLY else 2 * job for job in range(600)}
-
-
-def test_everybody_dies() -> None:
-    assert dict(run_processes(always_die, range(5), 2, died)) == {job: -job for job in range(5)}
-
-
-def test_an_error_of_a_job_is_not_swallowed() -> None:
-    with pytest.raises(ValueError, match="0 is not to my taste"):
-        list(run_processes(fail, [0], 1, died))
-
-
-def test_what_is_not_wanted_any_more_is_not_done(tmp_path: Path) -> None:
-    """Two batches are done when the first result comes; neither these nor any other go on."""
-    path = str(tmp_path / "notes")
-    results = run_processes(note, [path] * 1000, 2, str)
-    assert next(results) == (path, path)
-    del results
-    with open(path, encoding="utf-8") as file:
-        assert 16 <= len(file.readlines()) < 48
-
-
-@pytest.mark.parametrize("count", [0, 1, 20], ids=lambda count: f"{count}_jobs")
-def test_threads_give_every_job_its_result(count: int) -> None:
-    jobs = list(range(count))
-    assert sorted(run_threads(double, jobs, 3)) == list(run_serial(double, jobs))
-
-
-INTERRUPTED = """
-import signal
-from threading import Timer
-from opdiff.run.threads import run_threads
-from worker_functions import double_slowly
-found = []
-Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
-try:
-    found.extend(run_threads(double_slowly, range(1000), 2))
-except KeyboardInterrupt:
-    assert all(result == 2 * job for job, result in found)
-    print(len(found))
-"""
-
-
-def test_an_interrupt_of_threads_gives_what_was_under_way() -> None:
-    """The interrupt is that of the main thread, which waits; workers see nothing of it."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", INTERRUPTED]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert 2 <= int(outcome.stdout) < 1000
-
-
-@pytest.mark.parametrize(
-    ("count", "workers", "expected"),
-    [(0, 2, 0), (3, 2, 3), (20, 2, 8), (1000, 2, 63), (1000, 64, 256)],
-    ids=["none", "few", "some", "many", "many_workers"],
-)
-def test_batches_hold_every_job_once_and_spread_neighbours(count: int, workers: int, expected: int) -> None:
-    batches: list[Sequence[int]] = list(processes._batches(range(count), workers))
-    assert sorted(job for batch in batches for job in batch) == list(range(count))
-    assert len(batches) == expected
-    assert all(len(batch) <= 16 for batch in batches)
-    assert all(abs(one - other) > 1 for batch in batches for one, other in pairwise(batch))
-
-
-@pytest.mark.parametrize(
-    ("count", "nbytes", "alone", "elsewhere"),
-    [(20, 1 << 16, False, False), (20, 1 << 16, True, True), (20, 2 << 20, False, False), (250, 10, False, True)],
-    ids=["little", "little_of_others", "large_in_threads", "many"],
-)
-def test_workers_that_were_asked_for_start_where_they_gain(
-    count: int, nbytes: int, alone: bool, elsewhere: bool
-) -> None:
-    work = Work(process_id, died, lambda _: nbytes, alone=alone)
-    processes_seen = {result for _, result in run_jobs(work, range(count), 2)}
-    assert (os.getpid() not in processes_seen) is elsewhere
-
-
-def test_large_jobs_that_keep_the_interpreter_busy_get_processes() -> None:
-    work = Work(process_id, died, lambda _: 2 << 20, frees_interpreter=False)
-    assert os.getpid() not in {result for _, result in run_jobs(work, range(20), 2)}
-
-
-def test_usable_cores() -> None:
-    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
-
-
-# The command
+    from pathlib import Path
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -185,7 +65,7 @@ def test_a_killed_worker_is_a_failure_of_one_file(tmp_path: Path, capsys: pytest
     outcome = run(capsys, "convert", tmp_path / "in", *arguments)
     assert outcome.code == 1
     bad = f"{tmp_path}/in/Add.add13.1.2.{TIME}"
-    assert outcome.err.splitlines()[0] == f"failed: {bad}: the process that worked on it died"
+    assert outcome.err.splitlines()[0] == f"failed: {bad}: the worker process died"
     assert outcome.out.startswith("59 of 60 files converted: 59 results ")
     assert (tmp_path / "out" / "convert_failed_file_list.txt").read_text() == f"{bad}\n"
 
@@ -208,11 +88,11 @@ def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"], ids=["alone", "two_processes"])
-def test_an_interrupt_leaves_whole_files(tmp_path: Path, jobs: str) -> None:
+def test_interrupt_leaves_complete_files(tmp_path: Path, jobs: str) -> None:
     process = start(tmp_path, "-j", jobs)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "opdiff: interrupted; every file that is there is whole\n")
+    assert (process.returncode, err) == (130, "opdiff: interrupted; all existing results are complete\n")
     names = os.listdir(tmp_path / "out")
     assert 5 <= len(names) < 400
     # The interrupt may come when a file is there and not yet counted.

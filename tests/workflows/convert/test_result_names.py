@@ -122,7 +122,7 @@ def test_element_types_of_raw_files(dtype: DType, name: str) -> None:
     assert raw_name(dtype) == name
 
 
-def test_a_layout_that_nobody_knows_keeps_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_layout_is_named_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = EncodedTensor(dtypes.INT8, (2,), 77, b"ab")
     path = add(tmp_path / "in", FILE, dump(odd))
     assert run(capsys, "convert", path, "-out", tmp_path / "out", "-t", "bin").code == 0
@@ -178,7 +178,7 @@ def test_where_a_name_is_too_long(length: int, *, hashed: bool) -> None:
     assert shorten(name).endswith(".npy")
 
 
-def test_letters_of_several_bytes_count_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_length_of_a_name_is_in_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path / "in", "算" * 82, dump(tensor([1.0])))
     assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
     short = uuid.uuid3(uuid.NAMESPACE_DNS, "算" * 82 + ".output.0.npy").hex + ".npy"

@@ -16,6 +16,7 @@ from command_line import COMMAND, run
 from graph_dumps import GraphCase, saved
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.read.reduced import parse_figures, read_reduced
 from opdiff.sample.container import encode_tensor
@@ -201,7 +202,7 @@ def test_a_file_that_changes_while_it_is_measured_is_kept(folder: Path, monkeypa
     monkeypatch.setattr(work, "_verify", verify_and_write)
     (file,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
     outcome = work.reduce_file(file, ())
-    assert outcome.problem == "still being written; kept"
+    assert outcome.problem == because("workflows.still_written")
     assert sorted(os.listdir(folder)) == sorted([GE, FX])
 
 

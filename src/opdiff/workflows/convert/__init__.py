@@ -1,6 +1,6 @@
-"""Dump files to files that other tools read: the way of `opdiff convert`.
+"""Conversion of dump files to files of other tools: `opdiff convert`.
 
-paths ──plan──► jobs, one for each file ──work──► read → align → write ──► results
+paths ──plan──► jobs, one per file ──work──► read → align → write ──► results
 """
 
 from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan, plan_conversion

@@ -1,4 +1,4 @@
-"""Arrays to files. What is in a file as it should be is copied by `verbatim` instead."""
+"""Arrays written to files. Bytes that need no conversion are copied by `byte_copy` instead."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def write_tensor(path: str, form: Form, codes: AnyArray, dtype: DType) -> None:
-    """The numbers of `codes` as one file of the given form."""
+    """Write a tensor to a file of the given form."""
     writers = {Form.NPY: write_npy, Form.MSNPY: write_npy, Form.BIN: write_raw, Form.PT: write_pt}
     writers[form](path, codes, dtype)
 
 
 def write_npy(path: str, codes: AnyArray, dtype: DType) -> None:
-    """A NumPy file with the numbers of `codes`."""
+    """Write decoded values to a NumPy file."""
     with whole_file(path) as file:
         _put_npy(file, elements.decode(codes, dtype))
 
 
 def write_npz(path: str, tensors: Iterable[tuple[str, AnyArray, DType]]) -> None:
-    """A NumPy archive, not compressed; tensors are decoded one at a time."""
+    """Write an uncompressed NumPy archive; tensors are decoded one at a time."""
     import zipfile
 
     with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -44,14 +44,14 @@ def write_npz(path: str, tensors: Iterable[tuple[str, AnyArray, DType]]) -> None
 
 
 def write_raw(path: str, codes: AnyArray, dtype: DType) -> None:
-    """The elements in their own encoding, one after the other; types under 8 bits as numbers, one for each element."""
+    """Write elements in their own encoding; types under 8 bits are decoded to one number per element."""
     array = elements.decode(codes, dtype) if dtype.bits < 8 else codes
     with whole_file(path) as file:
         _put(file, array)
 
 
 def write_pt(path: str, codes: AnyArray, dtype: DType) -> None:
-    """A PyTorch file with the numbers of `codes`; bfloat16 stays bfloat16."""
+    """Write a PyTorch file; bfloat16 stays bfloat16."""
     try:
         import torch
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Stored bytes that are the result already: copied by the kernel, without NumPy and without passing through Python."""
+"""Results whose bytes are stored already: copied by the operating system, without NumPy."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from opdiff.core.source import FileRange
     from opdiff.core.tensor import Shape
 
-_CHUNK = 1 << 20
-# NumPy puts the data of an array at a multiple of this.
+_CHUNK_BYTES = 1 << 20
+# NumPy aligns the data of an array to this.
 _ALIGNMENT = 64
 _PREFIX = b"\x93NUMPY\x01\x00"
-_CANNOT_SEND = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+_SENDFILE_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 def copy_npy(path: str, source: FileRange, dtype: DType, shape: Shape) -> None:
-    """A NumPy file of an element type whose stored codes are NumPy's own numbers."""
+    """Copy a tensor whose stored codes are NumPy elements to a NumPy file."""
     with whole_file(path) as file:
         file.write(npy_header(dtype.storage, shape))
         _copy(source, dtype.nbytes(prod(shape)), file)
 
 
 def copy_raw(path: str, source: FileRange, nbytes: int) -> None:
-    """The first `nbytes` stored bytes."""
+    """Copy the first `nbytes` stored bytes."""
     with whole_file(path) as file:
         _copy(source, nbytes, file)
 
 
 def write_json(path: str, values: dict[str, object]) -> None:
-    """A JSON file, indented for people."""
+    """Write an indented JSON file."""
     with whole_file(path) as file:
         file.write((json.dumps(values, indent=4) + "\n").encode())
 
 
 def npy_header(descr: str, shape: Shape) -> bytes:
-    """What stands before the data of a row-major array in a NumPy file."""
+    """Return the header of a NumPy file with a row-major array."""
     dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}"
     length = len(_PREFIX) + 2 + len(text) + 1
@@ -55,7 +55,7 @@ def npy_header(descr: str, shape: Shape) -> bytes:
 
 def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
     """Append the first `nbytes` of a source to a file."""
-    if nbytes < _CHUNK:
+    if nbytes < _CHUNK_BYTES:
         file.write(memoryview(source.raw())[:nbytes])
         return
     try:
@@ -75,10 +75,10 @@ def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
 
 
 def _send(source: int, offset: int, nbytes: int, target: int) -> int:
-    """Move some bytes from file to file; returns how many, 0 at the end."""
+    """Move some bytes from file to file; return their number, 0 at the end."""
     try:
         return os.sendfile(target, source, offset, nbytes)
     except OSError as error:
-        if error.errno not in _CANNOT_SEND:
+        if error.errno not in _SENDFILE_UNSUPPORTED:
             raise
-        return os.write(target, os.pread(source, min(nbytes, _CHUNK), offset))
+        return os.write(target, os.pread(source, min(nbytes, _CHUNK_BYTES), offset))

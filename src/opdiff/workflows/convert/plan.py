@@ -1,4 +1,4 @@
-"""Which files to convert, and where the results go."""
+"""Files to convert, and the folders of their results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError, OpdiffError, UsageError
+from opdiff.core.reasons import because
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
 from opdiff.read.filename import is_hashed
@@ -17,26 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from opdiff.align.custom import Custom
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Slot
 
-# Files beside dumps that are never dumps themselves; arrays are left alone only where nothing would change.
-_NOT_DUMPS = (".csv", ".json", ".txt", ".bin", ".pt", ".log", ".md", ".py", ".sh", ".onnx", ".om", ".pbtxt")
-_UNCHANGED = {Form.NPY: (".npy", ".npz"), Form.MSNPY: (".npy", ".npz"), Form.NPZ: (".npz",)}
-# What `convert` itself puts behind the name of a dump.
-_RESULT = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
+# Endings of files that are never dumps; arrays are skipped only if conversion would not change them.
+_OTHER_ENDINGS = (".csv", ".json", ".txt", ".bin", ".pt", ".log", ".md", ".py", ".sh", ".onnx", ".om", ".pbtxt")
+_UNCHANGED_ENDINGS = {Form.NPY: (".npy", ".npz"), Form.MSNPY: (".npy", ".npz"), Form.NPZ: (".npz",)}
+# Names of earlier results, starting with the name of their dump.
+_RESULT_NAME = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
 
 
 class ConvertOptions(NamedTuple):
-    """What to write, and of what.
+    """Options of a conversion.
 
     Attributes:
-        output: the folder for the results.
-        form: the kind of file.
-        layout: the layout to bring every tensor to; empty to leave each as it is stored.
-        shape: the logical shape in that layout, where the file does not tell or tells it wrongly.
-        slot: only inputs, or only outputs.
-        index: only that input or output.
-        custom: conversions of the user's own.
+        output: folder of the results.
+        form: kind of file.
+        layout: layout of the results; empty for the stored layout.
+        shape: logical shape in that layout, if it is missing or wrong in the file.
+        slot: inputs or outputs only.
+        index: index of the only input or output.
+        custom: user-defined conversions.
     """
 
     output: str
@@ -49,7 +51,7 @@ class ConvertOptions(NamedTuple):
 
 
 class ConvertJob(NamedTuple):
-    """One dump file, its real name, and the folder for its results."""
+    """One dump file, its real name, and the folder of its results."""
 
     path: str
     name: str
@@ -59,24 +61,23 @@ class ConvertJob(NamedTuple):
 
 
 class ConvertPlan(NamedTuple):
-    """What is to be done, and what was left out, with the reason."""
+    """Jobs, and skipped files with the reason."""
 
     jobs: tuple[ConvertJob, ...]
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, Reason], ...] = ()
 
 
 def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPlan:
-    """The jobs for files and directory trees. The results of a tree keep its folders.
+    """Return the jobs for files and directory trees. Results of a tree keep its folders.
 
     Raises:
         InputError: a path does not exist.
-        UsageError: the options do not fit the paths, or two results would have one name.
+        UsageError: the options do not fit the paths, or two results would have the same name.
     """
     if options.shape and (len(paths) > 1 or any(os.path.isdir(path) for path in paths)):
-        raise UsageError("--shape is the shape of one file's tensors; give one file")
-    # What is named twice is done once.
+        raise UsageError("--shape applies to the tensors of one file; give one file")
     jobs: dict[ConvertJob, None] = {}
-    skipped: list[tuple[str, str]] = []
+    skipped: list[tuple[str, Reason]] = []
     for path in dict.fromkeys(paths):
         if os.path.isdir(path):
             found = _plan_tree(path, options)
@@ -92,9 +93,9 @@ def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPla
 
 def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     tree = scan(root)
-    # A hash is name enough for a result, whether or not the real name is known.
+    # A hash is sufficient as a name of results, even if the real name is unknown.
     nameless = {problem.path for problem in tree.problems if _is_nameless_file(problem.path)}
-    skipped = [(problem.path, str(problem.reason)) for problem in tree.problems if problem.path not in nameless]
+    skipped = [(problem.path, problem.reason) for problem in tree.problems if problem.path not in nameless]
     files = [(entry.path, entry.name) for entry in tree.entries()]
     files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
     own_results = _output_inside(root, options.output)
@@ -102,7 +103,7 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     paths = {path for path, _ in files}
     jobs = []
     for path, name in files:
-        reason = _why_not(path, name, paths, options)
+        reason = _find_reason_to_skip(path, name, paths, options)
         if reason:
             skipped.append((path, reason))
         else:
@@ -116,23 +117,23 @@ def _is_nameless_file(path: str) -> bool:
 
 
 def _output_inside(root: str, output: str) -> str:
-    """How paths of the tree begin that are in the output folder and so are results; empty if that is elsewhere."""
+    """Return the prefix of paths in the output folder, if it is inside of the tree; else empty."""
     below = os.path.relpath(os.path.realpath(output), os.path.realpath(root))
     is_inside = below != os.curdir and below.split(os.sep)[0] != os.pardir
     return os.path.join(root, below, "") if is_inside else ""
 
 
-def _why_not(path: str, name: str, beside: Collection[str], options: ConvertOptions) -> str:
-    if name.endswith(_NOT_DUMPS):
-        return "not a dump file"
-    if not options.layout and name.endswith(_UNCHANGED.get(options.form, ())) and not _lost_its_type(path):
-        return "a NumPy file already"
-    result = _RESULT.fullmatch(path)
-    return "the result of an earlier conversion" if result and result[1] in beside else ""
+def _find_reason_to_skip(path: str, name: str, all_paths: Collection[str], options: ConvertOptions) -> Reason | None:
+    if name.endswith(_OTHER_ENDINGS):
+        return because("workflows.not_a_dump")
+    if not options.layout and name.endswith(_UNCHANGED_ENDINGS.get(options.form, ())) and not _has_lost_type(path):
+        return because("workflows.numpy_already")
+    result = _RESULT_NAME.fullmatch(path)
+    return because("workflows.earlier_result") if result and result[1] in all_paths else None
 
 
-def _lost_its_type(path: str) -> bool:
-    """Whether a NumPy file has elements that NumPy does not know; converting it gives numbers."""
+def _has_lost_type(path: str) -> bool:
+    """Whether the elements of a NumPy file have a type unknown to NumPy; conversion decodes them."""
     with suppress(OpdiffError):
         return any(tensor.notes for tensor in read_operator(path).outputs)
     return False
@@ -140,15 +141,15 @@ def _lost_its_type(path: str) -> bool:
 
 def _job(path: str, name: str, folder: str, options: ConvertOptions) -> ConvertJob:
     nbytes = 0
-    with suppress(OSError):  # a file that went away fails when its turn comes, and alone
+    with suppress(OSError):  # a file that disappeared fails later, on its own
         nbytes = os.path.getsize(path)
     return ConvertJob(path, name, os.path.normpath(folder), nbytes, options)
 
 
 def _refuse_name_clashes(jobs: Collection[ConvertJob]) -> None:
-    places: dict[tuple[str, str], ConvertJob] = {}
+    by_result: dict[tuple[str, str], ConvertJob] = {}
     for job in jobs:
-        other = places.setdefault((job.folder, os.path.basename(job.path)), job)
+        other = by_result.setdefault((job.folder, os.path.basename(job.path)), job)
         if other is not job:
             problem = f"{other.path} and {job.path} would have the same results; convert them into different folders"
             raise UsageError(problem)

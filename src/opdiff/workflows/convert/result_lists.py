@@ -1,4 +1,4 @@
-"""The two small text files that `convert` leaves beside its results."""
+"""Lists that `convert` writes next to its results: failed files and shortened names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_failed_list(path: str, failures: Iterable[tuple[str, str]]) -> None:
-    """A line for each failed file, followed by its failed tensors if not all of it failed; no file without failures."""
+    """Write a line per failed file, with its tensors if only some failed; without failures, remove the list."""
     by_file: dict[str, list[str]] = {}
     for file, tensor in failures:
         by_file.setdefault(os.path.abspath(file), []).extend([tensor] if tensor else [])
@@ -25,7 +25,7 @@ def write_failed_list(path: str, failures: Iterable[tuple[str, str]]) -> None:
 
 
 def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
-    """Add short and full names to the folder's `mapping.csv`; pairs that are there already are not repeated."""
+    """Add short and full names to the folder's `mapping.csv`, each pair once."""
     path = os.path.join(folder, "mapping.csv")
     lines: list[str] = []
     with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogateescape") as file:

@@ -1,4 +1,4 @@
-"""How the results of `convert` are called."""
+"""File names of the results of `convert`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape, Slot
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
-# A name of this length or more is replaced by a hash; most file systems end at 255 bytes.
+# Names of this length or more are replaced by hashes; the limit of most file systems is 255 bytes.
 MAX_NAME_BYTES = 255
 
 
 class Form(StrEnum):
-    """What is written for a dump file."""
+    """Kinds of result files."""
 
     NPY = "npy"
     NPZ = "npz"
@@ -32,7 +32,7 @@ class Form(StrEnum):
 
 
 class TensorName(NamedTuple):
-    """Which tensor of which dump file a result is named after; `op_name` is the header's, with all its slashes."""
+    """A tensor of a dump file; `op_name` is the name in the header, with slashes."""
 
     file: str
     slot: Slot
@@ -41,7 +41,7 @@ class TensorName(NamedTuple):
 
 
 def tensor_name(name: TensorName, form: Form, dtype: DType, layout: str, shape: Shape, *, converted: bool) -> str:
-    """The name of one tensor's file. `converted` tells that the layout was asked for, and shows in the name."""
+    """Return the file name of a tensor; with `converted` it has the shape."""
     stem = f"{name.file}.{name.slot}.{name.index}"
     dims = [str(dim) for dim in shape]
     if form is Form.MSNPY:
@@ -53,16 +53,16 @@ def tensor_name(name: TensorName, form: Form, dtype: DType, layout: str, shape: 
 
 
 def raw_name(dtype: DType) -> str:
-    """The element type of a raw file: integers go by their width, types under 8 bits by what they are widened to."""
+    """Return the element type in the name of a raw file: integers by their width, types under 8 bits as widened."""
     return dtype.decoded if dtype.bits < 8 or dtype.kind is Kind.INTEGER else dtype.name
 
 
 def shorten(name: str) -> str:
-    """The name itself, or a hash with the same ending when the name is too long for a file system."""
+    """Return the name, or a hash with the same ending if the name is too long for a file system."""
     raw = os.fsencode(name)
     if len(raw) < MAX_NAME_BYTES:
         return name
-    # `uuid3`, but for any bytes: names need not be text.
+    # `uuid3` of any bytes: file names need not be valid strings.
     digest = md5(uuid.NAMESPACE_DNS.bytes + raw, usedforsecurity=False).digest()
     return uuid.UUID(bytes=digest, version=3).hex + os.path.splitext(name)[1]
 
@@ -70,6 +70,6 @@ def shorten(name: str) -> str:
 def _with_op_name(name: TensorName) -> str:
     fields = name.file.split(".")
     if len(fields) == 5 and name.op_name:
-        # The header is not trusted: only harmless characters go into a name.
+        # The header is not trusted: only safe characters are used in a name.
         fields[1] = _UNSAFE_CHARACTERS.sub("_", name.op_name.rsplit("/", 1)[-1])
     return ".".join(fields)

@@ -1,4 +1,4 @@
-"""One dump file to its results: read → align → write. Whatever goes wrong becomes part of the result."""
+"""Conversion of one dump file: read → align → write. Errors become part of the result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
+from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
@@ -27,27 +28,27 @@ if TYPE_CHECKING:
     from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions
 
 
-# Every NumPy can load an array of so many axes.
-_USUAL_RANK = 32
+# All versions of NumPy can load arrays of this rank.
+_MAX_NUMPY_RANK = 32
 
 
 class Failure(NamedTuple):
-    """Something that was not converted: a whole file, or one tensor of it (`input:0`)."""
+    """A file, or one tensor of it (`input:0`), that was not converted."""
 
     path: str
     tensor: str
-    reason: str
+    reason: Reason
 
 
 class ConvertResult(NamedTuple):
-    """What became of one dump file.
+    """Result of one dump file.
 
     Attributes:
-        written: the files that were made.
-        failures: what could not be made.
-        steps: what was done to the data on the way, by tensor.
-        renamed: names that were too long, with the full ones.
-        defect: the traceback of an error that should not have happened, else empty.
+        written: paths of the written files.
+        failures: the file or tensors that were not converted.
+        steps: conversion steps by tensor.
+        renamed: shortened and full names of results whose names were too long.
+        defect: traceback of an unexpected error, else empty.
     """
 
     written: tuple[str, ...] = ()
@@ -58,18 +59,18 @@ class ConvertResult(NamedTuple):
 
 
 def convert_file(job: ConvertJob) -> ConvertResult:
-    """Convert one dump file. Whatever goes wrong becomes part of the result."""
+    """Convert one dump file; errors become part of the result."""
     try:
         os.makedirs(job.folder, exist_ok=True)
         return _convert(job)
     except (OpdiffError, OSError, MemoryError) as error:
         return failed(job, _reason(error))
-    except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one file and is shown as ours
-        return failed(job, f"a defect of opdiff: {error!r}")._replace(defect=traceback.format_exc())
+    except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one file and is shown as a defect
+        return failed(job, because("workflows.defect", error=repr(error)))._replace(defect=traceback.format_exc())
 
 
-def failed(job: ConvertJob, reason: str) -> ConvertResult:
-    """The result of a file that could not be converted at all."""
+def failed(job: ConvertJob, reason: Reason) -> ConvertResult:
+    """Return the result of a file that could not be converted."""
     return ConvertResult(failures=(Failure(job.path, "", reason),))
 
 
@@ -81,14 +82,14 @@ def _convert(job: ConvertJob) -> ConvertResult:
     if job.options.form is Form.NPZ:
         result = _convert_to_archive(job, operator)
     else:
-        result = _combine([_convert_tensor(job, operator, slot, index) for slot, index in _chosen(job, operator)])
+        result = _combine([_convert_tensor(job, operator, slot, index) for slot, index in _selected(job, operator)])
     return result if job.options.layout or job.options.slot else _with_blobs(job, operator, result)
 
 
 def _convert_records(job: ConvertJob, operator: OpDump) -> ConvertResult:
     results = []
     for index, record in enumerate(read_overflow(operator)):
-        path, renamed = _place(job, f"{os.path.basename(job.path)}.output.{index}.json")
+        path, renamed = _result_path(job, f"{os.path.basename(job.path)}.output.{index}.json")
         write_json(path, to_json(record))
         results.append(ConvertResult(written=(path,), renamed=renamed))
     return _combine(results)
@@ -100,7 +101,7 @@ def _convert_to_archive(job: ConvertJob, operator: OpDump) -> ConvertResult:
     results: list[ConvertResult] = []
 
     def loaded() -> Iterator[tuple[str, AnyArray, DType]]:
-        for slot, index in _chosen(job, operator):
+        for slot, index in _selected(job, operator):
             tensor = operator.tensors(slot)[index]
             try:
                 aligned = _load(tensor, job.options)
@@ -114,7 +115,7 @@ def _convert_to_archive(job: ConvertJob, operator: OpDump) -> ConvertResult:
     first = next(tensors, None)
     if first is None:
         return _combine(results)
-    path, renamed = _place(job, f"{os.path.basename(job.path)}.npz")
+    path, renamed = _result_path(job, f"{os.path.basename(job.path)}.npz")
     write_npz(path, chain([first], tensors))
     return _combine([ConvertResult(written=(path,), renamed=renamed), *results])
 
@@ -127,7 +128,7 @@ def _convert_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -
         failure = _failed_tensor(job, slot, index, error)
         if options.form is not Form.MSNPY or not isinstance(error, LayoutError):
             return failure
-    # This form names the layout, so data that stays in its own can be told from converted data.
+    # Names of this form have the layout, which distinguishes stored from converted data.
     as_stored = job._replace(options=options._replace(layout=""))
     return _combine([failure, _convert_tensor(as_stored, operator, slot, index)])
 
@@ -141,29 +142,29 @@ def _write_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -> 
     from opdiff.workflows.convert.array_files import write_tensor
 
     aligned = _load(tensor, job.options)
-    path, renamed = _place(job, _full_name(job, name, tensor, aligned.layout, aligned.codes.shape))
+    path, renamed = _result_path(job, _full_name(job, name, tensor, aligned.layout, aligned.codes.shape))
     write_tensor(path, job.options.form, aligned.codes, tensor.spec.dtype)
     return ConvertResult((path,), steps=_named_steps(slot, index, (*tensor.notes, *aligned.steps)), renamed=renamed)
 
 
 def _find_stored_result(tensor: Tensor, options: ConvertOptions) -> FileRange | None:
-    """Where the bytes of the result are already, so that they need not be looked at."""
+    """Return the stored bytes if they are the result already, so that they can be copied."""
     source, dtype = tensor.source, tensor.spec.dtype
     if options.layout or not isinstance(source, FileRange) or source.big_endian or source.fortran_order:
         return None
-    # Shapes that no array can have are found out where arrays are made.
-    if len(tensor.spec.shape) > _USUAL_RANK or not tensor.spec.count:
+    # Impossible shapes are reported where arrays are made.
+    if len(tensor.spec.shape) > _MAX_NUMPY_RANK or not tensor.spec.count:
         return None
-    is_kept = (dtype.is_native and options.form in (Form.NPY, Form.MSNPY)) or (
+    is_unchanged = (dtype.is_native and options.form in (Form.NPY, Form.MSNPY)) or (
         dtype.bits >= 8 and dtype.storage and options.form is Form.BIN
     )
-    return source if is_kept and dtype.nbytes(tensor.spec.count) <= source.nbytes else None
+    return source if is_unchanged and dtype.nbytes(tensor.spec.count) <= source.nbytes else None
 
 
 def _copy_tensor(job: ConvertJob, name: TensorName, tensor: Tensor, source: FileRange) -> ConvertResult:
     spec = tensor.spec
     shape = spec.shape or (1,)
-    path, renamed = _place(job, _full_name(job, name, tensor, spec.layout, shape))
+    path, renamed = _result_path(job, _full_name(job, name, tensor, spec.layout, shape))
     if job.options.form is Form.BIN:
         copy_raw(path, source, spec.dtype.nbytes(spec.count))
     else:
@@ -177,7 +178,7 @@ def _full_name(job: ConvertJob, name: TensorName, tensor: Tensor, layout: str, s
 
 
 def _load(tensor: Tensor, options: ConvertOptions) -> Aligned:
-    """The codes of a tensor in the wanted layout; a scalar as an array of one element, as users of dumps expect."""
+    """Return the codes of a tensor in the requested layout; a scalar as an array of one element."""
     from opdiff.align import Aligned, convert
 
     aligned = Aligned(tensor.codes(), tensor.spec.layout, ())
@@ -187,31 +188,32 @@ def _load(tensor: Tensor, options: ConvertOptions) -> Aligned:
 
 
 def _with_blobs(job: ConvertJob, operator: OpDump, result: ConvertResult) -> ConvertResult:
-    """The result with the raw bytes of buffers and spaces."""
+    """Write the raw bytes of buffers and spaces; return the combined result."""
     kinds = (("l1buffer", operator.buffers), ("space", operator.spaces))
     results = [result]
     for kind, blobs in kinds:
         for index, blob in enumerate(blobs):
             label = kind if blob.kind == 0 or kind == "space" else f"buffer{blob.kind}"
-            path, renamed = _place(job, f"{os.path.basename(job.path)}.{label}.{index}.bin")
+            path, renamed = _result_path(job, f"{os.path.basename(job.path)}.{label}.{index}.bin")
             copy_raw(path, blob.source, blob.source.nbytes)
             results.append(ConvertResult(written=(path,), renamed=renamed))
     return _combine(results)
 
 
-def _chosen(job: ConvertJob, operator: OpDump) -> list[tuple[Slot, int]]:
-    """Which tensors to convert: inputs first, as in the file."""
+def _selected(job: ConvertJob, operator: OpDump) -> list[tuple[Slot, int]]:
+    """Return the tensors to convert, inputs first."""
     options = job.options
     slots = [options.slot] if options.slot else [Slot.INPUT, Slot.OUTPUT]
     if options.index is None:
         return [(slot, index) for slot in slots for index in range(len(operator.tensors(slot)))]
     count = len(operator.tensors(slots[0]))
     if options.index >= count:
-        raise DumpError(job.path, f"{slots[0]} {options.index} is wanted, but the number of {slots[0]}s is {count}")
+        problem = because("workflows.no_such_tensor", slot=slots[0], index=options.index, count=count)
+        raise DumpError(job.path, problem)
     return [(slots[0], options.index)]
 
 
-def _place(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _result_path(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     short = shorten(name)
     renamed = ((short, name),) if len(os.fsencode(name)) >= MAX_NAME_BYTES else ()
     return os.path.join(job.folder, short), renamed
@@ -227,13 +229,13 @@ def _failed_tensor(
     return ConvertResult(failures=(Failure(job.path, f"{slot}:{index}", _reason(error)),))
 
 
-def _reason(error: OpdiffError | OSError | MemoryError) -> str:
+def _reason(error: OpdiffError | OSError | MemoryError) -> Reason:
     if isinstance(error, OpdiffError):
-        return str(error.brief)
+        return error.brief
     if isinstance(error, MemoryError):
-        return "there is not enough memory for it"
-    # Whatever goes wrong when reading is a DumpError.
-    return f"the result cannot be written: {error.strerror or error}"
+        return because("workflows.out_of_memory")
+    # Errors of reading are DumpErrors.
+    return because("workflows.cannot_write", error=error.strerror or str(error))
 
 
 def _combine(results: Sequence[ConvertResult]) -> ConvertResult:

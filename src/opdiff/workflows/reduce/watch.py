@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from threading import Event
 
+    from opdiff.core.reasons import Reason
     from opdiff.workflows.reduce.plan import ReducibleFile, Stamp
     from opdiff.workflows.reduce.work import ReduceResult
 
@@ -48,7 +49,7 @@ class ReduceTotals:
     files: int = 0
     before: int = 0
     after: int = 0
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, Reason] = field(default_factory=dict)
     unfinished: int = 0
 
     def add(self, result: ReduceResult) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.atomic_file import whole_file
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.reduced import MEMBER, SCHEMA, VERSION, read_reduced
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import IO
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.statistics import Figures
     from opdiff.core.tensor import OpDump, Tensor
     from opdiff.workflows.reduce.plan import ReducibleFile
@@ -38,7 +40,7 @@ class ReduceResult(NamedTuple):
     path: str
     before: int = 0
     after: int = 0
-    problem: str = ""
+    problem: Reason | None = None
 
 
 def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = False) -> ReduceResult:
@@ -56,15 +58,15 @@ def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = Fa
             _verify(draft.name, stats, file)
             # The original is removed only if it is still the file that was measured.
             if stamp_of(file.path) != file.stamp or is_open_for_writing(file.path):
-                raise DumpError(file.path, "still being written; kept")
+                raise DumpError(file.path, because("workflows.still_written"))
         _sync_folder(file.path)
         after = os.path.getsize(file.result)
         if not keep:
             os.unlink(file.path)
     except OpdiffError as error:
-        return ReduceResult(file.path, problem=str(error.brief))
+        return ReduceResult(file.path, problem=error.brief)
     except OSError as error:
-        return ReduceResult(file.path, problem=error.strerror or str(error))
+        return ReduceResult(file.path, problem=quoted(error.strerror or str(error)))
     return ReduceResult(file.path, file.stamp.nbytes, after)
 
 
@@ -78,11 +80,12 @@ def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
     """Check that there are tensors, and as many bytes as they need."""
     tensors = dump.inputs + dump.outputs
     if not tensors:
-        raise DumpError(file.path, "the file has no tensor")
+        raise DumpError(file.path, because("workflows.no_tensor"))
     for tensor in tensors:
         needed = tensor.spec.dtype.nbytes(tensor.spec.count)
         if needed > tensor.source.nbytes:
-            raise DumpError(file.path, f"a tensor needs {needed} bytes, but {tensor.source.nbytes} are stored")
+            stored = tensor.source.nbytes
+            raise DumpError(file.path, because("workflows.too_few_bytes", needed=needed, stored=stored))
 
 
 def _stats(tensor: Tensor, wanted: Collection[str]) -> Figures:
@@ -140,7 +143,7 @@ def _verify(path: str, stats: FileStats, file: ReducibleFile) -> None:
     found = read_reduced(path, os.path.basename(file.result))
     # Compared as JSON, since NaN is not equal to itself.
     if json.dumps(_document(found)) != json.dumps(_document(stats)):
-        raise DumpError(file.path, "the reduced file could not be verified; the original is kept")
+        raise DumpError(file.path, because("workflows.not_verified"))
 
 
 def _sync_folder(path: str) -> None:
