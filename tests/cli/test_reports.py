@@ -185,8 +185,8 @@ def test_a_comparison_is_judged_as_always_beside_a_gate_with_limits(
     ("content", "said"),
     [
         (None, "is none of wrong, suspicious, nor a file of limits that is there"),
-        ("[dtype.float16]\nnoise = 7\n", "dtype.float16.noise: a number from 0 to 1 is expected, and it is 7"),
-        ("=", "is not a file of limits"),
+        ("[dtype.float16]\nnoise = 7\n", "dtype.float16: Expected `float` <= 1.0 - at `$.noise`"),
+        ("=", "is not a valid limits file"),
     ],
     ids=["no file", "out of range", "not TOML"],
 )

@@ -1,4 +1,4 @@
-"""`opdiff limits`: the limits by which tensors are judged, as a file that can be edited."""
+"""`opdiff limits`: print the default limits as an editable file, or check a limits file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Print the default limits by which tensors are judged, as a TOML file. Saved as opdiff.toml and edited, it is used by
-compare and judge in that folder; elsewhere it can be given with --limits."""
+Print the default limits by which tensors are judged, as a TOML file. Save it as opdiff.toml and edit it: compare and
+judge use the one in the current directory, or the one that --limits names."""
 EPILOG = """\
 examples:
   opdiff limits > opdiff.toml
@@ -21,7 +21,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("--check", metavar="FILE", default="", help="only say whether this file of limits is sound")
+    parser.add_argument(
+        "--check", metavar="FILE", default="", help="check this limits file instead of printing the defaults"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.OK
     limits = read_limits(args.check)
     rules = len(limits.dtypes) + len(limits.types) + len(limits.names)
-    print(printable(f"{args.check}: {rules} changes of the defaults, all sound"))
+    print(printable(f"{args.check}: valid, {rules} changes of the defaults"))
     return ExitCode.OK

@@ -1,11 +1,11 @@
-"""Numbers to opinions: a level for each tensor, and which operators are at fault, for what cause.
+"""Judgement of a comparison: a level for each row, the operators at fault, and the cause of each error.
 
     rows, graph, limits ──network──► operators with their rows
-                        ──locate───► a Verdict for each row, and where errors are born
-                        ──ranking──► which of them spoil the results
-                        ──causes───► what they are ──► Finding, … ──advice──► three sentences
+                        ──locate───► a Verdict for each row, and the origins of errors
+                        ──ranking──► origins by their share of the output error
+                        ──causes───► kind and evidence ──► Finding, … ──advice──► three sentences
 
-Nothing is loaded and nothing is measured: a comparison that was saved can be judged again.
+Nothing is loaded and nothing is measured: a saved comparison can be judged again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits
-from opdiff.judge.network import build
+from opdiff.judge.network import build_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,4 +32,4 @@ def judge(rows: Sequence[Row], graphs: Sequence[ModelGraph] = (), limits: Limits
         from opdiff.judge.graph.units import judge_units
 
         return judge_units(rows, graphs, limits)
-    return judge_network(rows, build(rows, graphs[0].nodes if graphs else ()), limits)
+    return judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits)

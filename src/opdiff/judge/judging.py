@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
-    from opdiff.judge.causes import Cause, Scene
+    from opdiff.judge.causes import Cause, CauseContext
     from opdiff.judge.limits import Limits
     from opdiff.judge.locate import Located
     from opdiff.judge.network import Network
@@ -38,16 +38,16 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judg
 
 
 def _findings(rows: Sequence[Row], network: Network, located: Located, ranked: Sequence[Ranked]) -> tuple[Finding, ...]:
-    from opdiff.judge.causes import cause_of, scene_of
+    from opdiff.judge.causes import cause_context, find_cause
 
-    scene = scene_of(rows, network, located.verdicts)
-    return tuple(_finding(found, cause_of(found.born, scene), scene, located) for found in ranked)
+    context = cause_context(rows, network, located.verdicts)
+    return tuple(_finding(found, find_cause(found.origin, context), context) for found in ranked)
 
 
-def _finding(found: Ranked, cause: Cause, scene: Scene, located: Located) -> Finding:
-    born = found.born
-    node, row, verdict = born.operator.node, scene.rows[born.row], located.verdicts[born.row]
-    before = tuple(dict.fromkeys(name for state in born.states for name in state.through))
+def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
+    origin = found.origin
+    node, row, verdict = origin.operator.node, context.rows[origin.row], context.verdicts[origin.row]
+    before = tuple(dict.fromkeys(name for state in origin.inputs for name in state.skipped))
     return Finding(
         operator=node.name,
         op_type=node.op_type,

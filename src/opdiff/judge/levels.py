@@ -8,55 +8,49 @@ from typing import TYPE_CHECKING
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 from opdiff.judge.limits import coarser
-from opdiff.judge.tensor_facts import equal_share
+from opdiff.judge.tensor_facts import equal_share, golden_peak
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limit
-    from opdiff.judge.tensor_facts import Size
+    from opdiff.judge.tensor_facts import ErrorMagnitude
 
-    Opinion = tuple[Level, Reason]
+    Assessment = tuple[Level, Reason]
+
+# With this many unequal indices or more, near ties are not the only cause.
+_MAX_NEAR_TIE_SHARE = 0.5
+# In tensors up to this size near ties may change any share of the indices.
+_MAX_COUNT_OF_FEW_INDICES = 8
+# Unequal integers: this many times the allowed share is wrong, not only suspicious.
+_WRONG_UNEQUAL_FACTOR = 10
 
 
-def is_counted(row: Row) -> bool:
-    """Whether its elements are integers or booleans on both sides, which are equal or not."""
+def is_integer(row: Row) -> bool:
+    """Return whether both sides hold integers or booleans."""
     return coarser(row.target_dtype, row.golden_dtype) == "integer"
 
 
-def opinion_of(metrics: Metrics, size: Size, limit: Limit, allowed: float, peak: float) -> Opinion:
-    """The level of a tensor of floats that may be off by `allowed` (relative) and nowhere by more than `peak`."""
+def assess_floats(
+    metrics: Metrics, magnitude: ErrorMagnitude, limit: Limit, allowed: float, allowed_peak: float
+) -> Assessment:
+    """Return level and reason of a tensor of floats with this budget: relative error, largest absolute error."""
     if metrics.is_equal:
         return Level.EXACT, because("judge.all_equal")
-    if size.special:
+    if magnitude.has_special_mismatch:
         return Level.WRONG, because("judge.special_mismatch", count=metrics.special_mismatches)
     if metrics.max_ulp is not None and metrics.max_ulp <= 1:
         return Level.ROUNDING, because("judge.ulp_distance", ulp=metrics.max_ulp)
-    if size.peak <= limit.small_error and _end(metrics) <= limit.small:
-        return Level.NOISE, because("judge.small_values", limit=limit.small, error=size.peak, allowed=limit.small_error)
-    return _by_error(metrics, size, limit, allowed, peak)
+    if magnitude.peak <= limit.small_error and golden_peak(metrics) <= limit.small:
+        small = because("judge.small_values", limit=limit.small, error=magnitude.peak, allowed=limit.small_error)
+        return Level.NOISE, small
+    if magnitude.error > allowed:
+        return _over_budget(metrics, magnitude.error, limit, allowed)
+    return _within_budget(metrics, magnitude, limit, allowed, allowed_peak)
 
 
-def _by_error(metrics: Metrics, size: Size, limit: Limit, allowed: float, peak: float) -> Opinion:
-    error = size.error
-    if error > allowed:
-        return _too_much(metrics, error, limit, allowed)
-    room = peak + limit.peak * abs(metrics.worst_golden or 0)
-    if size.peak > room:
-        level = Level.WRONG if size.peak > _end(metrics) / 2 else Level.SUSPICIOUS
-        return level, because("judge.element_error", error=size.peak, allowed=room)
-    if error > limit.distance:
-        return Level.SUSPICIOUS, because("judge.accumulated_error", error=error, limit=limit.distance)
-    return Level.NOISE, because("judge.relative_error", error=error, allowed=allowed)
-
-
-def _end(metrics: Metrics) -> float:
-    """The larger end of the range of the golden numbers."""
-    return max(abs(metrics.golden_min or 0), abs(metrics.golden_max or 0))
-
-
-def _too_much(metrics: Metrics, error: float, limit: Limit, allowed: float) -> Opinion:
+def _over_budget(metrics: Metrics, error: float, limit: Limit, allowed: float) -> Assessment:
     if error > limit.distance:
         return Level.WRONG, because("judge.distance_above", error=error, allowed=allowed, limit=limit.distance)
     cosine = metrics.finite_cosine
@@ -66,8 +60,21 @@ def _too_much(metrics: Metrics, error: float, limit: Limit, allowed: float) -> O
     return Level.SUSPICIOUS, because("judge.relative_error", error=error, allowed=allowed)
 
 
-def counted(metrics: Metrics, limit: Limit) -> Opinion:
-    """The level of a tensor of integers or booleans."""
+def _within_budget(
+    metrics: Metrics, magnitude: ErrorMagnitude, limit: Limit, allowed: float, allowed_peak: float
+) -> Assessment:
+    """Level by the worst element, and by the error that earlier operators accumulated."""
+    allowed_peak += limit.peak * abs(metrics.worst_golden or 0)
+    if magnitude.peak > allowed_peak:
+        level = Level.WRONG if magnitude.peak > golden_peak(metrics) / 2 else Level.SUSPICIOUS
+        return level, because("judge.element_error", error=magnitude.peak, allowed=allowed_peak)
+    if magnitude.error > limit.distance:
+        return Level.SUSPICIOUS, because("judge.accumulated_error", error=magnitude.error, limit=limit.distance)
+    return Level.NOISE, because("judge.relative_error", error=magnitude.error, allowed=allowed)
+
+
+def assess_integers(metrics: Metrics, limit: Limit) -> Assessment:
+    """Return level and reason of a tensor of integers or booleans."""
     if metrics.is_equal:
         return Level.EXACT, because("judge.all_equal")
     unequal = 1 - equal_share(metrics)
@@ -76,13 +83,13 @@ def counted(metrics: Metrics, limit: Limit) -> Opinion:
     reason = because("judge.unequal_elements", share=unequal, allowed=limit.unequal)
     if unequal <= limit.unequal:
         return Level.NOISE, reason
-    return Level.WRONG if unequal > 10 * limit.unequal else Level.SUSPICIOUS, reason
+    return Level.WRONG if unequal > _WRONG_UNEQUAL_FACTOR * limit.unequal else Level.SUSPICIOUS, reason
 
 
-def of_places(metrics: Metrics, limit: Limit, *, values_agree: bool | None, inputs_agree: bool) -> Opinion:
-    """The level of indices (TopK, ArgMax, …): other places of equal values are no fault.
+def assess_indices(metrics: Metrics, limit: Limit, *, values_agree: bool | None, inputs_agree: bool) -> Assessment:
+    """Return level and reason of indices (TopK, ArgMax, …); indices of equal values are interchangeable.
 
-    `values_agree` tells about the values of the same operator, where it has them.
+    `values_agree` is about the values that the same operator returns; `None` if it returns none.
     """
     if metrics.is_equal:
         return Level.EXACT, because("judge.indices_equal")
@@ -92,8 +99,9 @@ def of_places(metrics: Metrics, limit: Limit, *, values_agree: bool | None, inpu
         return Level.NOISE, because("judge.indices_near_ties", share=unequal)
     if unequal <= limit.unequal:
         return Level.NOISE, reason
-    if values_agree is None and inputs_agree and unequal <= 0.5:
-        return Level.SUSPICIOUS, because("judge.indices_doubtful", share=unequal)
-    if values_agree is None and inputs_agree and metrics.count <= 8:
-        return Level.SUSPICIOUS, because("judge.indices_too_few", share=unequal)
+    if values_agree is None and inputs_agree:
+        if unequal <= _MAX_NEAR_TIE_SHARE:
+            return Level.SUSPICIOUS, because("judge.indices_doubtful", share=unequal)
+        if metrics.count <= _MAX_COUNT_OF_FEW_INDICES:
+            return Level.SUSPICIOUS, because("judge.indices_too_few", share=unequal)
     return Level.WRONG, reason

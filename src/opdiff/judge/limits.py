@@ -1,39 +1,43 @@
-"""Limits: how far a tensor may be off before it is called noise, suspicious or wrong. See docs/limits.md.
+"""Error limits between noise, suspicious and wrong. See docs/limits.md.
 
-Defaults go by the coarser element type of both sides. A file `opdiff.toml` can change any of them for an element type,
-an operator type or operators whose names fit a pattern; what is said later, and closer to the operator, counts.
+Defaults depend on the coarser element type of both sides. A file `opdiff.toml` can change each of them for an element
+type, an operator type or operators whose names match a pattern; the most specific and then the last entry applies.
 """
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Mapping
 
 DEFAULT_FILE = "opdiff.toml"
 
 _MAX_BYTES = 1 << 20
-_MOST_RULES = 1000
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Changes = TypeVar("Changes", bound="LimitChanges")
 
 
 class Limit(NamedTuple):
-    """What one tensor may be off.
+    """Limits of one tensor.
 
     Attributes:
         noise: relative error (Euclidean) that a simple operator may add to that of its inputs. Operators that round
             several times may add a multiple of it.
-        peak: relative error that a single element may have beside what its operator's noise explains.
-        small: golden tensors whose numbers are smaller than this ...
-        small_error: ... may be off by this much, absolutely.
-        distance: relative Euclidean distance from which a tensor is wrong, not only suspicious.
-        cosine: cosine similarity below which it is wrong.
-        unequal: share of integers, booleans or indices that may be unequal.
+        peak: relative error of a single element, in addition to the noise of its operator.
+        small: golden tensors whose values are all smaller than this ...
+        small_error: ... may have this absolute error.
+        distance: relative Euclidean distance above which a bad tensor is wrong, not only suspicious.
+        cosine: cosine similarity below which a bad tensor is wrong.
+        unequal: share of integers, booleans or indices that may differ.
     """
 
     noise: float
@@ -49,7 +53,7 @@ def _float(noise: float, small: float, small_error: float, distance: float = 0.0
     return Limit(noise, 10 * noise, small, small_error, distance)
 
 
-# Published limits of single operators: the mean relative error below `noise`, the largest below ten times that.
+# Published limits of single operators: mean relative error below `noise`, largest below ten times that.
 DEFAULTS: Mapping[str, Limit] = {
     "float64": _float(2.0**-30, 2.0**-30, 2.0**-60),
     "float32": _float(2.0**-13, 2.0**-14, 2.0**-30),
@@ -61,60 +65,62 @@ DEFAULTS: Mapping[str, Limit] = {
     "integer": Limit(2.0**-7, 2.0**-4, distance=0.2),
 }
 _ALIASES = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
-# From the finest to the coarsest; what is in none of these lists is an integer or a bool.
+# From the finest to the coarsest type.
 _COARSENESS = {name: rank for rank, name in enumerate(DEFAULTS)}
-_RANGES = {
-    "noise": (0.0, 1.0),
-    "peak": (0.0, inf),
-    "small": (0.0, inf),
-    "small_error": (0.0, inf),
-    "distance": (0.0, inf),
-    "cosine": (-1.0, 1.0),
-    "unequal": (0.0, 1.0),
-}
 
 
-class NameLimit(NamedTuple):
-    """Limits for operators whose names fit a pattern such as `head/*`."""
+class LimitChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of limits; the others keep their values."""
 
-    pattern: str
-    changes: Mapping[str, float]
+    noise: Share | UnsetType = UNSET
+    peak: NotNegative | UnsetType = UNSET
+    small: NotNegative | UnsetType = UNSET
+    small_error: NotNegative | UnsetType = UNSET
+    distance: NotNegative | UnsetType = UNSET
+    cosine: Annotated[float, Meta(ge=-1, le=1)] | UnsetType = UNSET
+    unequal: Share | UnsetType = UNSET
+
+    def apply(self, limit: Limit) -> Limit:
+        """Return the limit with these changes."""
+        values = ((name, getattr(self, name)) for name in Limit._fields)
+        return limit._replace(**{name: value for name, value in values if value is not UNSET})
+
+
+class NameLimit(LimitChanges, frozen=True, kw_only=True):
+    """Limits for operators whose names match a pattern such as `head/*`."""
+
+    pattern: Annotated[str, Meta(min_length=1)]
 
 
 class Limits(NamedTuple):
-    """All limits: changes of the defaults by element type, by operator type and by name."""
+    """Changes of the default limits by element type, by operator type and by name."""
 
     path: str = ""
-    dtypes: Mapping[str, Mapping[str, float]] = {}
-    types: Mapping[str, Mapping[str, float]] = {}
+    dtypes: Mapping[str, LimitChanges] = {}
+    types: Mapping[str, LimitChanges] = {}
     names: tuple[NameLimit, ...] = ()
 
     def of(self, dtype: str, op_type: str, name: str) -> Limit:
-        """The limit of a tensor of an operator; `dtype` is what `coarser` returned."""
+        """Return the limits of a tensor; `dtype` is one of `DEFAULTS`."""
         limit = DEFAULTS[dtype]
-        if not (self.dtypes or self.types or self.names):
-            return limit
-        changes = {**self.dtypes.get(dtype, {}), **self.types.get(op_type, {})}
-        if self.names:
-            from fnmatch import fnmatchcase
-
-            for rule in self.names:
-                if fnmatchcase(name, rule.pattern):
-                    changes |= rule.changes
-        return limit._replace(**changes)
+        for changes in (self.dtypes.get(dtype), self.types.get(op_type)):
+            limit = limit if changes is None else changes.apply(limit)
+        for rule in self.names:
+            limit = rule.apply(limit) if fnmatchcase(name, rule.pattern) else limit
+        return limit
 
 
 @lru_cache(maxsize=1024)
 def coarser(target: str, golden: str) -> str:
-    """Of two element types that with fewer digits, as `DEFAULTS` has it. Beside an integer type a float type counts."""
-    ours, theirs = float_type(target), float_type(golden)
-    if ours == "integer" or theirs == "integer":
-        return theirs if ours == "integer" else ours
-    return ours if _COARSENESS[ours] >= _COARSENESS[theirs] else theirs
+    """Return the coarser of two element types, as a key of `DEFAULTS`; floats take precedence over integers."""
+    first, second = _limit_type(target), _limit_type(golden)
+    if first == "integer" or second == "integer":
+        return second if first == "integer" else first
+    return first if _COARSENESS[first] >= _COARSENESS[second] else second
 
 
-def float_type(dtype: str) -> str:
-    """The name under which the limits of an element type are found."""
+def _limit_type(dtype: str) -> str:
+    """Return the key of `DEFAULTS` for an element type."""
     if dtype in DEFAULTS:
         return dtype
     if dtype.startswith("float"):
@@ -123,10 +129,10 @@ def float_type(dtype: str) -> str:
 
 
 def read_limits(path: str) -> Limits:
-    """The limits in a TOML file.
+    """Read the limits in a TOML file.
 
     Raises:
-        InputError: it cannot be read, or says what has no meaning, with the place.
+        InputError: the file cannot be read, or an entry is unknown or out of range.
     """
     import tomllib
 
@@ -136,61 +142,41 @@ def read_limits(path: str) -> Limits:
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     if len(data) > _MAX_BYTES:
-        raise InputError(path, f"is larger than {_MAX_BYTES} bytes; a file of limits has a few hundred")
+        raise InputError(path, f"is larger than {_MAX_BYTES} bytes; a limits file has a few hundred")
     try:
         return _limits(path, tomllib.loads(data.decode()))
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"is not a file of limits: {error}") from error
+        raise InputError(path, f"is not a valid limits file: {error}") from error
 
 
-def _limits(path: str, content: dict[str, Any]) -> Limits:
-    _only(content, ("dtype", "type", "name"), "the file")
-    dtypes = _tables(content.get("dtype", {}), "dtype")
-    unknown = [name for name in dtypes if name not in DEFAULTS]
+class _LimitsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    dtype: dict[str, object] = {}
+    type: dict[str, object] = {}
+    name: list[object] = []
+
+
+def _limits(path: str, content: dict[str, object]) -> Limits:
+    file = convert(content, _LimitsFile)
+    unknown = [name for name in file.dtype if name not in DEFAULTS]
     if unknown:
-        raise ValueError(f"dtype.{unknown[0]}: there are limits for {', '.join(DEFAULTS)}")
-    names = content.get("name", [])
-    if not isinstance(names, list) or len(names) > _MOST_RULES:
-        raise ValueError(f"name: a list of at most {_MOST_RULES} tables [[name]] is expected")
-    rules = tuple(_name_limit(item, f"name {number}") for number, item in enumerate(names, 1))
-    return Limits(path, dtypes, _tables(content.get("type", {}), "type"), rules)
+        raise ValueError(f"dtype.{unknown[0]}: unknown element type; known are {', '.join(DEFAULTS)}")
+    names = [_convert_table(table, NameLimit, f"name {number}") for number, table in enumerate(file.name, 1)]
+    return Limits(path, _tables(file.dtype, "dtype"), _tables(file.type, "type"), tuple(names))
 
 
-def _tables(value: object, where: str) -> dict[str, dict[str, float]]:
-    if not isinstance(value, dict) or len(value) > _MOST_RULES:
-        raise ValueError(f"{where}: at most {_MOST_RULES} tables [{where}.NAME] are expected")
-    return {name: _changes(item, f"{where}.{name}") for name, item in value.items()}
+def _tables(tables: dict[str, object], where: str) -> dict[str, LimitChanges]:
+    return {name: _convert_table(table, LimitChanges, f"{where}.{name}") for name, table in tables.items()}
 
 
-def _name_limit(item: object, where: str) -> NameLimit:
-    if not isinstance(item, dict) or not isinstance(item.get("pattern"), str) or not item["pattern"]:
-        raise ValueError(f'{where}: a pattern of names is missing, such as pattern = "head/*"')
-    changes = {key: value for key, value in item.items() if key != "pattern"}
-    return NameLimit(item["pattern"], _changes(changes, where))
-
-
-def _changes(value: object, where: str) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}: a table of limits is expected")  # noqa: TRY004  it is bad data
-    _only(value, _RANGES, where)
-    return {key: _number(number, key, where) for key, number in value.items()}
-
-
-def _number(value: object, key: str, where: str) -> float:
-    low, high = _RANGES[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ValueError(f"{where}.{key}: a number from {low:g} to {high:g} is expected, and it is {value!r}")
-    return float(value)
-
-
-def _only(found: Iterable[str], known: Iterable[str], where: str) -> None:
-    strange = [name for name in found if name not in known]
-    if strange:
-        raise ValueError(f"{where}: {strange[0]} means nothing here; {', '.join(known)} do")
+def _convert_table(table: object, kind: type[Changes], where: str) -> Changes:
+    try:
+        return convert(table, kind)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def limits_text() -> str:
-    """The defaults as a file that can be edited."""
+    """Return the defaults as an editable TOML file."""
     tables = [
         "\n".join([f"[dtype.{name}]", *(f"{key} = {value!r}" for key, value in limit._asdict().items())])
         for name, limit in DEFAULTS.items()
@@ -199,16 +185,16 @@ def limits_text() -> str:
 
 
 _HEAD = """\
-# Limits of opdiff. Save as opdiff.toml where opdiff is run, or give with --limits FILE; keep only what you change.
-# noise: what a simple operator may add (relative); peak: what one element may be off (relative);
-# small, small_error: numbers below the first may be off by the second; distance, cosine: beyond these it is wrong;
+# Limits of opdiff. Save as opdiff.toml in the working directory, or use --limits FILE; keep only what you change.
+# noise: relative error that a simple operator may add; peak: relative error of one element;
+# small, small_error: values below the first may have this absolute error; distance, cosine: beyond these it is wrong;
 # unequal: share of integers, booleans or indices that may differ."""
 _EXAMPLES = """\
 # For operators of a type:
 # [type.SoftmaxV2]
 # noise = 0.005
 
-# For operators by name; the last one that fits counts:
+# For operators by name; the last matching pattern applies:
 # [[name]]
 # pattern = "head/*"
 # distance = 0.1"""

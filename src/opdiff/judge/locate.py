@@ -1,7 +1,8 @@
-"""Where errors are born: every operator's outputs beside its inputs, from the first to the last.
+"""Origin of errors: outputs of every operator compared with its inputs, in the order of execution.
 
-Inputs good, output bad: born here. Inputs bad, output about as bad: inherited. Bad although no operator adds more than
-noise: accumulated. An operator that cannot be compared passes on what it is given, and is named beside the next one.
+Inputs good, output bad: the error is created here. Inputs bad, output about as bad: inherited. Output bad although no
+operator adds more than noise: accumulated. An operator that cannot be compared propagates the errors of its inputs, and
+is named together with the next one.
 """
 
 from __future__ import annotations
@@ -11,125 +12,138 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import Birth, Level, Verdict
 from opdiff.core.reasons import because
-from opdiff.judge.error_model import Flow, trait_of
-from opdiff.judge.levels import counted, is_counted, of_places, opinion_of
+from opdiff.judge.error_model import Propagation, error_model_of
+from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import Limits, coarser
-from opdiff.judge.noise import Budget, State, budget_of, coarsest, floor_of, inherited, is_quantized
-from opdiff.judge.tensor_facts import size_of
+from opdiff.judge.noise import (
+    Budget,
+    TensorState,
+    coarsest,
+    error_budget,
+    is_quantized,
+    max_inherited,
+    rounding_error,
+)
+from opdiff.judge.tensor_facts import error_magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
-    from opdiff.judge.error_model import Trait
-    from opdiff.judge.levels import Opinion
+    from opdiff.judge.error_model import OpErrorModel
+    from opdiff.judge.levels import Assessment
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
-    from opdiff.judge.tensor_facts import Size
+    from opdiff.judge.tensor_facts import ErrorMagnitude
 
-    # What comes in at an operator, and the part of its error that is its own.
-    Passed = tuple[tuple[State, ...], float]
-
-# Operators of which the noise of a run is learnt, at least.
-_ENOUGH = 8
-# How many times the usual noise of a run may be, and how much that may be above what is expected.
-_ABOVE_USUAL = 2.5
-_NOISIEST = 4.0
-# An input may differ from what its producer wrote by this much.
-_SAME = 1.25
+# Operators from which the noise of a run is estimated, at least.
+_MIN_OPERATORS_FOR_NOISE = 8
+# Margin above the median noise of a run, and the largest noise of a run that is accepted.
+_NOISE_MARGIN = 2.5
+_MAX_RUN_NOISE = 4.0
+# An input equals the output of its producer if its error is at most this many times as large.
+_SAME_TENSOR_GROWTH = 1.25
+# Stands for an infinite relative error, so that it can be propagated.
+_HUGE_ERROR = 1e6
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
-# Members that every row is compared with: to look one up in its class takes longer than to compare.
-_NONE, _BORN, _PICK = Birth.NONE, Birth.BORN, Flow.PICK
 
 
-class Born(NamedTuple):
-    """An error that came into being at a tensor.
+class ErrorOrigin(NamedTuple):
+    """A tensor at which an error was created.
 
     Attributes:
-        operator: whose it is.
-        row: the number of the tensor's row.
-        size: how far it is off.
-        budget: what it may be off.
-        states: what comes in.
-        is_input: it is an input of the operator that nobody is known to have written, or that changed meanwhile.
+        operator: operator of the tensor.
+        row: number of the tensor's row.
+        magnitude: magnitude of the error.
+        budget: allowed error.
+        inputs: errors of the operator's inputs.
+        is_input: the tensor is an input whose producer is unknown, or that changed after it was written.
     """
 
     operator: Operator
     row: int
-    size: Size
+    magnitude: ErrorMagnitude
     budget: Budget
-    states: tuple[State, ...]
+    inputs: tuple[TensorState, ...]
     is_input: bool = False
 
 
+class Propagated(NamedTuple):
+    """Errors of the inputs of an operator, and the share of its output's error that it created."""
+
+    inputs: tuple[TensorState, ...] = ()
+    own_share: float = 0.0
+
+
 class Located(NamedTuple):
-    """Verdicts of all rows, the errors that were born, in the order of execution, and what passed on what.
+    """Result of one pass over the network.
 
     Attributes:
-        verdicts: one for each row.
-        born: where errors were born.
-        passed: for each operator what came in, and the part of its error that is its own.
-        noise: how much noisier this run is than expected.
+        verdicts: verdict of each row.
+        origins: origins of errors, in the order of execution.
+        propagated: by operator, the errors that pass through it.
+        noise: noise of this run in units of the expected noise.
     """
 
     verdicts: tuple[Verdict, ...]
-    born: tuple[Born, ...]
-    passed: dict[str, Passed]
+    origins: tuple[ErrorOrigin, ...]
+    propagated: dict[str, Propagated]
     noise: float
 
 
 def locate(rows: Sequence[Row], network: Network, limits: Limits) -> Located:
     """Judge every row of a network; a noisy run is judged a second time, by its own noise."""
-    court = _Court(rows, network, limits, 1.0)
-    located = court.run()
-    usual = court.usual_noise()
-    if usual <= 1.0:
+    first = LocatePass(rows, network, limits, 1.0)
+    located = first.run()
+    noise = first.estimate_noise()
+    if noise <= 1.0:
         return located
-    return _Court(rows, network, limits, min(usual, _NOISIEST)).run()
+    return LocatePass(rows, network, limits, min(noise, _MAX_RUN_NOISE)).run()
 
 
-class _Court:
-    """One pass over the network."""
+class LocatePass:
+    """One pass over the network, from its inputs to its outputs."""
 
     def __init__(self, rows: Sequence[Row], network: Network, limits: Limits, noise: float) -> None:
         self._rows = rows
         self._network = network
         self._limits = limits
         self._noise = noise
-        self._states: dict[tuple[str, int], State] = {}
-        self._worst: dict[str, State] = {}
+        self._states: dict[tuple[str, int], TensorState] = {}
+        self._worst_states: dict[str, TensorState] = {}
         self._verdicts: list[Verdict | None] = [None] * len(rows)
-        self._born: list[Born] = []
-        self._passed: dict[str, Passed] = {}
-        self._ratios: list[float] = []
-        self._usual = 0.0
+        self._origins: list[ErrorOrigin] = []
+        self._propagated: dict[str, Propagated] = {}
+        self._added_noise: list[float] = []
+        self._largest_noise = 0.0
         self._known_limits: dict[tuple[str, str], Limit] = {}
 
     def run(self) -> Located:
+        """Judge all rows."""
         for operator in self._network.operators.values():
             self._judge(operator)
         verdicts = tuple(
-            [verdict or self._unknown(row) for verdict, row in zip(self._verdicts, self._rows, strict=True)]
+            [verdict or self._verdict_alone(row) for verdict, row in zip(self._verdicts, self._rows, strict=True)]
         )
-        return Located(verdicts, tuple(self._born), self._passed, self._noise)
+        return Located(verdicts, tuple(self._origins), self._propagated, self._noise)
 
-    def usual_noise(self) -> float:
-        """What operators add, in units of what they are expected to add, allowing for the spread."""
-        if len(self._ratios) < _ENOUGH:
+    def estimate_noise(self) -> float:
+        """Return the noise that operators of this run may add, in units of the expected noise."""
+        if len(self._added_noise) < _MIN_OPERATORS_FOR_NOISE:
             return 1.0
-        return _ABOVE_USUAL * sorted(self._ratios)[len(self._ratios) // 2]
+        return _NOISE_MARGIN * sorted(self._added_noise)[len(self._added_noise) // 2]
 
-    def _unknown(self, row: Row) -> Verdict:
-        """A row of which nothing is known but its numbers."""
+    def _verdict_alone(self, row: Row) -> Verdict:
+        """Verdict for a row of no known operator, by its metrics alone."""
         metrics = row.metrics
         if metrics is None:
             return Verdict(Level.NOT_COMPARABLE, row.reason or because("judge.not_measured"))
-        size = size_of(metrics)
-        if size is None:
+        magnitude = error_magnitude(metrics)
+        if magnitude is None:
             return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))
         noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
-        return Verdict(*self._opinion(row, metrics, size, noise, 16 * noise * size.rms))
+        return Verdict(*self._assess(row, metrics, magnitude, noise, 16 * noise * magnitude.rms))
 
     def _limit(self, dtype: str, row: Row) -> Limit:
         op_type = row.label.op_type
@@ -140,212 +154,250 @@ class _Court:
             limit = self._known_limits[dtype, op_type] = self._limits.of(dtype, op_type, "")
         return limit
 
-    def _opinion(self, row: Row, metrics: Metrics, size: Size, allowed: float, peak: float) -> Opinion:
+    def _assess(
+        self, row: Row, metrics: Metrics, magnitude: ErrorMagnitude, allowed: float, allowed_peak: float
+    ) -> Assessment:
         limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
-        return counted(metrics, limit) if is_counted(row) else opinion_of(metrics, size, limit, allowed, peak)
-
-    # Inputs
+        if is_integer(row):
+            return assess_integers(metrics, limit)
+        return assess_floats(metrics, magnitude, limit, allowed, allowed_peak)
 
     def _judge(self, operator: Operator) -> None:
-        states = self._inputs(operator)
-        picks = operator.trait.flow is _PICK
+        inputs = self._judge_inputs(operator)
+        selects = operator.model.propagation is Propagation.SELECT
         compared = False
         for index, number in operator.outputs.items():
             row = self._rows[number]
-            size = size_of(row.metrics) if row.metrics is not None else None
-            if size is None:
+            magnitude = error_magnitude(row.metrics)
+            if magnitude is None:
                 continue
             compared = True
-            if not picks or not is_counted(row):
-                self._output(operator, index, number, size, states)
-        if picks:
-            self._places(operator, states)
+            if not selects or not is_integer(row):
+                self._judge_output(operator, index, number, magnitude, inputs)
+        if selects:
+            self._judge_indices(operator, inputs)
         if not compared:
-            self._pass_on(operator, states)
+            self._pass_through(operator, inputs)
 
-    def _inputs(self, operator: Operator) -> tuple[State, ...]:
-        """What is known about the errors that come in, and the operators that they come from."""
+    # Inputs
+
+    def _judge_inputs(self, operator: Operator) -> tuple[TensorState, ...]:
+        """Return the states of the inputs, each with the operator that wrote it."""
         states = []
         for edge in operator.edges:
             state = self._find_state(edge)
             if edge.row is not None:
-                state = self._input(operator, edge.row, edge, state)
+                state = self._judge_input(operator, edge.row, edge, state)
             if state is not None:
                 source = edge.producer[0] if edge.producer else ""
                 states.append(state if state.source == source else state._replace(source=source))
         return tuple(states)
 
-    def _find_state(self, edge: Edge) -> State | None:
+    def _find_state(self, edge: Edge) -> TensorState | None:
         producer = edge.producer
         if producer is None:
             return None
-        return self._states.get(producer) or self._worst.get(producer[0])
+        return self._states.get(producer) or self._worst_states.get(producer[0])
 
-    def _input(self, operator: Operator, number: int, edge: Edge, before: State | None) -> State | None:
-        """What is known about an input that was dumped itself, beside what its producer wrote."""
+    def _judge_input(
+        self, operator: Operator, number: int, edge: Edge, written: TensorState | None
+    ) -> TensorState | None:
+        """Judge an input that was dumped itself against the state that its producer wrote."""
         metrics = self._rows[number].metrics
-        size = size_of(metrics) if metrics is not None else None
-        if metrics is None or size is None:
-            return before
-        if before is None or before.through:
-            return self._first_seen(operator, number, metrics, size, before)
-        if size.error <= _SAME * before.error + 1e-12 and not size.special > before.special:
-            self._repeat(number, edge.producer or ("", 0))
-            return before
-        return self._changed(operator, number, metrics, size, before)
+        magnitude = error_magnitude(metrics)
+        if metrics is None or magnitude is None:
+            return written
+        if written is None or written.skipped:
+            return self._judge_first_seen(operator, number, metrics, magnitude, written)
+        is_same = magnitude.error <= _SAME_TENSOR_GROWTH * written.error + 1e-12
+        if is_same and not magnitude.has_special_mismatch > written.has_special_mismatch:
+            self._copy_verdict(number, edge.producer or ("", 0))
+            return written
+        return self._judge_changed(operator, number, metrics, magnitude, written)
 
-    def _first_seen(self, operator: Operator, number: int, metrics: Metrics, size: Size, before: State | None) -> State:
-        """An input whose producer has no numbers: it is judged by itself, or by what the producer was given."""
+    def _judge_first_seen(
+        self, operator: Operator, number: int, metrics: Metrics, magnitude: ErrorMagnitude, read: TensorState | None
+    ) -> TensorState:
+        """Judge an input whose producer was not compared: alone, or by the state that the producer read."""
         row = self._rows[number]
-        floor = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise * self._noise
-        if not self._network.is_told:
-            # It may come from any operator before, and has then as much noise as that.
-            floor = max(floor, 2 * self._usual)
-        if before:
-            budget = budget_of(trait_of(""), (before,), floor, size, metrics.count)
+        rounding = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise * self._noise
+        if not self._network.has_known_edges:
+            # It may come from any earlier operator, with the noise of that.
+            rounding = max(rounding, 2 * self._largest_noise)
+        if read:
+            budget = error_budget(error_model_of(""), (read,), rounding, magnitude, metrics.count)
         else:
-            budget = Budget(floor, floor, 16 * floor * size.rms)
-        level, rule = self._opinion(row, metrics, size, budget.allowed, budget.peak)
-        is_bad, origin = level.is_bad, _NONE
-        if is_bad:
-            origin = Birth.INHERITED if before and before.is_bad else _BORN
-        if origin is _BORN:
-            states = (before,) if before else ()
-            self._born.append(Born(operator, number, size, budget, states, is_input=True))
-        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, budget.allowed))
-        return self._state(metrics, size, budget.clean if is_bad else None)
+            budget = Budget(rounding, rounding, 16 * rounding * magnitude.rms)
+        level, reason = self._assess(row, metrics, magnitude, budget.allowed, budget.peak)
+        origin = Birth.NONE
+        if level.is_bad:
+            origin = Birth.INHERITED if read and read.is_bad else Birth.BORN
+        if origin is Birth.BORN:
+            inputs = (read,) if read else ()
+            self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs, is_input=True))
+        self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, budget.allowed))
+        return self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None)
 
-    def _repeat(self, number: int, producer: tuple[str, int]) -> None:
-        """An input that is what its producer wrote."""
+    def _copy_verdict(self, number: int, producer: tuple[str, int]) -> None:
+        """Give an input that equals the output of its producer the verdict of that."""
         operator = self._network.operators.get(producer[0])
         source = operator.outputs.get(producer[1]) if operator else None
         verdict = None if source is None else self._verdicts[source]
         if verdict is not None:
-            is_born = verdict.origin is _BORN
-            self._verdicts[number] = verdict._replace(origin=Birth.INHERITED) if is_born else verdict
+            is_origin = verdict.origin is Birth.BORN
+            self._verdicts[number] = verdict._replace(origin=Birth.INHERITED) if is_origin else verdict
 
-    def _changed(self, operator: Operator, number: int, metrics: Metrics, size: Size, before: State) -> State:
-        """An input that is worse than what its producer wrote: something happened to it in between."""
+    def _judge_changed(
+        self, operator: Operator, number: int, metrics: Metrics, magnitude: ErrorMagnitude, written: TensorState
+    ) -> TensorState:
+        """Judge an input that is worse than the output of its producer: it changed in memory."""
         row = self._rows[number]
         noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
-        allowed = 2 * before.error + noise * self._noise
-        peak = 4 * before.peak + 16 * allowed * size.rms
-        level, rule = self._opinion(row, metrics, size, allowed, peak)
-        is_bad, origin = level.is_bad, _NONE
-        if is_bad:
-            is_born = size.error > allowed or size.peak > peak or size.special > before.special
-            origin = _BORN if is_born else Birth.INHERITED
-        if origin is _BORN:
-            budget = Budget(noise, allowed, peak, before.error)
-            self._born.append(Born(operator, number, size, budget, (before,), is_input=True))
-        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, allowed))
-        return self._state(metrics, size, before.clean if is_bad else None)
+        allowed = 2 * written.error + noise * self._noise
+        peak = 4 * written.peak + 16 * allowed * magnitude.rms
+        level, reason = self._assess(row, metrics, magnitude, allowed, peak)
+        origin = Birth.NONE
+        if level.is_bad:
+            is_over = magnitude.error > allowed or magnitude.peak > peak
+            is_new = is_over or magnitude.has_special_mismatch > written.has_special_mismatch
+            origin = Birth.BORN if is_new else Birth.INHERITED
+        if origin is Birth.BORN:
+            budget = Budget(noise, allowed, peak, written.error)
+            self._origins.append(ErrorOrigin(operator, number, magnitude, budget, (written,), is_input=True))
+        self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, allowed))
+        return self._state(metrics, magnitude, written.noise if level.is_bad else None)
 
     # Outputs
 
-    def _output(self, operator: Operator, index: int, number: int, size: Size, states: tuple[State, ...]) -> None:
+    def _judge_output(
+        self, operator: Operator, index: int, number: int, magnitude: ErrorMagnitude, inputs: tuple[TensorState, ...]
+    ) -> None:
         row, name = self._rows[number], operator.node.name
         metrics = row.metrics
         if metrics is None:
             return
+        budget, (level, reason) = self._assess_output(operator, row, metrics, magnitude, inputs)
+        own_share, origin = 0.0, Birth.NONE
+        if level.is_bad:
+            origin = _origin(row, magnitude, operator.model, budget, inputs)
+        if origin is Birth.BORN:
+            self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs))
+            own_share = _own_share(magnitude, budget)
+        self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, budget.allowed))
+        state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
+        if origin is Birth.ACCUMULATED:
+            state = state._replace(is_bad=False)
+        self._states[name, index] = state
+        worst = self._worst_states.get(name)
+        if worst is None or worst.error < state.error:
+            self._worst_states[name] = state
+            self._propagated[name] = Propagated(inputs, own_share)
+
+    def _assess_output(
+        self,
+        operator: Operator,
+        row: Row,
+        metrics: Metrics,
+        magnitude: ErrorMagnitude,
+        inputs: tuple[TensorState, ...],
+    ) -> tuple[Budget, Assessment]:
         dtype = coarser(row.target_dtype, row.golden_dtype)
         limit = self._limit(dtype, row)
         coarse = coarsest(operator, self._rows, dtype)
         noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
-        quantized = is_quantized(operator, self._rows, states)
-        floor = floor_of(operator, self._rows, states, noise, quantized=quantized) * self._noise
-        budget = budget_of(operator.trait, states, floor, size, metrics.count)
+        quantized = is_quantized(operator, self._rows, inputs)
+        rounding = rounding_error(operator, self._rows, inputs, noise, quantized=quantized) * self._noise
+        budget = error_budget(operator.model, inputs, rounding, magnitude, metrics.count)
         if dtype == "integer":
-            level, rule = counted(metrics, limit)
-        else:
-            if quantized:
-                limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
-            level, rule = opinion_of(metrics, size, limit, budget.allowed, budget.peak)
-            self._learn(size, budget)
-        is_bad, own, origin = level.is_bad, 0.0, _NONE
-        if is_bad:
-            origin = _origin(row, size, operator.trait, budget, states)
-        if origin is _BORN:
-            self._born.append(Born(operator, number, size, budget, states))
-            own = 1.0 if size.special or not size.error else 1 - min(budget.expected / size.error, 1.0) ** 2
-        self._verdicts[number] = Verdict(level, rule, origin, _over(size.error, budget.allowed))
-        state = self._state(metrics, size, budget.clean if is_bad else None, name)
-        if origin is Birth.ACCUMULATED:
-            state = state._replace(is_bad=False)
-        self._states[name, index] = state
-        worst = self._worst.get(name)
-        if worst is None or worst.error < state.error:
-            self._worst[name] = state
-            self._passed[name] = states, own
+            return budget, assess_integers(metrics, limit)
+        if quantized:
+            limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
+        self._record_noise(magnitude, budget)
+        return budget, assess_floats(metrics, magnitude, limit, budget.allowed, budget.peak)
 
-    def _learn(self, size: Size, budget: Budget) -> None:
-        if budget.floor and size.error < inf:
-            added = sqrt(max(size.error**2 - budget.expected**2, 0.0))
-            self._ratios.append(added / budget.floor)
+    def _record_noise(self, magnitude: ErrorMagnitude, budget: Budget) -> None:
+        if budget.rounding and magnitude.error < inf:
+            added = sqrt(max(magnitude.error**2 - budget.expected**2, 0.0))
+            self._added_noise.append(added / budget.rounding)
 
-    def _places(self, operator: Operator, states: tuple[State, ...]) -> None:
-        """Indices, after the values of the same operator."""
-        values = [
-            verdict
-            for number in operator.outputs.values()
-            for verdict in [self._verdicts[number]]
-            if verdict is not None and not is_counted(self._rows[number])
-        ]
-        agree = None if not values else not any(verdict.level.is_bad for verdict in values)
+    def _judge_indices(self, operator: Operator, inputs: tuple[TensorState, ...]) -> None:
+        """Judge the indices that an operator returns, after its values."""
+        numbers = operator.outputs.values()
+        values = [self._verdicts[number] for number in numbers if not is_integer(self._rows[number])]
+        known = [verdict.level.is_bad for verdict in values if verdict is not None]
+        values_agree = not any(known) if known else None
+        inputs_agree = not any(state.is_bad for state in inputs)
         for index, number in operator.outputs.items():
             row = self._rows[number]
-            size = size_of(row.metrics) if row.metrics is not None and is_counted(row) else None
-            if row.metrics is None or size is None:
+            magnitude = error_magnitude(row.metrics) if is_integer(row) else None
+            if row.metrics is None or magnitude is None:
                 continue
             limit = self._limit("integer", row)
-            is_clean = not any(state.is_bad for state in states)
-            level, rule = of_places(row.metrics, limit, values_agree=agree, inputs_agree=is_clean)
-            origin = _NONE
+            level, reason = assess_indices(row.metrics, limit, values_agree=values_agree, inputs_agree=inputs_agree)
+            origin = Birth.NONE
             if level.is_bad:
-                origin = _BORN if is_clean and agree is not False else Birth.INHERITED
-            if origin is _BORN and level is Level.WRONG:
-                self._born.append(Born(operator, number, size, _NO_BUDGET, states))
-            self._verdicts[number] = Verdict(level, rule, origin)
-            state = self._state(row.metrics, size, 0.0 if level.is_bad else None, operator.name)
+                origin = Birth.BORN if inputs_agree and values_agree is not False else Birth.INHERITED
+            if origin is Birth.BORN and level is Level.WRONG:
+                self._origins.append(ErrorOrigin(operator, number, magnitude, _NO_BUDGET, inputs))
+            self._verdicts[number] = Verdict(level, reason, origin)
+            state = self._state(row.metrics, magnitude, 0.0 if level.is_bad else None, operator.name)
             self._states[operator.name, index] = state
-            self._worst.setdefault(operator.name, state)
+            self._worst_states.setdefault(operator.name, state)
 
-    def _pass_on(self, operator: Operator, states: tuple[State, ...]) -> None:
-        """What operators without numbers of their own let through."""
-        if operator.trait.flow is Flow.NONE or not states:
+    def _pass_through(self, operator: Operator, inputs: tuple[TensorState, ...]) -> None:
+        """Propagate the worst input of an operator whose outputs were not compared."""
+        if operator.model.propagation is Propagation.NONE or not inputs:
             return
-        worst = max(states, key=lambda state: (state.special, state.error))
-        quantized = is_quantized(operator, self._rows, states)
-        through = tuple(dict.fromkeys((*(name for state in states for name in state.through), operator.name)))
-        self._worst[operator.name] = worst._replace(through=through, quantized=quantized)
-        self._passed[operator.name] = states, 0.0
+        worst = max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
+        quantized = is_quantized(operator, self._rows, inputs)
+        skipped = tuple(dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name)))
+        self._worst_states[operator.name] = worst._replace(skipped=skipped, is_quantized=quantized)
+        self._propagated[operator.name] = Propagated(inputs)
 
-    def _state(self, metrics: Metrics, size: Size, clean: float | None, source: str = "") -> State:
-        """The state of a tensor that is bad, of which `clean` is noise; without it, all of its error is noise."""
+    def _state(self, metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> TensorState:
+        """State of a bad tensor with this noise; if `noise` is `None`, of a good one whose whole error is noise."""
         low, high = metrics.golden_min, metrics.golden_max
-        width = 0.0 if low is None or high is None else float(high - low)
-        error = size.error if size.error < inf else 1e6
-        noise = error if clean is None else clean
-        self._usual = max(self._usual, noise)
-        is_bad = clean is not None
-        return State(error, noise, size.rms, size.std, size.peak, width, metrics.count, is_bad, size.special, source)
+        error = magnitude.error if magnitude.error < inf else _HUGE_ERROR
+        known_noise = error if noise is None else noise
+        self._largest_noise = max(self._largest_noise, known_noise)
+        return TensorState(
+            error,
+            known_noise,
+            magnitude.rms,
+            magnitude.std,
+            magnitude.peak,
+            0.0 if low is None or high is None else float(high - low),
+            metrics.count,
+            noise is not None,
+            magnitude.has_special_mismatch,
+            source,
+        )
 
 
-def _origin(row: Row, size: Size, trait: Trait, budget: Budget, states: tuple[State, ...]) -> Birth:
-    """Where the error of a bad output comes from."""
-    if any(state.special for state in states):
+def _origin(
+    row: Row, magnitude: ErrorMagnitude, model: OpErrorModel, budget: Budget, inputs: tuple[TensorState, ...]
+) -> Birth:
+    """Return the origin of the error of a bad output."""
+    if any(state.has_special_mismatch for state in inputs):
         return Birth.INHERITED
-    if size.special:
+    if magnitude.has_special_mismatch:
         return Birth.BORN
-    is_rough = any(state.is_bad for state in states)
-    if is_counted(row) or row.metrics is None:
-        return Birth.INHERITED if is_rough else Birth.BORN
-    error, peak = inherited(trait, states, budget, size, row.metrics.count)
-    peak += 10 * budget.floor * abs(row.metrics.worst_golden or 0)
-    if size.error > error or size.peak > peak:
+    has_bad_input = any(state.is_bad for state in inputs)
+    if is_integer(row) or row.metrics is None:
+        return Birth.INHERITED if has_bad_input else Birth.BORN
+    error, peak = max_inherited(model, inputs, budget, magnitude, row.metrics.count)
+    peak += 10 * budget.rounding * abs(row.metrics.worst_golden or 0)
+    if magnitude.error > error or magnitude.peak > peak:
         return Birth.BORN
-    return Birth.INHERITED if is_rough else Birth.ACCUMULATED
+    return Birth.INHERITED if has_bad_input else Birth.ACCUMULATED
 
 
-def _over(error: float, allowed: float) -> float | None:
+def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:
+    """Return the share of the squared error that the operator itself created."""
+    if magnitude.has_special_mismatch or not magnitude.error:
+        return 1.0
+    return 1 - min(budget.expected / magnitude.error, 1.0) ** 2
+
+
+def _excess(error: float, allowed: float) -> float | None:
     return error / allowed if allowed else None

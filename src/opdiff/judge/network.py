@@ -1,4 +1,4 @@
-"""The target's network with its rows: which rows belong to an operator, and what feeds it."""
+"""The target's network: operators with their rows and producers."""
 
 from __future__ import annotations
 
@@ -6,76 +6,71 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import GraphNode
 from opdiff.core.tensor import Slot
-from opdiff.judge.error_model import Flow, trait_of
+from opdiff.judge.error_model import Propagation, error_model_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.tensor import TensorKey
-    from opdiff.judge.error_model import Trait
+    from opdiff.judge.error_model import OpErrorModel
 
     Port = tuple[str, int]
-
-# Every row is compared with it: to look it up in its class takes longer than to compare.
-_INPUT = Slot.INPUT
 
 
 class Edge(NamedTuple):
     """An input of an operator.
 
     Attributes:
-        producer: the operator and output that feed it; `None` when not known.
-        row: the number of the row of the input's own dump; `None` when there is none.
-        is_order: nothing is known but that the producer ran right before.
+        producer: operator and index of the output that feeds it; `None` if unknown.
+        row: number of the input's own row; `None` if it was not dumped.
     """
 
     producer: Port | None
     row: int | None
-    is_order: bool = False
 
 
 class Operator(NamedTuple):
     """An operator of the target.
 
     Attributes:
-        node: what is known about it.
-        trait: what is expected of its type.
+        node: its node in the graph.
+        model: error model of its type.
         edges: its inputs.
-        outputs: the numbers of the rows of its outputs, by output.
-        rows: the numbers of all its rows.
+        outputs: row number of each output, by index.
+        rows: numbers of all its rows.
     """
 
     node: GraphNode
-    trait: Trait
+    model: OpErrorModel
     edges: tuple[Edge, ...]
     outputs: dict[int, int]
     rows: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the operator."""
         return self.node.name
 
 
 class Network(NamedTuple):
-    """Operators in an order in which producers come before their readers.
+    """Operators in topological order.
 
     Attributes:
-        operators: by name, in that order.
-        readers: names of the operators that read one, by its name.
-        ends: names of the operators whose outputs are those of the network.
-        is_told: whether a rule file told what feeds what.
+        operators: operators by name, producers before readers.
+        readers: for each operator, the names of the operators that read it.
+        outputs: operators whose outputs are those of the network.
+        has_known_edges: the edges are from a rule file or a graph, not guessed.
     """
 
     operators: dict[str, Operator]
     readers: dict[str, list[str]]
-    ends: tuple[str, ...]
-    is_told: bool
+    outputs: tuple[str, ...]
+    has_known_edges: bool
 
 
-def build(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
-    """The network of a comparison. Operators that only rows know come last, in the order of the rows."""
+def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
+    """Return the network of a comparison; operators without a node come last, in the order of the rows."""
     by_op = _rows_by_operator(rows)
     known = {node.name: node for node in nodes}
     for name, numbers in by_op.items():
@@ -83,22 +78,22 @@ def build(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
             known[name] = GraphNode(name, rows[numbers[0]].label.op_type, is_guess=True)
     operators: dict[str, Operator] = {}
     previous = ""
-    is_told = any(not node.is_guess for node in nodes)
+    has_known_edges = any(not node.is_guess for node in nodes)
     holders: dict[TensorKey, Port] = {}
     for name, node in known.items():
         operator = _operator(node, by_op.get(name, ()), rows, known, previous)
-        operators[name] = operator if is_told else _linked(operator, rows, holders)
+        operators[name] = operator if has_known_edges else _with_producers(operator, rows, holders)
         if operator.outputs:
             previous = name
     readers, is_ordered = _readers(operators)
     if not is_ordered:
-        operators = _in_order(operators, readers)
+        operators = _sorted(operators, readers)
         readers, _ = _readers(operators)
-    return Network(operators, readers, _ends(operators, readers), is_told)
+    return Network(operators, readers, _outputs(operators, readers), has_known_edges)
 
 
-def _linked(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:
-    """The operator with producers that nobody told: what an input must equal, an earlier output must equal too.
+def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:
+    """Guess unknown producers: inputs and earlier outputs with the same golden tensor are the same tensor.
 
     `holders` has the last output that was compared with each golden tensor.
     """
@@ -130,15 +125,15 @@ def _operator(
     for number in numbers:
         key = rows[number].key
         if key is not None:
-            (inputs if key.slot is _INPUT else outputs)[key.index] = number
+            (inputs if key.slot is Slot.INPUT else outputs)[key.index] = number
     edges = [Edge(_port(text, known), inputs.get(index)) for index, text in enumerate(node.inputs)]
     if inputs:
         edges += [Edge(None, number) for index, number in inputs.items() if index >= len(node.inputs)]
-    trait = trait_of(node.op_type)
-    if not edges and previous and outputs and trait.flow is not Flow.NONE:
-        # Files of arrays tell neither inputs nor addresses.
-        edges = [Edge((previous, -1), None, is_order=True)]
-    return Operator(node, trait, tuple(edges), outputs, tuple(numbers))
+    model = error_model_of(node.op_type)
+    if not edges and previous and outputs and model.propagation is not Propagation.NONE:
+        # Array files have neither inputs nor addresses: assume that the operator reads the previous one.
+        edges = [Edge((previous, -1), None)]
+    return Operator(node, model, tuple(edges), outputs, tuple(numbers))
 
 
 def _port(text: str, known: dict[str, GraphNode]) -> Port | None:
@@ -147,7 +142,7 @@ def _port(text: str, known: dict[str, GraphNode]) -> Port | None:
 
 
 def _readers(operators: dict[str, Operator]) -> tuple[dict[str, list[str]], bool]:
-    """Who reads each operator, and whether producers come before their readers already."""
+    """Return the readers of each operator, and whether producers already come before their readers."""
     readers: dict[str, list[str]] = {}
     is_ordered = True
     for name, operator in operators.items():
@@ -159,8 +154,8 @@ def _readers(operators: dict[str, Operator]) -> tuple[dict[str, list[str]], bool
     return readers, is_ordered
 
 
-def _in_order(operators: dict[str, Operator], readers: dict[str, list[str]]) -> dict[str, Operator]:
-    """Producers before readers; where the graph runs in a circle, as it was told."""
+def _sorted(operators: dict[str, Operator], readers: dict[str, list[str]]) -> dict[str, Operator]:
+    """Sort producers before readers; operators of a cycle keep their order."""
     waiting = {name: sum(edge.producer is not None for edge in operator.edges) for name, operator in operators.items()}
     ready = [name for name, count in waiting.items() if not count]
     ordered: dict[str, Operator] = {}
@@ -173,12 +168,12 @@ def _in_order(operators: dict[str, Operator], readers: dict[str, list[str]]) -> 
     return ordered | operators
 
 
-def _ends(operators: dict[str, Operator], readers: dict[str, list[str]]) -> tuple[str, ...]:
-    """What feeds a `NetOutput`, and what nobody reads."""
-    ends: dict[str, None] = {}
+def _outputs(operators: dict[str, Operator], readers: dict[str, list[str]]) -> tuple[str, ...]:
+    """Return the operators that feed a `NetOutput`, or else those without readers."""
+    found: dict[str, None] = {}
     for operator in operators.values():
         if operator.node.op_type == "NetOutput":
-            ends |= dict.fromkeys(edge.producer[0] for edge in operator.edges if edge.producer)
-    if not ends:
-        ends |= dict.fromkeys(name for name, operator in operators.items() if operator.outputs and name not in readers)
-    return tuple(ends)
+            found |= dict.fromkeys(edge.producer[0] for edge in operator.edges if edge.producer)
+    if not found:
+        found |= dict.fromkeys(name for name, operator in operators.items() if operator.outputs and name not in readers)
+    return tuple(found)

@@ -1,7 +1,8 @@
-"""The error that an operator must produce, given its element types, its reduction length and the errors of its inputs.
+"""Error budget of an operator: by its element types, its reduction length and the errors of its inputs.
 
-A golden run in float32 and a target of fewer bits never agree: inputs and weights are rounded, a fused operator rounds
-once where several did, sums are cut. All errors here are relative to the golden norm of the tensor (Euclidean).
+A golden run in float32 and a target with fewer bits never agree: inputs and weights are rounded, a fused operator
+rounds once where several operators did, sums are truncated. All errors here are relative to the Euclidean norm of the
+golden tensor.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from math import log2, prod, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.judge.error_model import Flow, is_quantizing
+from opdiff.judge.error_model import Propagation, is_quantizing
 from opdiff.judge.limits import coarser
 from opdiff.judge.tensor_facts import ratio
 
@@ -18,195 +19,199 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.tensor import Shape
-    from opdiff.judge.error_model import Trait
+    from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.network import Operator
-    from opdiff.judge.tensor_facts import Size
+    from opdiff.judge.tensor_facts import ErrorMagnitude
 
-# Rounding to one of 256 steps is off by this part of the whole range, as a root mean square.
-_STEP_OF_8_BITS = 1 / (255 * sqrt(12))
-# Weights of 8 bits: the largest of a channel is about four times as large as their root mean square.
-_WEIGHTS_OF_8_BITS = 0.011
-# Sums of the matrix unit are in float32.
-_UNIT_OF_SUMS = 2.0**-24
+# Root mean square of the error of rounding to 256 steps, relative to the range.
+_INT8_ROUNDING_OF_RANGE = 1 / (255 * sqrt(12))
+# Relative error of 8-bit weights, whose largest value in a channel is about four times their root mean square.
+_INT8_WEIGHT_ERROR = 0.011
+# The matrix unit accumulates in float32.
+_ACCUMULATOR_UNIT = 2.0**-24
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int4", "qint8", "quint8", "int2", "uint2"})
+_PAIRWISE_SUMS = (Propagation.POOL, Propagation.SOFTMAX, Propagation.NORMALIZE)
+# Largest of many errors, relative to their root mean square.
+_PEAK_TO_RMS = 16.0
+# Bounds of factors that are quotients of measured values.
+_MAX_QUOTIENT = 1e3
+_MAX_CONCENTRATION = 16.0
 
-# Members that every row is compared with: to look one up in its class takes longer than to compare.
-_MOVE, _ADD, _LINEAR, _NORM, _SOFT = Flow.MOVE, Flow.ADD, Flow.LINEAR, Flow.NORM, Flow.SOFT
-_SUMMED_IN_PAIRS = (Flow.POOL, Flow.SOFT, Flow.NORM)
 
-# How far the largest error of many may be above their root mean square.
-_LARGEST_OF_MANY = 16.0
-
-
-class State(NamedTuple):
-    """What is known about the error of a tensor that operators read.
+class TensorState(NamedTuple):
+    """Error of a tensor that operators read, as far as it is known.
 
     Attributes:
-        error: its relative error.
-        clean: the part of it that is noise.
-        rms: the root mean square of the golden tensor; 0 when not known.
-        std: its deviation.
-        peak: its largest absolute error.
-        width: the range of the golden numbers.
-        count: its elements.
-        is_bad: whether the error is more than noise.
-        special: whether NaNs or infinities are where they should not be.
-        source: the operator that it comes from; empty when not known.
-        through: operators without numbers of their own that lie between.
-        quantized: whether quantized numbers lie between.
+        error: relative error.
+        noise: the part of it that is noise.
+        rms: root mean square of the golden tensor; 0 if unknown.
+        std: standard deviation of the golden tensor.
+        peak: largest absolute error.
+        range: difference of the largest and the smallest golden value.
+        count: number of elements.
+        is_bad: the error is more than noise.
+        has_special_mismatch: NaN or infinity at other positions than in the golden tensor.
+        source: operator that wrote it; empty if unknown.
+        skipped: operators between it and the reader that could not be compared.
+        is_quantized: one of the skipped operators works on quantized values.
     """
 
     error: float
-    clean: float
+    noise: float
     rms: float
     std: float
     peak: float
-    width: float
+    range: float
     count: int  # type: ignore[assignment]  # hides tuple.count
     is_bad: bool
-    special: bool
+    has_special_mismatch: bool
     source: str
-    through: tuple[str, ...] = ()
-    quantized: bool = False
+    skipped: tuple[str, ...] = ()
+    is_quantized: bool = False
 
 
 class Budget(NamedTuple):
-    """What an output may be off.
+    """Allowed error of an output.
 
     Attributes:
-        floor: what the operator itself adds.
-        allowed: its relative error, if nothing but the noise of its inputs comes in.
-        peak: its largest absolute error, likewise.
-        expected: its relative error if it adds nothing.
-        noise: the same, if nothing but the noise of its inputs comes in.
+        rounding: error that the operator itself adds.
+        allowed: relative error if only the noise of the inputs comes in.
+        peak: largest absolute error, likewise.
+        expected: relative error if the operator adds none to the errors of its inputs.
+        noise: the same if only the noise of the inputs comes in.
     """
 
-    floor: float
+    rounding: float
     allowed: float
     peak: float
     expected: float = 0.0
     noise: float = 0.0
 
     @property
-    def clean(self) -> float:
-        """The noise that is to be expected of it."""
-        return sqrt(self.noise * self.noise + self.floor * self.floor / 4)
+    def unavoidable(self) -> float:
+        """Relative error that the output must have."""
+        return max(self.rounding, self.expected)
+
+    @property
+    def expected_noise(self) -> float:
+        """Expected noise of the output."""
+        return sqrt(self.noise * self.noise + self.rounding * self.rounding / 4)
 
 
-def budget_of(trait: Trait, states: Sequence[State], floor: float, size: Size, count: int) -> Budget:
-    """What an output of this size may be off. `floor` is what its operator adds."""
-    expected = noise = _carried(trait, states, size, count)
-    calm = states
-    if [state for state in states if state.is_bad or state.clean != state.error]:
-        noise = _carried(trait, [state._replace(error=state.clean) for state in states], size, count)
-        calm = [state for state in states if not state.is_bad]
-    allowed = _calm(trait, states, count) * noise + floor
-    peaks = _carried_peak(trait, calm, size)
-    return Budget(floor, allowed, _LARGEST_OF_MANY * size.rms * allowed + trait.calm * peaks, expected, noise)
+def error_budget(
+    model: OpErrorModel, inputs: Sequence[TensorState], rounding: float, magnitude: ErrorMagnitude, count: int
+) -> Budget:
+    """Return the budget of an output with `count` elements whose operator adds the error `rounding`."""
+    expected = noise = _propagated(model, inputs, magnitude, count)
+    good = inputs
+    if any(state.is_bad or state.noise != state.error for state in inputs):
+        noise = _propagated(model, [state._replace(error=state.noise) for state in inputs], magnitude, count)
+        good = [state for state in inputs if not state.is_bad]
+    allowed = _noise_gain(model, inputs, count) * noise + rounding
+    peak = _PEAK_TO_RMS * magnitude.rms * allowed + model.noise_gain * _propagated_peak(model, good, magnitude)
+    return Budget(rounding, allowed, peak, expected, noise)
 
 
-def inherited(trait: Trait, states: Sequence[State], budget: Budget, size: Size, count: int) -> tuple[float, float]:
-    """The relative error that an output may have, given the errors that do come in, and its largest absolute error."""
-    growth = _calm(trait, states, count)
-    if any(state.is_bad for state in states):
-        growth = max(trait.rough, growth)
-    error = max(budget.allowed, growth * budget.expected + budget.floor)
-    # Where single elements are off by much, so are those that are made of them.
-    return error, _LARGEST_OF_MANY * size.rms * error + trait.rough * _carried_peak(trait, states, size)
+def max_inherited(
+    model: OpErrorModel, inputs: Sequence[TensorState], budget: Budget, magnitude: ErrorMagnitude, count: int
+) -> tuple[float, float]:
+    """Return the relative and the largest absolute error that the errors of the inputs can explain."""
+    gain = _noise_gain(model, inputs, count)
+    if any(state.is_bad for state in inputs):
+        gain = max(model.error_gain, gain)
+    error = max(budget.allowed, gain * budget.expected + budget.rounding)
+    # Large errors of single input elements reach single output elements.
+    peak = model.error_gain * _propagated_peak(model, inputs, magnitude)
+    return error, _PEAK_TO_RMS * magnitude.rms * error + peak
 
 
-def _calm(trait: Trait, states: Sequence[State], fewest: int) -> float:
-    """How many times noise may grow; by chance it grows more where few numbers are involved."""
-    if trait.is_absolute:
-        return trait.calm
-    for state in states:
-        if 0 < state.count < fewest:
-            fewest = state.count
-    return trait.calm * (1 + 3 / sqrt(max(fewest, 1)))
+def _noise_gain(model: OpErrorModel, inputs: Sequence[TensorState], count: int) -> float:
+    """Return the factor by which noise may grow; with few elements it may grow more by chance."""
+    if model.is_absolute:
+        return model.noise_gain
+    fewest = min([count, *(state.count for state in inputs if state.count > 0)])
+    return model.noise_gain * (1 + 3 / sqrt(max(fewest, 1)))
 
 
-def _carried(trait: Trait, states: Sequence[State], size: Size, count: int) -> float:
-    """The relative error of an output whose operator passes on the errors of its inputs."""
-    flow = trait.flow
-    if not states:
+def _propagated(model: OpErrorModel, inputs: Sequence[TensorState], magnitude: ErrorMagnitude, count: int) -> float:
+    """Return the relative error of an output that only propagates the errors of its inputs."""
+    propagation = model.propagation
+    wrong = [state for state in inputs if state.error]
+    if not wrong:
         return 0.0
-    if trait.is_absolute and size.rms:
-        errors = [_concentrated(flow, state, count) * state.error * state.rms for state in states if state.error]
-        return ratio(sum(errors) if flow is _ADD else max(errors, default=0.0), size.rms)
-    if flow is _NORM:
-        off = [state for state in states if state.error]
-        return sqrt(sum([(state.error * min(ratio(state.rms, state.std), 1e3)) ** 2 for state in off]))
-    if flow is _SOFT:
-        return sqrt(sum([(state.error * max(state.rms, 1.0)) ** 2 for state in states if state.error]))
-    return sqrt(sum([state.error * state.error for state in states]))
+    if model.is_absolute and magnitude.rms:
+        errors = [_concentration(propagation, state, count) * state.error * state.rms for state in wrong]
+        return ratio(sum(errors) if propagation is Propagation.ADD else max(errors), magnitude.rms)
+    if propagation is Propagation.NORMALIZE:
+        return sqrt(sum([(state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT)) ** 2 for state in wrong]))
+    if propagation is Propagation.SOFTMAX:
+        return sqrt(sum([(state.error * max(state.rms, 1.0)) ** 2 for state in wrong]))
+    return sqrt(sum([state.error * state.error for state in wrong]))
 
 
-def _concentrated(flow: Flow, state: State, count: int) -> float:
-    """A part of a tensor may have all of its errors; a place read many times multiplies its own."""
-    if flow is not _MOVE or not count or not state.count:
+def _concentration(propagation: Propagation, state: TensorState, count: int) -> float:
+    """Return the growth of the error if the part of a tensor that is moved has all of its error."""
+    if propagation is not Propagation.MOVE or not count or not state.count:
         return 1.0
-    return min(sqrt(max(state.count / count, 1.0)), 16.0)
+    return min(sqrt(max(state.count / count, 1.0)), _MAX_CONCENTRATION)
 
 
-def _carried_peak(trait: Trait, states: Sequence[State], size: Size) -> float:
-    if trait.is_absolute:
-        return sum([state.peak for state in states])
-    return size.rms * sum([min(ratio(state.peak, state.rms), 1e3) for state in states])
+def _propagated_peak(model: OpErrorModel, inputs: Sequence[TensorState], magnitude: ErrorMagnitude) -> float:
+    if model.is_absolute:
+        return sum([state.peak for state in inputs])
+    return magnitude.rms * sum([min(ratio(state.peak, state.rms), _MAX_QUOTIENT) for state in inputs])
 
 
-def floor_of(
-    operator: Operator, rows: Sequence[Row], states: Sequence[State], noise: float, *, quantized: bool
+def rounding_error(
+    operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState], noise: float, *, quantized: bool
 ) -> float:
-    """What an operator adds by rounding; `noise` is the limit of the coarsest type that it works with."""
-    trait = operator.trait
-    floor = trait.rounds * noise
-    if trait.flow is _LINEAR:
-        floor += _UNIT_OF_SUMS * sqrt(reduction_length(operator, rows))
-    elif trait.flow in _SUMMED_IN_PAIRS:
-        # Vector units sum in pairs, each sum rounded.
-        floor *= 1 + log2(max(reduction_length(operator, rows), 1)) / 16
+    """Return the error that an operator adds by rounding; `noise` is the limit of the coarsest type it works with."""
+    model = operator.model
+    error = model.rounding * noise
+    if model.propagation is Propagation.LINEAR:
+        error += _ACCUMULATOR_UNIT * sqrt(reduction_length(operator, rows))
+    elif model.propagation in _PAIRWISE_SUMS:
+        # Vector units sum in pairs and round each sum.
+        error *= 1 + log2(max(reduction_length(operator, rows), 1)) / 16
     if quantized:
-        floor += 2 * sqrt(_quantization(states) ** 2 + _WEIGHTS_OF_8_BITS**2)
-    return floor
+        error += 2 * sqrt(_quantization_error(inputs) ** 2 + _INT8_WEIGHT_ERROR**2)
+    return error
 
 
-def is_quantized(operator: Operator, rows: Sequence[Row], states: Sequence[State]) -> bool:
-    """Whether an operator, or one without numbers right before it, works on integers of few bits."""
-    if is_quantizing(operator.node.op_type):
+def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
+    """Return whether an operator, or one right before it that was not compared, works on small integers."""
+    if is_quantizing(operator.node.op_type) or any(state.is_quantized for state in inputs):
         return True
-    for state in states:
-        if state.quantized:
-            return True
-    if operator.trait.flow is not _LINEAR:
+    if operator.model.propagation is not Propagation.LINEAR:
         return False
     return not _SMALL_INTEGERS.isdisjoint([rows[number].target_dtype for number in operator.rows])
 
 
-def _quantization(states: Sequence[State]) -> float:
-    """What rounding the inputs to 256 steps does, beside their norms."""
-    steps = [min(ratio(state.width * _STEP_OF_8_BITS, state.rms), 1.0) for state in states if state.width]
-    return max(steps, default=_WEIGHTS_OF_8_BITS)
+def _quantization_error(inputs: Sequence[TensorState]) -> float:
+    """Return the relative error of rounding the inputs to 256 steps."""
+    errors = [min(ratio(state.range * _INT8_ROUNDING_OF_RANGE, state.rms), 1.0) for state in inputs if state.range]
+    return max(errors, default=_INT8_WEIGHT_ERROR)
 
 
-def coarsest(operator: Operator, rows: Sequence[Row], found: str) -> str:
-    """The coarsest float type of one and those that an operator reads or writes; its golden types do not count."""
+def coarsest(operator: Operator, rows: Sequence[Row], dtype: str) -> str:
+    """Return the coarsest of a float type and the target's types that an operator reads or writes."""
     for number in operator.rows:
-        found = coarser(found, rows[number].target_dtype)
-    return found
+        dtype = coarser(dtype, rows[number].target_dtype)
+    return dtype
 
 
 def reduction_length(operator: Operator, rows: Sequence[Row]) -> int:
-    """How many products or numbers go into one element of the result, by the shapes of inputs and outputs."""
-    flow = operator.trait.flow
+    """Return the number of products or values that make one output element, by the shapes."""
+    propagation = operator.model.propagation
     inputs = [rows[edge.row].shape or () for edge in operator.edges if edge.row is not None]
     if not inputs or not operator.outputs:
         return 1
     output = rows[next(iter(operator.outputs.values()))].shape or ()
     if not prod(output):
         return 1
-    if flow is _LINEAR:
+    if propagation is Propagation.LINEAR:
         return _length_of_products(operator.node.op_type, inputs, output)
-    if flow is _SOFT or flow is _NORM:
+    if propagation in (Propagation.SOFTMAX, Propagation.NORMALIZE):
         return max(inputs[0][-1] if inputs[0] else 1, 1)
     return max(prod(inputs[0]) // prod(output), 1)
 
@@ -218,5 +223,5 @@ def _length_of_products(op_type: str, inputs: Sequence[Shape], output: Shape) ->
     if "conv" in op_type.lower():
         channels = output[1] if len(output) > 1 else 1
         return max(second // max(channels, 1), 1)
-    # Of A (m x k), B (k x n) and C (m x n), for each matrix of a batch.
+    # A (m x k), B (k x n) and C (m x n), for each matrix of a batch.
     return max(round(sqrt(first * second / prod(output))), 1)

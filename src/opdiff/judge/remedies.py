@@ -1,4 +1,4 @@
-"""What to do about findings, as files that compilers and quantizers take, and the command to run next."""
+"""Remedies as files for compilers and quantizers, and the command to run next."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
 
-_KEEP = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
+_FLOAT32_KINDS = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
 
 
 def next_command(target: str, golden: str, finding: Finding, rules: str = "") -> str:
-    """The command that shows more about a finding; `rules` is the rule file of the comparison, where it is known."""
+    """Return the command that shows the details of a finding; `rules` is the rule file of the comparison."""
     command = f"opdiff op {_quoted(finding.tensor)} {_quoted(target)} {_quoted(golden)}"
     return f"{command} --rules {_quoted(rules)}" if rules else command
 
 
 def _quoted(text: str) -> str:
-    """A word as a shell takes it: nothing in it is expanded, nothing is escaped that the shell would not undo."""
-    if text and all(letter.isalnum() or letter in "/._-:" for letter in text):
+    """Return the text as one word of a shell command."""
+    if text and all(character.isalnum() or character in "/._-:" for character in text):
         return text
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def files_of(findings: Sequence[Finding]) -> dict[str, str]:
-    """Contents by file name; only those that have something to say."""
+    """Return the contents of the files that apply, by name."""
     files = {}
     switch = fusion_switch(findings)
     if switch:
         files[FUSION_SWITCH] = switch
-    keep = [finding.operator for finding in findings if finding.kind in _KEEP]
+    keep = [finding.operator for finding in findings if finding.kind in _FLOAT32_KINDS]
     if keep:
         files[KEEP_FP32] = "".join(f"{name}\n" for name in dict.fromkeys(keep))
     skip = [name for finding in findings if finding.kind is ErrorKind.QUANTIZATION for name in _layers(finding)]
@@ -46,13 +46,13 @@ def files_of(findings: Sequence[Finding]) -> dict[str, str]:
 
 
 def _layers(finding: Finding) -> tuple[str, ...]:
-    """The layer and those before it that could not be compared, without the operators that quantize."""
+    """Return the layer and the uncompared ones before it, without quantizing operators."""
     names = (*finding.before, finding.operator)
     return tuple(name for name in names if "quant" not in name.lower()) or (finding.operator,)
 
 
 def fusion_switch(findings: Sequence[Finding]) -> str:
-    """The file for `atc --fusion_switch_file` that turns off just the passes involved; empty when there are none."""
+    """Return the file for `atc --fusion_switch_file` that disables the passes involved; empty if there are none."""
     at_fault = [finding for finding in findings if finding.kind not in (ErrorKind.INPUT, ErrorKind.PAIRING)]
     graph = dict.fromkeys((name for finding in at_fault for name in finding.passes), "off")
     buffer = dict.fromkeys((name for finding in at_fault for name in finding.buffer_passes), "off")

@@ -1,4 +1,4 @@
-"""How the errors of a tensor are spread over its elements, by the histogram of relative errors."""
+"""Distribution of the errors of a tensor over its elements, from the histogram of relative errors."""
 
 from __future__ import annotations
 
@@ -7,59 +7,66 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
-    from opdiff.judge.tensor_facts import Size
+    from opdiff.judge.tensor_facts import ErrorMagnitude
 
-# The lower edges of the bins from the third on; see `Metrics.relative_histogram`.
-_FIRST_POWER, _STEP = -27, 2
-# An element is off when its relative error is so many times what is usual.
-_CLEARLY = 16.0
-_MUCH = 0.25
-_FEWEST_IN_CHANNEL = 3
-# How many elements of a tensor are smaller than a part of its norm, beside that part.
-_NEAR_ZERO = 0.8
+# Lower edge of the third bin and ratio of neighbouring edges, as powers of 2; see `Metrics.relative_histogram`.
+_FIRST_EDGE_POWER, _EDGE_STEP_POWER = -27, 2
+# An element deviates if its relative error is this many times the expected one, or above the second limit.
+_DEVIATION_FACTOR = 16.0
+_DEVIATION_LIMIT = 0.25
+_MIN_ELEMENTS_PER_CHANNEL = 3
+# Share of elements below a fraction of the tensor's norm, divided by that fraction.
+_NEAR_ZERO_DENSITY = 0.8
 
 
-class Spread(NamedTuple):
-    """How many elements are clearly off, and where they may be.
+class ErrorDistribution(NamedTuple):
+    """Number and possible location of the deviating elements.
 
     Attributes:
-        off: how many.
-        share: the part of all elements that they are.
-        axis: an axis of which one place has about as many elements; `None` when there is none.
-        extent: of that axis.
-        weight: the part of all elements that would have the whole error, were they all off by as much as the worst.
+        count: number of deviating elements.
+        share: their share of all elements.
+        axis: axis of which one slice has about as many elements; `None` if there is none.
+        extent: extent of that axis.
+        effective_share: share of the elements that would carry the whole error if each were as wrong as the worst.
     """
 
-    off: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     share: float
     axis: int | None = None
     extent: int = 0
-    weight: float = 1.0
+    effective_share: float = 1.0
 
 
-def spread_of(metrics: Metrics, size: Size, shape: Shape, usual: float) -> Spread:
-    """The spread of errors over a tensor; `usual` is the relative error that its operator must have."""
+def error_distribution(
+    metrics: Metrics, magnitude: ErrorMagnitude, shape: Shape, expected_error: float
+) -> ErrorDistribution:
+    """Return the distribution of the errors of a tensor whose operator has this expected relative error."""
     bins = metrics.relative_histogram
     if not bins or not metrics.count:
-        return Spread(0, 0.0)
-    edge, first = 2.0**_FIRST_POWER, 2
-    while edge < min(_CLEARLY * usual, _MUCH) and first < len(bins):
-        edge *= 2.0**_STEP
+        return ErrorDistribution(0, 0.0)
+    edge, first = 2.0**_FIRST_EDGE_POWER, 2
+    while edge < min(_DEVIATION_FACTOR * expected_error, _DEVIATION_LIMIT) and first < len(bins):
+        edge *= 2.0**_EDGE_STEP_POWER
         first += 1
-    # Some elements are nearly zero, and usual errors are large beside them.
-    off = max(sum(bins[first:]) - int(_NEAR_ZERO * metrics.count * usual / edge), 0)
-    weight = min((size.absolute / size.peak) ** 2, 1.0) if size.peak else 1.0
-    return Spread(off, off / metrics.count, *_channel(off, metrics.count, shape), weight)
+    # Expected errors are large relative to the elements that are nearly zero.
+    near_zero = int(_NEAR_ZERO_DENSITY * metrics.count * expected_error / edge)
+    count = max(sum(bins[first:]) - near_zero, 0)
+    effective_share = min((magnitude.rms_error / magnitude.peak) ** 2, 1.0) if magnitude.peak else 1.0
+    channel = _find_channel(count, metrics.count, shape)
+    return ErrorDistribution(count, count / metrics.count, *channel, effective_share)
 
 
-def _channel(off: int, count: int, shape: Shape) -> tuple[int | None, int]:
-    """The axis of channels (the second of four, else the last), if one channel has about as many elements."""
+def _find_channel(count: int, total: int, shape: Shape) -> tuple[int | None, int]:
+    """Return the axis of which one slice has about `count` elements, and its extent.
+
+    Channels are the second of four axes; of other shapes all axes are tried, the last one first.
+    """
     axes = [1, len(shape) - 1] if len(shape) >= 4 else list(range(len(shape) - 1, -1, -1))
     for axis in axes:
         extent = shape[axis]
-        if extent < 3 or extent * _FEWEST_IN_CHANNEL > count:
+        if extent < 3 or extent * _MIN_ELEMENTS_PER_CHANNEL > total:
             continue
-        part = off * extent / count
-        if 0.5 <= part <= 1.3:
+        slices = count * extent / total
+        if 0.5 <= slices <= 1.3:
             return axis, extent
     return None, 0

@@ -1,4 +1,4 @@
-"""What the judge looks at: rows of a comparison without tensors, and a few figures that are made of their numbers."""
+"""Error magnitudes of one tensor, computed from its metrics."""
 
 from __future__ import annotations
 
@@ -8,64 +8,69 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
 
-# Below this, a norm is nothing that an error could be set beside.
+# Norms below this count as zero.
 _TINY = 1e-300
 
 
-class Size(NamedTuple):
-    """How large a golden tensor is, and how far the target is off; over the finite elements.
+class ErrorMagnitude(NamedTuple):
+    """Size of a golden tensor and of the target's error, over the finite elements.
 
     Attributes:
-        error: the relative Euclidean distance; infinite when only the golden tensor is zero.
-        rms: the root of the mean square of the golden tensor.
-        std: its deviation.
-        peak: the largest absolute error.
-        special: whether NaNs and infinities are not where the golden ones are.
+        error: relative Euclidean distance; infinite if only the golden tensor is zero.
+        rms: root mean square of the golden tensor.
+        std: standard deviation of the golden tensor.
+        peak: largest absolute error.
+        has_special_mismatch: NaN or infinity at other positions than in the golden tensor.
     """
 
     error: float
     rms: float
     std: float
     peak: float
-    special: bool
+    has_special_mismatch: bool
 
     @property
-    def absolute(self) -> float:
-        """The root of the mean square of the error."""
+    def rms_error(self) -> float:
+        """Root mean square of the error."""
         return self.error * self.rms if self.rms else self.peak
 
 
-def size_of(metrics: Metrics) -> Size | None:
-    """The size of a tensor that was measured; `None` for one without elements."""
-    if not metrics.count:
+def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
+    """Return the error magnitude of a tensor, or `None` if it was not measured or has no elements."""
+    if metrics is None or not metrics.count:
         return None
-    special = metrics.special_mismatches > 0
+    has_mismatch = metrics.special_mismatches > 0
     target, golden = metrics.worst_target, metrics.worst_golden
     peak = 0.0 if target is None or golden is None else float(abs(target - golden))
     mean, std = metrics.golden_mean, metrics.golden_std
     if mean is None or std is None or not isfinite(mean) or not isfinite(std):
-        # NaNs in the golden data; what the error is beside it is known all the same.
-        mean, std = 0.0, _finite_rms(metrics)
-    return Size(_error(metrics, special=special), sqrt(mean * mean + std * std), std, peak, special)
+        # The golden tensor has NaN or infinity; the relative error of the finite elements is still known.
+        mean, std = 0.0, _estimated_rms(metrics)
+    error = _relative_error(metrics, has_mismatch=has_mismatch)
+    return ErrorMagnitude(error, sqrt(mean * mean + std * std), std, peak, has_mismatch)
 
 
-def _error(metrics: Metrics, *, special: bool) -> float:
+def _relative_error(metrics: Metrics, *, has_mismatch: bool) -> float:
     if metrics.is_equal:
         return 0.0
     snr = metrics.snr_db
     if snr is None:
-        return inf if special else 0.0
+        return inf if has_mismatch else 0.0
     return inf if snr == -inf else 10 ** (-snr / 20)
 
 
-def _finite_rms(metrics: Metrics) -> float:
-    """A stand-in for the norm of the finite golden numbers: the larger end of their range, less what peaks have."""
-    ends = [abs(end) for end in (metrics.golden_min, metrics.golden_max) if end is not None]
-    return max(ends, default=0.0) / 3
+def _estimated_rms(metrics: Metrics) -> float:
+    """Estimate the root mean square of the finite golden values: a third of the largest magnitude."""
+    return golden_peak(metrics) / 3
+
+
+def golden_peak(metrics: Metrics) -> float:
+    """Return the largest magnitude of the golden values."""
+    return max(abs(metrics.golden_min or 0), abs(metrics.golden_max or 0))
 
 
 def equal_share(metrics: Metrics) -> float:
-    """The share of elements that are equal."""
+    """Return the share of elements that are equal."""
     if metrics.is_equal or not metrics.count:
         return 1.0
     bins = metrics.ulp_histogram or metrics.relative_histogram
@@ -73,7 +78,7 @@ def equal_share(metrics: Metrics) -> float:
 
 
 def ratio(part: float, whole: float) -> float:
-    """A quotient that is 0 for nothing and infinite for something beside nothing."""
+    """Return the quotient; 0 for 0/0, infinite for another division by zero."""
     if whole > _TINY:
         return part / whole
     return inf if part > _TINY else 0.0

@@ -15,7 +15,7 @@ from opdiff.core.tensor import Slot
 from opdiff.judge.advice import advice_of
 from opdiff.judge.graph.criteria import GOOD_SHARE, GOOD_STATISTIC, documented_results
 from opdiff.judge.judging import judge_network
-from opdiff.judge.network import build
+from opdiff.judge.network import build_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks
     """The network of a token: most tokens of all ranks have the same, since nothing but names makes it."""
     alike = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
     if alike not in networks:
-        networks[alike] = build(rows, nodes)
+        networks[alike] = build_network(rows, nodes)
     return networks[alike]
 
 
