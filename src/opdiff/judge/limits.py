@@ -142,7 +142,7 @@ def read_limits(path: str) -> Limits:
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     if len(data) > _MAX_BYTES:
-        raise InputError(path, f"is larger than {_MAX_BYTES} bytes; a limits file has a few hundred")
+        raise InputError(path, f"is larger than {_MAX_BYTES} bytes, too large for a limits file")
     try:
         return _limits(path, tomllib.loads(data.decode()))
     except (ValueError, RecursionError) as error:
