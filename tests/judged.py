@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -> Metrics:
-    """The numbers of a target that is stored in `dtype` beside a golden array of its own type."""
+    """Metrics of a target that is stored in `dtype` and a golden array of its own type."""
     theirs = dtypes.find_numpy(golden.dtype.str) or dtypes.FLOAT32
     return metrics_of(measure(elements.encode(target, dtype), dtype, golden, theirs), None)
 
 
 def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT, **more: Any) -> Row:
-    """A row of an operator; `index`, `dtype`, `op_type` and `golden_name` may be given."""
+    """Row of an operator; optional: `index`, `dtype`, `op_type` and `golden_name`."""
     dtype = more.get("dtype", dtypes.FLOAT16)
     key = TensorKey(name, slot, more.get("index", 0))
     return Row(

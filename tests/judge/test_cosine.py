@@ -1,4 +1,4 @@
-"""Nine faults that a cosine of 0.99 lets pass and the verdict does not. They are told in docs/metrics/README.md."""
+"""Nine faults that a cosine of 0.99 lets pass and the verdict does not. They are listed in docs/metrics/README.md."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_what_the_cosine_does_not_see(case: object) -> None:
+def test_faults_invisible_to_the_cosine(case: object) -> None:
     assert callable(case)
     target, golden = case()
     found = row("op", target, golden)
@@ -85,7 +85,7 @@ def test_what_the_cosine_does_not_see(case: object) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.BFLOAT16])
-def test_rounding_is_no_fault(dtype: dtypes.DType) -> None:
+def test_rounding_is_not_a_fault(dtype: dtypes.DType) -> None:
     golden = numbers(1, 64, 64)
     (verdict,) = judged([row("op", golden, golden, dtype=dtype)], GraphNode("op", "Conv2D")).verdicts
     assert verdict.level == "rounding"

@@ -1,4 +1,4 @@
-"""A part of the cases of `make faults`: operator and cause are named, and sound runs have no findings."""
+"""A part of the cases of `make faults`: operator and cause are found, and correct runs have no findings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def outcomes() -> list[Outcome]:
     return found + list(iter_outcomes(seeds=(22,), depths=("middle",), types=("bf16",)))
 
 
-def test_sound_runs_have_no_findings(outcomes: list[Outcome]) -> None:
+def test_correct_runs_have_no_findings(outcomes: list[Outcome]) -> None:
     sound = [each for each in outcomes if not each.case.fault]
     assert len(sound) == 2 * len(NETWORKS)
     assert [each.message for each in sound if each.message] == []
 
 
-def test_operators_and_causes_are_named(outcomes: list[Outcome]) -> None:
+def test_operators_and_causes_are_found(outcomes: list[Outcome]) -> None:
     faulty = [each for each in outcomes if each.case.fault]
     assert len(faulty) > 80
     assert sum(each.is_found for each in faulty) / len(faulty) >= 0.95

@@ -1,4 +1,4 @@
-"""Where errors are born: branches, several culprits, operators that cannot be compared, guessed edges."""
+"""Origins of errors: branches, several faults, uncompared operators, guessed edges."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[Row]:
     ]
 
 
-def test_a_sound_network_has_no_fault() -> None:
+def test_a_correct_network_has_no_findings() -> None:
     found = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
     assert found.findings == ()
     assert found.advice == (because("judge.within_noise", count=4), because("judge.look_elsewhere"))
 
 
-def test_born_in_a_branch_and_inherited_behind_it() -> None:
+def test_an_error_of_a_branch_is_inherited_downstream() -> None:
     found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert [(verdict.level, verdict.origin) for verdict in found.verdicts] == [
         ("noise", ""), ("noise", ""), ("wrong", "born"), ("wrong", "inherited"),
@@ -66,7 +66,7 @@ def test_born_in_a_branch_and_inherited_behind_it() -> None:
     assert "target = 1.09999" in str(finding.evidence[1])
 
 
-def test_several_culprits() -> None:
+def test_several_faults() -> None:
     found = judged(rows(noisy(A), np.zeros_like(B), C * 1.1, D - B + 0.1 * C), *NODES)
     assert {finding.operator: finding.kind for finding in found.findings} == {"b": "memory", "c": "scale"}
     assert (found.worst, found.first_bad) == ("b", "b")
@@ -74,25 +74,25 @@ def test_several_culprits() -> None:
     assert found.findings[0].share > 0.8
 
 
-def test_a_second_culprit_behind_the_first() -> None:
+def test_a_second_fault_behind_the_first() -> None:
     found = judged(rows(A * 1.03, B * 1.03, noisy(C, part=0.03), D * np.nan), *NODES)
     assert {finding.operator for finding in found.findings} == {"a", "d"}
     assert next(finding for finding in found.findings if finding.operator == "d").kind == "overflow"
 
 
-def test_an_operator_between_that_cannot_be_compared() -> None:
+def test_an_uncompared_operator_is_named_with_the_next() -> None:
     given = [each for each in rows(noisy(A), noisy(B), C, D * 2) if each.key and each.key.op != "c"]
     (finding,) = judged(given, *NODES).findings
     assert (finding.operator, finding.before) == ("d", ("c",))
 
 
-def test_an_input_of_the_model() -> None:
+def test_a_different_model_input() -> None:
     bad = row("a", A * 0.5, A, Slot.INPUT, golden_name="x")
     found = judged([bad, *rows(numbers(7, *A.shape), B, C, D)], GraphNode("x", "Data"), *NODES)
     assert found.findings[0].kind == "input"
 
 
-def test_an_input_that_changed_since_it_was_written() -> None:
+def test_an_input_that_changed_in_memory() -> None:
     changed = row("b", numbers(8, *A.shape), A, Slot.INPUT, op_type="Relu", golden_name="a")
     found = judged([*rows(noisy(A), numbers(9, *B.shape), C, noisy(D)), changed], *NODES)
     assert (found.findings[0].operator, found.findings[0].tensor) == ("b", "b:input:0")
@@ -104,12 +104,12 @@ def test_a_wrong_pairing() -> None:
     assert [finding.kind for finding in found.findings] == ["pairing"]
 
 
-def test_without_a_graph_the_first_bad_one_is_the_culprit() -> None:
+def test_without_a_graph_the_first_bad_operator_is_at_fault() -> None:
     found = judged(rows(noisy(A), B * 1.2, C + 0.3, noisy(D)))
     assert (found.first_bad, found.findings[0].kind) == ("b", "scale")
 
 
-def test_near_ties_of_indices_are_no_fault() -> None:
+def test_near_ties_of_indices_are_not_a_fault() -> None:
     places = np.arange(8, dtype=np.int32)
     other = places[::-1].copy()
     values = numbers(3, 8)
@@ -123,12 +123,12 @@ def test_near_ties_of_indices_are_no_fault() -> None:
     assert judged(given, node).verdicts[1].level == "wrong"
 
 
-def test_a_graph_that_runs_in_a_circle() -> None:
+def test_a_cyclic_graph() -> None:
     nodes = GraphNode("a", "Conv2D", ("b:0",)), GraphNode("b", "Relu", ("a:0",))
     assert judged(rows(A * 2, B, C, D), *nodes).worst == "a"
 
 
-def test_files_that_help() -> None:
+def test_remedy_files() -> None:
     found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert files_of(found.findings) == {
         "fusion_switch.cfg": '{\n    "Switch": {\n        "GraphFusion": {\n'
@@ -140,7 +140,7 @@ def test_files_that_help() -> None:
     assert files_of([precise, quantized]) == {"keep_fp32.txt": "c\n", "quant_skip_layers.txt": "q\n"}
 
 
-def test_which_step_broke_it() -> None:
+def test_the_step_that_broke_the_model() -> None:
     good = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
     bad = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert step_of(bad, good, is_quantized=False)[0] == "conversion"
@@ -149,7 +149,7 @@ def test_which_step_broke_it() -> None:
     assert step_of(good, good, is_quantized=False)[0] == ""
 
 
-def test_rows_without_numbers() -> None:
+def test_rows_without_metrics() -> None:
     label = OpLabel(0, 0, "Conv2D", "a", "a")
     given = [
         Row(label, reason=quoted("no file")),
@@ -161,7 +161,7 @@ def test_rows_without_numbers() -> None:
 
 
 def calls_for(rows: int) -> int:
-    """How many functions are called to judge a chain of operators."""
+    """Number of function calls to judge a chain of operators."""
     one = row("a", A * 1.1, A)
     nodes = [GraphNode(f"n{number}", "Conv2D", (f"n{number - 1}:0",)) for number in range(rows)]
     given = [one._replace(key=TensorKey(node.name, Slot.OUTPUT, 0)) for node in nodes]
@@ -179,7 +179,7 @@ def calls_for(rows: int) -> int:
     return calls
 
 
-def test_the_work_grows_no_faster_than_the_rows() -> None:
+def test_judging_takes_linear_time() -> None:
     assert 0 < calls_for(800) < 2.2 * calls_for(400)
 
 

@@ -68,7 +68,7 @@ def test_real_data(cosine: float | None, relative: float, error: float, result: 
         (figures(1.0, 0.0), figures(0.995, 0.0), "green", ""),
     ],
 )
-def test_an_output_is_seen_beside_the_inputs(before: RealFigures, after: RealFigures, colour: str, why: str) -> None:
+def test_an_output_is_compared_with_the_inputs(before: RealFigures, after: RealFigures, colour: str, why: str) -> None:
     first, second = documented_results([row(Slot.INPUT, real=before), row(real=after)])
     assert str(first.colour) == "green"
     assert str(second.colour) == colour
@@ -107,7 +107,7 @@ def test_checksums(ours: str, theirs: str, result: str, colour: str) -> None:
     )  # fmt: skip
 
 
-def test_rows_without_a_partner() -> None:
+def test_unpaired_rows() -> None:
     alone, golden = documented_results([row(reason="nobody"), row(reason="nobody", golden_only=True)])
     assert (alone.result, alone.reached, str(alone.colour)) == ("FAIL", "No", "red")
     assert (golden.result, golden.reached, str(golden.colour)) == ("N/A", "N/A", "")

@@ -69,7 +69,7 @@ def test_units_are_judged_by_their_own_network() -> None:
     assert origins == [*(Birth.BORN, Birth.INHERITED), *(Birth.INHERITED, Birth.BORN), *(Birth.BORN, Birth.INHERITED)]
 
 
-def test_errors_are_born_where_inputs_are_good() -> None:
+def test_errors_originate_where_inputs_are_good() -> None:
     rows = [row("a", GREEN, Slot.INPUT), row("a", RED), row("b", RED, Slot.INPUT), row("b", RED)]
     judgement = judge(rows)
     origins = [Birth.NONE, Birth.BORN, Birth.NONE, Birth.INHERITED]
@@ -77,7 +77,7 @@ def test_errors_are_born_where_inputs_are_good() -> None:
     assert judgement.first_bad == "a"
 
 
-def test_the_first_token_counts_not_the_first_rank() -> None:
+def test_the_first_token_precedes_the_first_rank() -> None:
     judgement = judge([row("b", GREEN), row("b", RED, token=1), row("c", RED, rank=1)])
     assert judgement.first_bad == "c"
     assert judgement.advice == (because("judge.look_first", operator="c", unit="rank 1, token 0"),)
@@ -108,13 +108,13 @@ def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None
     ("mode", "code"),
     [(DataMode.STATISTICS, "judge.all_statistics_agree"), (DataMode.MD5, "judge.all_checksums_equal")],
 )
-def test_good_runs_claim_no_more_than_was_compared(mode: DataMode, code: str) -> None:
+def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, code: str) -> None:
     side = SideInfo(stats=Figures(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
     advice = judge([row("a", GREEN)._replace(by=mode, target=side, golden=side)]).advice
     assert advice[0] == because(code, count=1)
 
 
-def test_rows_with_a_reason_cannot_be_compared() -> None:
+def test_rows_with_a_reason_are_not_comparable() -> None:
     judgement = judge([row("a", RED)._replace(reason=quoted("no partner"))])
     assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
     assert judgement.verdicts[0].level is Level.NOT_COMPARABLE

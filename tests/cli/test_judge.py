@@ -1,4 +1,4 @@
-"""`opdiff judge`, `opdiff limits`, and what `opdiff compare` says about a network."""
+"""`opdiff judge`, `opdiff limits`, and the advice of `opdiff compare`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_line_of_the_advice_fits_a_terminal(saved: Path, capsys: pytest.Ca
         assert max(sum(1 if letter.isascii() else 2 for letter in line) for line in lines) <= 80
 
 
-def test_a_third_run_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_third_run_identifies_the_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_sample(str(tmp_path / "bad"), faults=["wrong-scale"])
     good = write_sample(str(tmp_path / "good"), faults=[])
     rules = ("-fr", bad.rules, "-cfr", good.rules, "-o", str(tmp_path / "out"))
@@ -70,12 +70,12 @@ def test_a_third_run_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @given(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 4)
-def test_the_next_command_is_what_a_shell_takes(target: str, golden: str, tensor: str, rules: str) -> None:
+def test_the_next_command_is_quoted_for_a_shell(target: str, golden: str, tensor: str, rules: str) -> None:
     command = next_command(target, golden, FAULT._replace(tensor=tensor), rules)
     assert shlex.split(command) == ["opdiff", "op", tensor, target, golden, "--rules", rules]
 
 
-def test_nothing_in_a_name_is_run_by_a_shell() -> None:
+def test_names_are_not_expanded_by_a_shell() -> None:
     command = next_command("$(touch x)", "`touch y`", FAULT._replace(tensor='it\'s "a" tensor'))
     told = subprocess.run(["sh", "-c", command.replace("opdiff op", "printf '%s\\n'")], capture_output=True, check=True)  # noqa: S607  the very thing that is tested
     assert told.stdout.decode().splitlines() == ['it\'s "a" tensor', "$(touch x)", "`touch y`"]
