@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
+from opdiff.judge.error_distribution import ErrorDistribution, error_distribution
+from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser
 from opdiff.judge.noise import is_quantized, reduction_length
-from opdiff.judge.spread import ErrorDistribution, error_distribution
-from opdiff.judge.tensor_facts import equal_share, golden_peak, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Verdict
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact, Reason
+    from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.locate import ErrorOrigin
     from opdiff.judge.network import Network
-    from opdiff.judge.tensor_facts import ErrorMagnitude
 
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
+from opdiff.judge.error_magnitude import equal_share, golden_peak
 from opdiff.judge.limits import coarser
-from opdiff.judge.tensor_facts import equal_share, golden_peak
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
+    from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.limits import Limit
-    from opdiff.judge.tensor_facts import ErrorMagnitude
 
     Assessment = tuple[Level, Reason]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import Birth, Level, Verdict
 from opdiff.core.reasons import because
+from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import Limits, coarser
@@ -24,18 +25,17 @@ from opdiff.judge.noise import (
     max_inherited,
     rounding_error,
 )
-from opdiff.judge.tensor_facts import error_magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
+    from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.levels import Assessment
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
-    from opdiff.judge.tensor_facts import ErrorMagnitude
 
 # Operators from which the noise of a run is estimated, at least.
 _MIN_OPERATORS_FOR_NOISE = 8

@@ -10,18 +10,18 @@ from __future__ import annotations
 from math import log2, prod, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.judge.error_magnitude import ratio
 from opdiff.judge.error_model import Propagation, is_quantizing
 from opdiff.judge.limits import coarser
-from opdiff.judge.tensor_facts import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.tensor import Shape
+    from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.network import Operator
-    from opdiff.judge.tensor_facts import ErrorMagnitude
 
 # Root mean square of the error of rounding to 256 steps, relative to the range.
 _INT8_ROUNDING_OF_RANGE = 1 / (255 * sqrt(12))

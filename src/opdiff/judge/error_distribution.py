@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
-    from opdiff.judge.tensor_facts import ErrorMagnitude
+    from opdiff.judge.error_magnitude import ErrorMagnitude
 
 # Lower edge of the third bin and ratio of neighbouring edges, as powers of 2; see `Metrics.relative_histogram`.
 _FIRST_EDGE_POWER, _EDGE_STEP_POWER = -27, 2
