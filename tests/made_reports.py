@@ -9,7 +9,7 @@ from typing import Any
 from made_comparisons import failed_operator, label, measured, metrics, pairing
 from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side
 from opdiff.core.dump import DumpKind, Unit
-from opdiff.core.judgement import Birth, ErrorKind, Finding, Judgement, Level, Verdict
+from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level, Origin, Verdict
 from opdiff.core.metrics import RealFigures
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
@@ -82,8 +82,8 @@ def with_judgement() -> Comparison:
     )
     verdicts = (
         Verdict(Level.EXACT, because("judge.all_equal")),
-        Verdict(Level.WRONG, quoted("far too much"), Birth.BORN, 7.5),
-        Verdict(Level.WRONG, quoted("too much"), Birth.INHERITED),
+        Verdict(Level.WRONG, quoted("far too much"), Origin.BORN, 7.5),
+        Verdict(Level.WRONG, quoted("too much"), Origin.INHERITED),
         Verdict(Level.NOISE, quoted("little")),
     )
     judgement = Judgement("", verdicts, (FAULT,), "b", "b", (because("judge.advice", remedy=FAULT.remedies[0]),))

@@ -1,4 +1,4 @@
-"""`opdiff judge`: judge a comparison that was saved once more, without the dumps."""
+"""`opdiff judge`: judge a saved comparison again, without the dumps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.core.reasons import Language, because, render
 
 if TYPE_CHECKING:
     import argparse
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Finding
-    from opdiff.core.reasons import Language
+    from opdiff.core.reasons import Reason
     from opdiff.report.summary_text import SummaryLine
 
 DESCRIPTION = """\
-Judge a comparison again: how good every tensor is, which operator is at fault, what kind of error it is, what to do.
-The JSON file that compare wrote is enough; limits may be other ones."""
+Judge a saved comparison again, with the same or other limits: a level for every tensor, the operators at fault, the
+kind of each error and its remedies. Only the JSON file that compare wrote is needed."""
 EPILOG = """\
 examples:
   opdiff judge result_20240115103052.json
@@ -30,7 +31,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("saved", metavar="JSON", help="a comparison that was saved, or its folder")
+    parser.add_argument("saved", metavar="JSON", help="saved comparison, or its directory")
     parser.add_argument("-o", "--output", metavar="FILE", default="", help="save the comparison with its new judgement")
     add_judging(parser)
 
@@ -39,7 +40,6 @@ def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
     from opdiff.cli.style import styled
     from opdiff.cli.terminal import printable
-    from opdiff.core.reasons import Language
     from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
     from opdiff.workflows.compare.judging import find_limits, judge_again
@@ -61,23 +61,24 @@ def run(args: argparse.Namespace) -> int:
 def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:
     """Yield every finding with its evidence."""
     from opdiff.core.comparison import Mode
-    from opdiff.core.reasons import render
     from opdiff.judge.remedies import next_command
 
     findings = comparison.judgement.findings
     for number, finding in enumerate(findings, 1):
-        yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}{_reach(finding)}"
-        yield from (f"   {render(reason, language)}" for reason in finding.evidence)
-        yield from (f"   try: {render(reason, language)}" for reason in finding.remedies)
-        if len(finding.path) > 1:
-            yield f"   way: {' > '.join(finding.path)}"
+        yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}"
+        yield from (f"   {render(reason, language)}" for reason in _details(finding))
     if findings and comparison.mode is Mode.OFFLINE:
         command = next_command(comparison.target.path, comparison.golden.path, findings[0])
         yield f"next: {command} (and --rules, if there were some)"
 
 
-def _reach(finding: Finding) -> str:
-    return "" if finding.share is None else f", {finding.share:.0%} of the outputs' error"
+def _details(finding: Finding) -> Iterator[Reason]:
+    yield from finding.evidence
+    if finding.share is not None:
+        yield because("judge.finding_share", share=finding.share)
+    yield from (because("judge.finding_remedy", remedy=remedy) for remedy in finding.remedies)
+    if len(finding.path) > 1:
+        yield because("judge.finding_path", path=" > ".join(finding.path))
 
 
 def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]:

@@ -10,7 +10,7 @@ from opdiff.core.reasons import Reason
 
 
 class Level(StrEnum):
-    """How good a tensor is, best first; beside them what cannot be said."""
+    """Level of a tensor, best first; `NOT_COMPARABLE` is no rating."""
 
     EXACT = "exact"
     ROUNDING = "rounding"
@@ -21,7 +21,7 @@ class Level(StrEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Whether it has to be looked at."""
+        """Whether the tensor needs attention."""
         return self in _BAD
 
 
@@ -31,8 +31,8 @@ LEVELS = tuple(Level)
 """Best first; tensors that cannot be compared last."""
 
 
-class Birth(StrEnum):
-    """Where the error of a bad tensor came into being: in its own operator, in an earlier one, or little by little."""
+class Origin(StrEnum):
+    """Origin of the error of a bad tensor: its own operator, an earlier one, or many operators together."""
 
     NONE = ""
     BORN = "born"
@@ -41,18 +41,18 @@ class Birth(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What is thought of a row.
+    """Verdict for one row.
 
     Attributes:
-        level: how good it is.
-        rule: the rule that decided.
-        origin: where its error comes from; nothing when it is good.
-        excess: its error beside the largest that its operator may have with these inputs; above 1 is too much.
+        level: level of the tensor.
+        rule: rule that decided the level.
+        origin: origin of the error; `NONE` for a good tensor.
+        excess: error divided by the error that the operator may have with these inputs; above 1 is too much.
     """
 
     level: Level
     rule: Reason
-    origin: Birth = Birth.NONE
+    origin: Origin = Origin.NONE
     excess: float | None = None
 
 
@@ -77,23 +77,23 @@ class ErrorKind(StrEnum):
 
 
 class Finding(NamedTuple):
-    """An operator at fault, or another reason for bad tensors, with everything that speaks for it.
+    """An operator at fault, or another cause of bad tensors, with its evidence.
 
     Attributes:
-        operator: where the error was born.
-        op_type: its type.
-        tensor: its worst tensor, as `conv1:output:0`.
-        level: how bad that is.
+        operator: operator in which the error originates.
+        op_type: type of the operator.
+        tensor: worst tensor of the operator, as `conv1:output:0`.
+        level: level of that tensor.
         kind: kind of error.
         evidence: facts that prove it.
-        remedies: what to do.
-        share: how much of the error of the network's outputs comes from here; `None` when they have none.
-        path: operators from here to the output that it spoils most.
+        remedies: suggested actions.
+        share: share of the error of the network outputs that comes from here; `None` if they have none.
+        path: operators from here to a network output.
         excess: as in `Verdict`.
-        before: operators right before it that could not be compared; the error may be born in one of them.
-        passes: fusion passes of the graph that made it.
+        before: uncompared operators right before it, in one of which the error may originate.
+        passes: fusion passes of the graph that created it.
         buffer_passes: passes that fused operators through the unified buffer into it.
-        units: in graph mode the ranks, tokens and graphs in which it was found, the one that is described first.
+        units: units of graph mode in which it was found; the evidence is from the first one.
     """
 
     operator: str
@@ -113,7 +113,7 @@ class Finding(NamedTuple):
 
 
 class Colour(StrEnum):
-    """How a row is marked."""
+    """Documented colour of a row."""
 
     RED = "red"
     YELLOW = "yellow"
@@ -131,17 +131,17 @@ class DocumentedResult(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is thought of a whole comparison.
+    """Judgement of a whole comparison.
 
     Attributes:
-        limits: the file with the limits; empty for the defaults.
-        verdicts: one for each row, in the order of the rows.
-        findings: what is at fault, the worst first.
-        first_bad: the first operator, in the order of execution, in which an error was born; empty for none.
-        worst: the operator of the first finding; empty for none.
-        advice: the result in at most three sentences.
-        noise: how much noisier the operators of this run are than expected of their types; 1 for not at all.
-        documented: in graph mode the documented result of each row.
+        limits: path of the limits file; empty for the defaults.
+        verdicts: verdict for each row, in the order of the rows.
+        findings: operators at fault, the worst first.
+        first_bad: first operator, in the order of execution, in which an error originates; empty for none.
+        worst: operator of the first finding; empty for none.
+        advice: the result in a few sentences.
+        noise: noise of this run in units of the expected noise, at least 1.
+        documented: documented result of each row in graph mode.
     """
 
     limits: str

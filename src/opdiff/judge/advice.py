@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.judgement import Birth, Level
+from opdiff.core.judgement import Level, Origin
 from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def advice_of(findings: Sequence[Finding], verdicts: Sequence[Verdict], first_ba
     compared = len(verdicts) - [verdict.level for verdict in verdicts].count(Level.NOT_COMPARABLE)
     if not compared:
         return (because("judge.nothing_compared"),)
-    accumulated = [verdict.origin for verdict in verdicts].count(Birth.ACCUMULATED)
+    accumulated = [verdict.origin for verdict in verdicts].count(Origin.ACCUMULATED)
     if accumulated:
         return because("judge.accumulated", count=accumulated), because("judge.widen_or_accept")
     return because("judge.within_noise", count=compared), because("judge.look_elsewhere")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.judgement import Birth, Level, Verdict
+from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
@@ -229,10 +229,10 @@ class LocatePass:
         else:
             budget = Budget(rounding, rounding, 16 * rounding * magnitude.rms)
         level, reason = self._assess(row, metrics, magnitude, budget.allowed, budget.peak)
-        origin = Birth.NONE
+        origin = Origin.NONE
         if level.is_bad:
-            origin = Birth.INHERITED if read and read.is_bad else Birth.BORN
-        if origin is Birth.BORN:
+            origin = Origin.INHERITED if read and read.is_bad else Origin.BORN
+        if origin is Origin.BORN:
             inputs = (read,) if read else ()
             self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs, is_input=True))
         self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, budget.allowed))
@@ -244,8 +244,8 @@ class LocatePass:
         source = operator.outputs.get(producer[1]) if operator else None
         verdict = None if source is None else self._verdicts[source]
         if verdict is not None:
-            is_origin = verdict.origin is Birth.BORN
-            self._verdicts[number] = verdict._replace(origin=Birth.INHERITED) if is_origin else verdict
+            is_origin = verdict.origin is Origin.BORN
+            self._verdicts[number] = verdict._replace(origin=Origin.INHERITED) if is_origin else verdict
 
     def _judge_changed(
         self, operator: Operator, number: int, metrics: Metrics, magnitude: ErrorMagnitude, written: TensorState
@@ -256,12 +256,12 @@ class LocatePass:
         allowed = 2 * written.error + noise * self._noise
         peak = 4 * written.peak + 16 * allowed * magnitude.rms
         level, reason = self._assess(row, metrics, magnitude, allowed, peak)
-        origin = Birth.NONE
+        origin = Origin.NONE
         if level.is_bad:
             is_over = magnitude.error > allowed or magnitude.peak > peak
             is_new = is_over or magnitude.has_special_mismatch > written.has_special_mismatch
-            origin = Birth.BORN if is_new else Birth.INHERITED
-        if origin is Birth.BORN:
+            origin = Origin.BORN if is_new else Origin.INHERITED
+        if origin is Origin.BORN:
             budget = Budget(noise, allowed, peak, written.error)
             self._origins.append(ErrorOrigin(operator, number, magnitude, budget, (written,), is_input=True))
         self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, allowed))
@@ -277,15 +277,15 @@ class LocatePass:
         if metrics is None:
             return
         budget, (level, reason) = self._assess_output(operator, row, metrics, magnitude, inputs)
-        own_share, origin = 0.0, Birth.NONE
+        own_share, origin = 0.0, Origin.NONE
         if level.is_bad:
             origin = _origin(row, magnitude, operator.model, budget, inputs)
-        if origin is Birth.BORN:
+        if origin is Origin.BORN:
             self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs))
             own_share = _own_share(magnitude, budget)
         self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
-        if origin is Birth.ACCUMULATED:
+        if origin is Origin.ACCUMULATED:
             state = state._replace(is_bad=False)
         self._states[name, index] = state
         worst = self._worst_states.get(name)
@@ -334,10 +334,10 @@ class LocatePass:
                 continue
             limit = self._limit("integer", row)
             level, reason = assess_indices(row.metrics, limit, values_agree=values_agree, inputs_agree=inputs_agree)
-            origin = Birth.NONE
+            origin = Origin.NONE
             if level.is_bad:
-                origin = Birth.BORN if inputs_agree and values_agree is not False else Birth.INHERITED
-            if origin is Birth.BORN and level is Level.WRONG:
+                origin = Origin.BORN if inputs_agree and values_agree is not False else Origin.INHERITED
+            if origin is Origin.BORN and level is Level.WRONG:
                 self._origins.append(ErrorOrigin(operator, number, magnitude, _NO_BUDGET, inputs))
             self._verdicts[number] = Verdict(level, reason, origin)
             state = self._state(row.metrics, magnitude, 0.0 if level.is_bad else None, operator.name)
@@ -376,20 +376,20 @@ class LocatePass:
 
 def _origin(
     row: Row, magnitude: ErrorMagnitude, model: OpErrorModel, budget: Budget, inputs: tuple[TensorState, ...]
-) -> Birth:
+) -> Origin:
     """Return the origin of the error of a bad output."""
     if any(state.has_special_mismatch for state in inputs):
-        return Birth.INHERITED
+        return Origin.INHERITED
     if magnitude.has_special_mismatch:
-        return Birth.BORN
+        return Origin.BORN
     has_bad_input = any(state.is_bad for state in inputs)
     if is_integer(row) or row.metrics is None:
-        return Birth.INHERITED if has_bad_input else Birth.BORN
+        return Origin.INHERITED if has_bad_input else Origin.BORN
     error, peak = max_inherited(model, inputs, budget, magnitude, row.metrics.count)
     peak += 10 * budget.rounding * abs(row.metrics.worst_golden or 0)
     if magnitude.error > error or magnitude.peak > peak:
-        return Birth.BORN
-    return Birth.INHERITED if has_bad_input else Birth.ACCUMULATED
+        return Origin.BORN
+    return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
 
 
 def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode, OpLabel
-from opdiff.core.judgement import LEVELS, Birth
+from opdiff.core.judgement import LEVELS, Origin
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
 from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.tensor import Slot
@@ -40,7 +40,7 @@ _COUNTS = (
     "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
 )  # fmt: skip
 _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
-_ORIGINS = tuple(Birth)
+_ORIGINS = tuple(Origin)
 _PERMILLE_OF_ONE = 1000
 
 

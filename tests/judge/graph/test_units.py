@@ -10,7 +10,7 @@ from made_reports import BAD
 from made_reports import row as measured_row
 from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, OpLabel, Row, SideInfo
 from opdiff.core.dump import Unit
-from opdiff.core.judgement import Birth, Level
+from opdiff.core.judgement import Level, Origin
 from opdiff.core.metrics import RealFigures
 from opdiff.core.reasons import because, quoted
 from opdiff.core.statistics import Figures
@@ -66,13 +66,17 @@ def test_units_are_judged_by_their_own_network() -> None:
         for token, sources in enumerate(reads)
     ]
     origins = [verdict.origin for verdict in judge(rows, graphs).verdicts]
-    assert origins == [*(Birth.BORN, Birth.INHERITED), *(Birth.INHERITED, Birth.BORN), *(Birth.BORN, Birth.INHERITED)]
+    assert origins == [
+        *(Origin.BORN, Origin.INHERITED),
+        *(Origin.INHERITED, Origin.BORN),
+        *(Origin.BORN, Origin.INHERITED),
+    ]
 
 
 def test_errors_originate_where_inputs_are_good() -> None:
     rows = [row("a", GREEN, Slot.INPUT), row("a", RED), row("b", RED, Slot.INPUT), row("b", RED)]
     judgement = judge(rows)
-    origins = [Birth.NONE, Birth.BORN, Birth.NONE, Birth.INHERITED]
+    origins = [Origin.NONE, Origin.BORN, Origin.NONE, Origin.INHERITED]
     assert [verdict.origin for verdict in judgement.verdicts] == origins
     assert judgement.first_bad == "a"
 

@@ -1,4 +1,4 @@
-"""PASS and FAIL of graph mode, as documented, and the colours of rows. See docs/torchair.md."""
+"""Documented results of graph mode: PASS, FAIL and the colours of rows. See docs/torchair.md."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.statistics import Difference, Figures
 
-GOOD_COSINE, GOOD_RELATIVE = 0.99, 0.01
-"""The documented limits: PASS from this cosine on, and below this relative error."""
+MIN_COSINE, MAX_RELATIVE_ERROR = 0.99, 0.01
+"""Documented limits of PASS: cosine at least, relative error below."""
 
-GOOD_STATISTIC, GOOD_SHARE = 0.01, 0.001
-"""A statistic may be off by 1 %, or by a thousandth of the golden's largest magnitude."""
+MAX_STATISTIC_ERROR, MAX_STATISTIC_SHARE = 0.01, 0.001
+"""Limits of a statistic: relative error, or error relative to the largest golden magnitude."""
 
-_HUGE = 1e10
-# Shares of elements within 1 ‰: of an input, and of the output that loses them.
-_GOOD_INPUT_SHARE, _LOW_OUTPUT_SHARE = 0.9, 0.6
-# From an input to the output, for cosine and for the share of elements within 1 ‰.
-_LARGE_DROP = 0.1
-_FAR_STATISTICS = {
+_HUGE_ERROR = 1e10
+# Share of elements within 1 ‰: of an accurate input, and of an inaccurate output.
+_ACCURATE_SHARE, _INACCURATE_SHARE = 0.9, 0.6
+# From an input to the output: of the cosine, and of the share of elements within 1 ‰.
+_SUSPICIOUS_DROP = 0.1
+_STATISTIC_REASONS = {
     "max": because("judge.max_far"),
     "min": because("judge.min_far"),
     "norm": because("judge.norm_far"),
@@ -71,23 +71,21 @@ def _differences(row: Row) -> dict[str, Difference]:
 
 
 def _judge_real(row: Row) -> tuple[bool, bool]:
-    figures = row.documented
-    if figures is None:
+    metrics = row.documented
+    if metrics is None:
         # Two empty tensors of one shape are equal.
         return True, True
-    good_cosine = figures.cosine is None or figures.cosine >= GOOD_COSINE
-    passed = good_cosine and figures.max_relative < GOOD_RELATIVE
-    cosine = 1.0 if figures.cosine is None else figures.cosine
-    if isnan(cosine) or isnan(figures.max_abs):
+    cosine, max_abs = 1.0 if metrics.cosine is None else metrics.cosine, metrics.max_abs
+    passed = cosine >= MIN_COSINE and metrics.max_relative < MAX_RELATIVE_ERROR
+    if isnan(cosine) or isnan(max_abs):
         return passed, False
-    reached = not ((cosine < 0.99 and figures.max_abs > 0.001) or cosine < 0.9 or figures.max_abs > 1)
-    return passed, reached
+    return passed, not ((cosine < 0.99 and max_abs > 0.001) or cosine < 0.9 or max_abs > 1)
 
 
 def _judge_statistics(row: Row) -> tuple[bool, bool]:
     found = _differences(row)
     known = [item for item in found.values() if item.absolute is not None]
-    allowed = GOOD_SHARE * _magnitude(row)
+    allowed = MAX_STATISTIC_SHARE * _magnitude(row)
     passed = bool(known) and all(_is_near(item, allowed) for item in known)
     return passed, _is_reached(row, found["max"])
 
@@ -95,13 +93,13 @@ def _judge_statistics(row: Row) -> tuple[bool, bool]:
 def _is_near(item: Difference, allowed: float) -> bool:
     if item.absolute is None or item.relative is None:
         return True
-    return (item.relative < GOOD_STATISTIC and item.relative >= 0) or (
+    return (item.relative < MAX_STATISTIC_ERROR and item.relative >= 0) or (
         isfinite(item.absolute) and abs(item.absolute) <= allowed
     )
 
 
 def _magnitude(row: Row) -> float:
-    """The largest magnitude of the golden tensor; 0 where it is not known or not finite."""
+    """Return the largest magnitude of the golden tensor; 0 if it is unknown or not finite."""
     golden = row.golden and row.golden.stats
     if golden is None:
         return 0.0
@@ -132,38 +130,38 @@ _JUDGES = {DataMode.REAL: _judge_real, DataMode.STATISTICS: _judge_statistics, D
 
 
 def _marks(row: Row, inputs: Sequence[Row]) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """What makes a row red, and what makes it yellow."""
-    red, yellow = list(_own_red(row)), []
+    """Return the reasons why a row is red, and those why it is yellow."""
+    red, yellow = list(_red_alone(row)), []
     for other in inputs:
-        red += _against_input(row, other)
-        yellow += _suspicious(row, other)
+        red += _red_by_input(row, other)
+        yellow += _yellow_by_input(row, other)
     return tuple(dict.fromkeys(red)), tuple(dict.fromkeys(yellow))
 
 
-def _own_red(row: Row) -> list[Reason]:
+def _red_alone(row: Row) -> list[Reason]:
     found = []
     target, golden = row.target and row.target.stats, row.golden and row.golden.stats
     if target and golden and _not_finite(target) and not _not_finite(golden):
         found.append(because("judge.target_not_finite"))
-    if _error(row) is not None and abs(_error(row) or 0) > _HUGE:
-        found.append(because("judge.error_huge", limit=_HUGE))
+    if _error(row) is not None and abs(_error(row) or 0) > _HUGE_ERROR:
+        found.append(because("judge.error_huge", limit=_HUGE_ERROR))
     if row.documented is not None:
         cosine = row.documented.cosine
-        if cosine is not None and (isnan(cosine) or cosine < GOOD_COSINE):
-            found.append(because("judge.cosine_low", limit=GOOD_COSINE))
+        if cosine is not None and (isnan(cosine) or cosine < MIN_COSINE):
+            found.append(because("judge.cosine_low", limit=MIN_COSINE))
     elif row.by is DataMode.STATISTICS:
-        found += [reason for name, reason in _FAR_STATISTICS.items() if _far(row, name)]
+        found += [reason for name, reason in _STATISTIC_REASONS.items() if _is_far(row, name)]
     return found
 
 
-def _far(row: Row, name: str) -> bool:
-    """More than half off, and not merely beside a golden value near zero."""
+def _is_far(row: Row, name: str) -> bool:
+    """Return whether a statistic deviates by more than half, and not only from a golden value near zero."""
     item = _differences(row)[name]
     if item.absolute is None or item.relative is None:
         return False
     if not isfinite(item.absolute):
         return True
-    return item.relative > 0.5 and abs(item.absolute) > GOOD_SHARE * _magnitude(row)
+    return item.relative > 0.5 and abs(item.absolute) > MAX_STATISTIC_SHARE * _magnitude(row)
 
 
 def _not_finite(figures: Figures) -> bool:
@@ -174,24 +172,24 @@ def _error(row: Row) -> float | int | None:
     return row.documented.max_abs if row.documented is not None else _differences(row)["max"].absolute
 
 
-def _against_input(row: Row, other: Row) -> list[Reason]:
+def _red_by_input(row: Row, other: Row) -> list[Reason]:
     before = other.documented.one_permille if other.documented else None
     after = row.documented.one_permille if row.documented else None
-    if before is not None and after is not None and before > _GOOD_INPUT_SHARE and after < _LOW_OUTPUT_SHARE:
-        return [because("judge.accuracy_lost", before=_GOOD_INPUT_SHARE, after=_LOW_OUTPUT_SHARE)]
+    if before is not None and after is not None and before > _ACCURATE_SHARE and after < _INACCURATE_SHARE:
+        return [because("judge.accuracy_lost", before=_ACCURATE_SHARE, after=_INACCURATE_SHARE)]
     return []
 
 
-def _suspicious(row: Row, other: Row) -> list[Reason]:
+def _yellow_by_input(row: Row, other: Row) -> list[Reason]:
     found = []
     before, after = _order(_error(other)), _order(_error(row))
     if before is not None and after is not None and after - before >= 1:
         found.append(because("judge.error_grown"))
     if row.documented and other.documented:
-        if _drop(other.documented.one_permille, row.documented.one_permille) > _LARGE_DROP:
-            found.append(because("judge.share_dropped", drop=_LARGE_DROP))
-        if _drop(other.documented.cosine, row.documented.cosine) > _LARGE_DROP:
-            found.append(because("judge.cosine_dropped", drop=_LARGE_DROP))
+        if _drop(other.documented.one_permille, row.documented.one_permille) > _SUSPICIOUS_DROP:
+            found.append(because("judge.share_dropped", drop=_SUSPICIOUS_DROP))
+        if _drop(other.documented.cosine, row.documented.cosine) > _SUSPICIOUS_DROP:
+            found.append(because("judge.cosine_dropped", drop=_SUSPICIOUS_DROP))
     elif row.by is DataMode.STATISTICS:
         norms = _differences(other)["norm"].relative, _differences(row)["norm"].relative
         if None not in norms and (norms[1] or 0) > max(10 * (norms[0] or 0), 0.1):
@@ -200,7 +198,7 @@ def _suspicious(row: Row, other: Row) -> list[Reason]:
 
 
 def _order(error: float | None) -> float | None:
-    """The order of magnitude of an error; what is below 1 counts as 1."""
+    """Return the order of magnitude of an error; errors below 1 count as 1."""
     if error is None or not isfinite(error):
         return None
     return log10(max(abs(error), 1))

@@ -1,7 +1,7 @@
-"""What is thought of a whole comparison in graph mode: the judgements of its tokens, put together.
+"""Judgement of a comparison in graph mode, merged from the judgements of its units (rank, token, graph).
 
-Data is judged like that of any comparison, token by token. Where only statistics or checksums were compared, PASS, FAIL
-and the colour decide.
+Metrics are judged as in any comparison, unit by unit. Rows compared by statistics or checksums are judged by their
+documented result.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.judgement import Birth, Colour, Judgement, Level, Verdict
+from opdiff.core.judgement import Colour, Judgement, Level, Origin, Verdict
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
 from opdiff.judge.advice import advice_of
-from opdiff.judge.graph.criteria import GOOD_SHARE, GOOD_STATISTIC, documented_results
+from opdiff.judge.graph.criteria import MAX_STATISTIC_ERROR, MAX_STATISTIC_SHARE, documented_results
 from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     Networks = dict[tuple[object, ...], Network]
 
-_GOOD_STATISTICS = because("judge.statistics_agree", relative=GOOD_STATISTIC, share=GOOD_SHARE)
-_BAD_STATISTICS = because("judge.statistics_differ", relative=GOOD_STATISTIC, share=GOOD_SHARE)
+_GOOD_STATISTICS = because("judge.statistics_agree", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
+_BAD_STATISTICS = because("judge.statistics_differ", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
 
 
 class UnitRows(NamedTuple):
@@ -115,33 +115,33 @@ def _golden_only(row: Row) -> Verdict:
 
 
 def _network(rows: Sequence[Row], nodes: Sequence[GraphNode], networks: Networks) -> Network:
-    """The network of a token: most tokens of all ranks have the same, since nothing but names makes it."""
-    alike = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
-    if alike not in networks:
-        networks[alike] = build_network(rows, nodes)
-    return networks[alike]
+    """Return the network of a unit; units with the same names share one."""
+    names = tuple(nodes), *((row.key, row.golden_key, row.label.op_type) for row in rows)
+    if names not in networks:
+        networks[names] = build_network(rows, nodes)
+    return networks[names]
 
 
-def _verdict(row: Row, verdict: DocumentedResult, by_network: Verdict) -> Verdict:
-    return _by_colour(row, verdict) if row.metrics is None and row.is_compared else by_network
+def _verdict(row: Row, result: DocumentedResult, by_network: Verdict) -> Verdict:
+    return _by_result(row, result) if row.metrics is None and row.is_compared else by_network
 
 
-def _by_colour(row: Row, verdict: DocumentedResult) -> Verdict:
-    """The level of a row of which there are statistics or checksums only, or no elements at all."""
-    passed = verdict.result == "PASS"
+def _by_result(row: Row, result: DocumentedResult) -> Verdict:
+    """Return the verdict for a row without metrics: statistics, checksums, or empty tensors."""
+    passed = result.result == "PASS"
     if row.by is DataMode.REAL:
         return Verdict(Level.EXACT, because("judge.both_empty"))
     if row.by is DataMode.MD5:
         equal, differ = because("judge.checksums_equal"), because("judge.checksums_differ")
         return Verdict(Level.EXACT, equal) if passed else Verdict(Level.WRONG, differ)
-    why = all_of(verdict.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))
+    why = all_of(result.why or (_GOOD_STATISTICS if passed else _BAD_STATISTICS,))
     if passed:
-        return Verdict(Level.NOISE if verdict.colour is Colour.GREEN else Level.SUSPICIOUS, why)
-    return Verdict(Level.WRONG if verdict.colour is Colour.RED else Level.SUSPICIOUS, why)
+        return Verdict(Level.NOISE if result.colour is Colour.GREEN else Level.SUSPICIOUS, why)
+    return Verdict(Level.WRONG if result.colour is Colour.RED else Level.SUSPICIOUS, why)
 
 
 def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
-    """Bad outputs whose origin the judge did not see: born where the operator's own inputs are good."""
+    """Set the origin of bad outputs without metrics by the inputs of their operators."""
     if not any(row.metrics is None and verdict.level.is_bad for row, verdict in zip(unit.rows, verdicts, strict=True)):
         return verdicts
     bad_inputs: dict[str, bool] = {}
@@ -150,46 +150,45 @@ def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdi
             bad_inputs[row.label.target] = bad_inputs.get(row.label.target, False) or verdict.level.is_bad
     found = []
     for row, verdict in zip(unit.rows, verdicts, strict=True):
-        is_open = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
-        origin = Birth.INHERITED if bad_inputs.get(row.label.target) else Birth.BORN
-        found.append(verdict._replace(origin=origin) if is_open else verdict)
+        is_unknown = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
+        origin = Origin.INHERITED if bad_inputs.get(row.label.target) else Origin.BORN
+        found.append(verdict._replace(origin=origin) if is_unknown else verdict)
     return found
 
 
 def _first_bad(judgements: Sequence[Judgement], order: Sequence[int]) -> int | None:
-    """The first token with a wrong row; with a suspicious one where none is wrong."""
-    for wanted in (Level.WRONG, Level.SUSPICIOUS):
+    """Return the number of the first unit with a wrong row, or else with a suspicious one."""
+    for level in (Level.WRONG, Level.SUSPICIOUS):
         for number in order:
-            if any(verdict.level is wanted for verdict in judgements[number].verdicts):
+            if any(verdict.level is level for verdict in judgements[number].verdicts):
                 return number
     return None
 
 
 def _first_row(unit: UnitRows, judgement: Judgement) -> str:
-    """The operator of the first output whose error was born there, or else of the first bad row."""
+    """Return the operator of the first output whose error originates there, or else of the first bad row."""
     bad = [
         (row.label.target, verdict.origin)
         for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
         if verdict.level.is_bad
     ]
-    born = [op for op, origin in bad if origin is Birth.BORN]
-    return born[0] if born else bad[0][0]
+    return next((op for op, origin in bad if origin is Origin.BORN), bad[0][0])
 
 
 def _advice(
     rows: Sequence[Row], verdicts: Sequence[Verdict], findings: Sequence[Finding], first: tuple[str, str]
 ) -> tuple[Reason, ...]:
-    """The result in sentences: where to look first, and what the judge says about it."""
-    place, operator = first
-    there = because("judge.look_first", operator=operator, unit=place)
+    """Return the result in sentences; `first` is the first unit with an error, and its operator."""
+    unit, operator = first
+    look_first = because("judge.look_first", operator=operator, unit=unit)
     if findings:
-        return there, *advice_of(findings, verdicts, operator)
+        return look_first, *advice_of(findings, verdicts, operator)
     modes = {row.by for row in rows}
-    gathered = modes == {DataMode.REAL} and any(verdict.origin is Birth.ACCUMULATED for verdict in verdicts)
-    if place and not gathered:
-        return (there,)
+    accumulated = modes == {DataMode.REAL} and any(verdict.origin is Origin.ACCUMULATED for verdict in verdicts)
+    if unit and not accumulated:
+        return (look_first,)
     compared = sum(verdict.level is not Level.NOT_COMPARABLE for verdict in verdicts)
-    if place or not compared or DataMode.REAL in modes:
+    if unit or not compared or DataMode.REAL in modes:
         return advice_of((), verdicts)
     if DataMode.MD5 in modes:
         return (because("judge.all_checksums_equal", count=compared),)

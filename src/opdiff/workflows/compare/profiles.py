@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Pairing, Profile
 from opdiff.core.errors import OpdiffError
-from opdiff.core.judgement import Birth
+from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native
 from opdiff.workflows.compare.batch import native_job
 
@@ -59,7 +59,7 @@ def _worst(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     ranks = [
         (findings.get(str(row.key), len(findings)), -(verdict.excess or 0.0), number)
         for number, (row, verdict) in enumerate(zip(rows, judgement.verdicts, strict=True))
-        if verdict.level.is_bad and (verdict.origin is Birth.BORN or str(row.key) in findings)
+        if verdict.level.is_bad and (verdict.origin is Origin.BORN or str(row.key) in findings)
     ]
     return [number for _, _, number in sorted(ranks)]
 
