@@ -15,7 +15,7 @@ import numpy as np
 
 from opdiff.align import LAYOUTS
 from opdiff.core import dtypes
-from opdiff.core.strides import Places
+from opdiff.core.strides import StridedView
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
 from opdiff.sample.storage import store
@@ -103,8 +103,8 @@ def _actions(library: ctypes.CDLL, data: Data, matrix: Shape) -> dict[str, Calla
 def _axes(stored: AnyArray, layout: str, shape: Shape) -> Axes:
     """Return the kernel axes of a stored array."""
     known = LAYOUTS.find(layout)
-    places = known.unpack(cast("AnyArray", Places.of(stored.shape)), shape, 1) if known else None
-    return tuple(cast("Places", places).in_two_digits())
+    places = known.unpack(cast("AnyArray", StridedView.of(stored.shape)), shape, 1) if known else None
+    return tuple(cast("StridedView", places).split_axes())
 
 
 def _operand(array: AnyArray, axes: Axes = ()) -> native.Operand:

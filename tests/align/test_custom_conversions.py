@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from opdiff.align import Aligned, convert
-from opdiff.align.custom import Custom, Script, load_custom
+from opdiff.align.custom import Conversions, ConversionScript, load_conversions
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError, PluginError
 from opdiff.core.tensor import TensorSpec
@@ -32,15 +32,17 @@ def write(folder: Path, scripts: dict[str, str]) -> str:
     return str(folder)
 
 
-def change(custom: Custom, source: str, target: str, shape: Shape = (), groups: int = 1) -> Aligned:
+def change(custom: Conversions, source: str, target: str, shape: Shape = (), groups: int = 1) -> Aligned:
     spec = TensorSpec(dtypes.BFLOAT16, CODES.shape, source, (3, 2), groups)
     return convert(CODES, spec, target, shape, custom)
 
 
 def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_FSR_NCHW_to_NCHW.py": BACKWARDS, "convert_mine_to_x.py": BACKWARDS}))
+    custom = load_conversions(
+        write(tmp_path, {"convert_FSR_NCHW_to_NCHW.py": BACKWARDS, "convert_mine_to_x.py": BACKWARDS})
+    )
     path = str(tmp_path / "format_convert" / "convert_FSR_NCHW_to_NCHW.py")
-    assert custom.scripts[0] == Script("FSR_NCHW", "NCHW", path)
+    assert custom.scripts[0] == ConversionScript("FSR_NCHW", "NCHW", path)
     for source, target in [("FSR_NCHW", "NCHW"), ("mine", "x")]:
         aligned = change(custom, source, target)
         assert aligned.codes.tolist() == [[5, 4, 3], [2, 1, 0]]
@@ -50,7 +52,7 @@ def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
 
 
 def test_a_script_replaces_the_built_in_conversion_of_its_pair_only(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_ND_to_NCHW.py": BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_ND_to_NCHW.py": BACKWARDS}))
     assert change(custom, "ND", "NCHW").codes[0, 0] == 5
     assert change(custom, "ND", "NHWC").codes[0, 0] == 0
 
@@ -67,7 +69,7 @@ def convert(shape_from, shape_to, array{extra}):
 
 def test_scripts_get_shapes_as_lists_and_codes_of_their_own(tmp_path: Path) -> None:
     plain, grouped = ARGUMENTS.format(extra="", value=""), ARGUMENTS.format(extra=", group", value=", group")
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": plain, "convert_A_to_FRACTAL_Z.py": grouped}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": plain, "convert_A_to_FRACTAL_Z.py": grouped}))
     assert change(custom, "A", "B").codes.tolist() == [2, 3, 99, 3, 2]
     assert change(custom, "A", "FRACTAL_Z", groups=4).codes.tolist() == [2, 3, 99, 3, 2, 4]
     assert change(custom, "A", "B", shape=(1, 5)).codes.tolist() == [[2, 3, 99, 1, 5]]
@@ -75,7 +77,7 @@ def test_scripts_get_shapes_as_lists_and_codes_of_their_own(tmp_path: Path) -> N
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     modules, paths = set(sys.modules), list(sys.path)
     change(custom, "A", "B")
     assert set(sys.modules) == modules
@@ -85,7 +87,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 
 def test_scripts_run_on_first_use_and_once(tmp_path: Path) -> None:
     count = f"with open({str(tmp_path / 'count')!r}, 'a') as file:\n    file.write('x')\n"
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": count + BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": count + BACKWARDS}))
     assert not (tmp_path / "count").exists()
     change(custom, "A", "B")
     change(pickle.loads(pickle.dumps(custom)), "A", "B")  # noqa: S301 (made here)
@@ -93,7 +95,7 @@ def test_scripts_run_on_first_use_and_once(tmp_path: Path) -> None:
 
 
 def test_a_changed_script_is_loaded_again(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     change(custom, "A", "B")
     (tmp_path / "format_convert" / "convert_A_to_B.py").write_text("def convert(f, t, array):\n    return array\n")
     assert change(custom, "A", "B").codes.tolist() == [0, 1, 2, 3, 4, 5]
@@ -102,7 +104,7 @@ def test_a_changed_script_is_loaded_again(tmp_path: Path) -> None:
 def test_bytecode_of_other_tools_is_ignored(tmp_path: Path) -> None:
     directory = write(tmp_path, {})
     (tmp_path / "format_convert" / "__pycache__").mkdir()
-    assert load_custom(directory) == Custom(str(tmp_path))
+    assert load_conversions(directory) == Conversions(str(tmp_path))
 
 
 BAD_NAMES = [
@@ -121,7 +123,7 @@ BAD_NAMES = [
 @pytest.mark.parametrize(("name", "problem"), BAD_NAMES, ids=[name[:24] for name, _ in BAD_NAMES])
 def test_names_that_say_nothing_are_refused(tmp_path: Path, name: str, problem: str) -> None:
     with pytest.raises(PluginError) as caught:
-        load_custom(write(tmp_path, {name: BACKWARDS}))
+        load_conversions(write(tmp_path, {name: BACKWARDS}))
     assert str(caught.value).startswith(f"conversion '{tmp_path}/format_convert/{name}': ")
     assert problem in str(caught.value)
 
@@ -142,7 +144,7 @@ BAD_SCRIPTS = [
 
 @pytest.mark.parametrize(("name", "text", "problem"), BAD_SCRIPTS, ids=[repr(text) for _, text, _ in BAD_SCRIPTS])
 def test_scripts_that_do_not_fit_are_refused_on_first_use(tmp_path: Path, name: str, text: str, problem: str) -> None:
-    custom = load_custom(write(tmp_path, {name: text}))
+    custom = load_conversions(write(tmp_path, {name: text}))
     with pytest.raises(PluginError, match=f"conversion '.*/{name}': .*{problem}"):
         change(custom, "A", name[len("convert_A_to_") : -len(".py")])
 
@@ -160,13 +162,13 @@ BAD_RESULTS = [
 @pytest.mark.parametrize(("body", "problem"), BAD_RESULTS, ids=[body for body, _ in BAD_RESULTS])
 def test_what_goes_wrong_in_a_script_costs_the_tensor(tmp_path: Path, body: str, problem: str) -> None:
     text = f"def convert(shape_from, shape_to, array):\n    {body}\n"
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": text}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": text}))
     with pytest.raises(LayoutError, match=f"layout A: .*{problem}"):
         change(custom, "A", "B", shape=(3, 2))
 
 
 def test_the_wanted_shape_is_given_to_the_result(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     assert change(custom, "A", "B", shape=(3, 2)).codes.shape == (3, 2)
 
 
@@ -178,11 +180,11 @@ def test_links_that_leave_the_directory_are_refused(tmp_path: Path) -> None:
     directory = write(inside, {"convert_A_to_B.py": BACKWARDS})
     link = inside / "format_convert" / "convert_C_to_D.py"
     link.symlink_to("convert_A_to_B.py")
-    assert len(load_custom(directory).scripts) == 2
+    assert len(load_conversions(directory).scripts) == 2
     link.unlink()
     link.symlink_to(outside)
     with pytest.raises(PluginError, match=f"convert_C_to_D.py': is a link to a file outside of {inside}"):
-        load_custom(directory)
+        load_conversions(directory)
 
 
 def test_a_folder_of_conversions_outside_is_refused(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ def test_a_folder_of_conversions_outside_is_refused(tmp_path: Path) -> None:
     write(outside, {"convert_A_to_B.py": BACKWARDS})
     (inside / "format_convert").symlink_to(outside / "format_convert")
     with pytest.raises(PluginError, match="is a link to a file outside of"):
-        load_custom(str(inside))
+        load_conversions(str(inside))
 
 
 def test_only_regular_files_of_bounded_size_are_accepted(tmp_path: Path) -> None:
@@ -200,32 +202,32 @@ def test_only_regular_files_of_bounded_size_are_accepted(tmp_path: Path) -> None
     path = tmp_path / "format_convert" / "convert_A_to_B.py"
     os.mkfifo(path)
     with pytest.raises(PluginError, match="not a regular file"):
-        load_custom(directory)
+        load_conversions(directory)
     path.unlink()
     path.symlink_to("convert_A_to_B.py")
     with pytest.raises(PluginError, match="cannot be read: Too many levels of symbolic links"):
-        load_custom(directory)
+        load_conversions(directory)
     path.unlink()
     path.write_bytes(b"#" * 1_000_001)
     with pytest.raises(PluginError, match="has 1000001 bytes, at most 1000000 are allowed"):
-        load_custom(directory)
+        load_conversions(directory)
 
 
 def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
     directory = write(tmp_path, {f"convert_A{number}_to_B.py": "" for number in range(1000)})
-    assert len(load_custom(directory).scripts) == 1000
+    assert len(load_conversions(directory).scripts) == 1000
     (tmp_path / "format_convert" / "convert_A1000_to_B.py").touch()
     with pytest.raises(PluginError, match="holds more than 1000 files"):
-        load_custom(directory)
+        load_conversions(directory)
 
 
 def test_a_directory_without_conversions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="format_convert': cannot be listed: No such file or directory"):
-        load_custom(str(tmp_path))
+        load_conversions(str(tmp_path))
 
 
 def test_a_script_that_vanished_is_named(tmp_path: Path) -> None:
-    custom = load_custom(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
+    custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     (tmp_path / "format_convert" / "convert_A_to_B.py").unlink()
     with pytest.raises(PluginError, match=r"convert_A_to_B.py': cannot be read: No such file"):
         change(custom, "A", "B")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.align import LAYOUTS, convert
-from opdiff.align.custom import load_custom
+from opdiff.align.custom import load_conversions
 from opdiff.core.dtypes import INT16
 from opdiff.core.tensor import TensorSpec
 
@@ -28,7 +28,7 @@ def test_the_custom_conversion_works(tmp_path: Path) -> None:
     (tmp_path / name).write_text(BLOCKS[0])
     codes = np.arange(24, dtype="<i2").reshape(1, 2, 3, 4)
     spec = TensorSpec(INT16, codes.shape, "FSR_NCHW")
-    aligned = convert(codes, spec, "NCHW", custom=load_custom(str(tmp_path)))
+    aligned = convert(codes, spec, "NCHW", custom=load_conversions(str(tmp_path)))
     np.testing.assert_array_equal(aligned.codes, codes[:, :, ::-1])
 
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def write(path: Path, *parts: bytes) -> None:
-    with whole_file(str(path)) as file:
+    with open_atomic(str(path)) as file:
         for part in parts:
             file.write(part)
 
 
 def fail_halfway(path: Path, error: BaseException) -> None:
-    with whole_file(str(path)) as file:
+    with open_atomic(str(path)) as file:
         file.write(b"half of")
         raise error
 
@@ -30,7 +30,7 @@ def listing(folder: Path) -> list[str]:
 
 
 def test_the_name_is_taken_at_the_end(tmp_path: Path) -> None:
-    with whole_file(str(tmp_path / "result")) as file:
+    with open_atomic(str(tmp_path / "result")) as file:
         file.write(b"all of it")
         file.flush()
         assert "result" not in listing(tmp_path)
@@ -65,7 +65,7 @@ def test_a_link_is_replaced_and_not_written_through(tmp_path: Path) -> None:
 
 
 def test_a_draft_that_a_killed_run_left_is_no_obstacle(tmp_path: Path) -> None:
-    with whole_file(str(tmp_path / "result")):
+    with open_atomic(str(tmp_path / "result")):
         (draft,) = listing(tmp_path)
     (tmp_path / draft).write_bytes(b"left behind")
     write(tmp_path / "result", b"new")
@@ -79,7 +79,7 @@ def test_the_longest_name_there_is(tmp_path: Path) -> None:
 
 
 def test_two_files_at_once(tmp_path: Path) -> None:
-    with whole_file(str(tmp_path / "a")) as first, whole_file(str(tmp_path / "b")) as second:
+    with open_atomic(str(tmp_path / "a")) as first, open_atomic(str(tmp_path / "b")) as second:
         second.write(b"2")
         first.write(b"1")
     assert [(tmp_path / name).read_bytes() for name in ("a", "b")] == [b"1", b"2"]
@@ -87,7 +87,7 @@ def test_two_files_at_once(tmp_path: Path) -> None:
 
 def test_without_a_folder_the_file_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with whole_file("result") as file:
+    with open_atomic("result") as file:
         file.write(b"x")
     assert listing(tmp_path) == ["result"]
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING
 
 import pytest
 
 from opdiff.core.errors import PluginError
-from opdiff.core.registry import Registry, may_have_plugins
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from opdiff.core.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -150,22 +146,3 @@ def test_the_cause_of_a_broken_plug_in_is_kept(packages: Packages) -> None:
     with pytest.raises(PluginError) as caught:
         layouts().names()
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
-
-
-@pytest.mark.parametrize("ending", ["dist-info", "egg-info"])
-def test_plugins_are_seen_in_the_metadata_of_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
-    monkeypatch.setattr("sys.path", [str(tmp_path / "missing"), str(tmp_path)])
-    (tmp_path / "without.dist-info").mkdir()
-    metadata = tmp_path / f"other.{ending}"
-    metadata.mkdir()
-    (metadata / "entry_points.txt").write_text("[opdiff.layouts]\nx = y:z\n")
-    assert may_have_plugins("layout")
-    assert not may_have_plugins("metric")
-
-
-def test_an_archive_of_packages_may_have_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "packages.zip").write_bytes(b"")
-    monkeypatch.setattr("sys.path", [str(tmp_path / "packages.zip")])
-    assert may_have_plugins("metric")

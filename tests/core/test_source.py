@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from opdiff.core import dtypes, source
 from opdiff.core.errors import DumpError, ElementError
 from opdiff.core.reasons import quoted
-from opdiff.core.source import FileRange, Joined, ZipMember
+from opdiff.core.source import FileRange, JoinedSlices, ZipMember
 from opdiff.core.tensor import Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -285,13 +285,13 @@ def test_a_damaged_zip_member(tmp_path: Path, place: int, reason: str) -> None:
 # Slices put together.
 
 
-def _slices(tmp_path: Path, whole: AnyArray, cuts: list[int], axis: int) -> Joined:
+def _slices(tmp_path: Path, whole: AnyArray, cuts: list[int], axis: int) -> JoinedSlices:
     parts = np.split(whole, cuts, axis=axis)
     ranges = tuple(
         FileRange(write(tmp_path / f"slice{number}", b"head", part.tobytes()), 4, part.nbytes)
         for number, part in enumerate(parts)
     )
-    return Joined(ranges, tuple(part.shape for part in parts), axis)
+    return JoinedSlices(ranges, tuple(part.shape for part in parts), axis)
 
 
 @pytest.mark.parametrize(("cuts", "axis"), [([1], 0), ([1, 2], 1), ([3], 2), ([2], -1), ([], 0), ([0], 1)], ids=str)
@@ -306,7 +306,7 @@ def test_slices_are_joined_in_their_order(tmp_path: Path, cuts: list[int], axis:
 def test_each_slice_is_unpacked_by_itself(tmp_path: Path) -> None:
     # Three 4-bit codes take two bytes: the second nibble of the second byte is not an element.
     first, second = write(tmp_path / "a", b"\x21\xf3"), write(tmp_path / "b", b"\x54\xf6")
-    joined = Joined((FileRange(first, 0, 2), FileRange(second, 0, 2)), ((3,), (3,)), 0)
+    joined = JoinedSlices((FileRange(first, 0, 2), FileRange(second, 0, 2)), ((3,), (3,)), 0)
     assert joined.codes(dtypes.INT4, (6,)).tolist() == [1, 2, 3, 4, 5, 6]
 
 
@@ -326,7 +326,7 @@ def test_slices_that_do_not_fit(
     tmp_path: Path, shapes: tuple[tuple[int, ...], ...], axis: int, shape: tuple[int, ...], problem: str
 ) -> None:
     path = write(tmp_path / "f", bytes(8))
-    joined = Joined((FileRange(path, 0, 4), FileRange(path, 4, 4)), shapes, axis)
+    joined = JoinedSlices((FileRange(path, 0, 4), FileRange(path, 4, 4)), shapes, axis)
     with pytest.raises(DumpError) as caught:
         joined.codes(dtypes.INT8, shape)
     assert str(caught.value) == f"{path}: {problem}"
@@ -338,7 +338,7 @@ SOURCES: list[Source] = [
     FileRange("/d/a", 8, 4),
     FileRange("/d/a", 8, 4, big_endian=True, fortran_order=True),
     ZipMember("/d/a.npz", "x.npy", 128, 4),
-    Joined((FileRange("/d/a", 8, 4), FileRange("/d/b", 8, 4)), ((2,), (2,)), 0),
+    JoinedSlices((FileRange("/d/a", 8, 4), FileRange("/d/b", 8, 4)), ((2,), (2,)), 0),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`Places` goes where NumPy goes: the same operations on both lead to the same elements in the same order."""
+"""`StridedView` goes where NumPy goes: the same operations on both lead to the same elements in the same order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdiff.core.strides import NotPlaces, Places, is_places, require_data
+from opdiff.core.strides import NotStrided, StridedView, is_strided_view, require_data
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
 
 
-def elements_of(places: Places) -> AnyArray:
+def elements_of(places: StridedView) -> AnyArray:
     """Where each element is stored, by the digits of every axis."""
     offsets = np.zeros((), np.int64)
     for axis in places.axes:
@@ -29,21 +29,21 @@ def elements_of(places: Places) -> AnyArray:
     return offsets.reshape(places.shape)
 
 
-def two_digits(places: Places) -> AnyArray:
+def two_digits(places: StridedView) -> AnyArray:
     """The same, as the kernel reads it."""
     offsets = np.zeros((), np.int64)
-    for extent, split, outer, inner in places.in_two_digits():
+    for extent, split, outer, inner in places.split_axes():
         index = np.arange(extent)
         offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
     return offsets.reshape(places.shape)
 
 
-def check(places: Places, array: AnyArray) -> None:
+def check(places: StridedView, array: AnyArray) -> None:
     assert (places.shape, places.ndim, places.size) == (array.shape, array.ndim, array.size)
     np.testing.assert_array_equal(elements_of(places), array)
     try:
         found = two_digits(places)
-    except NotPlaces:
+    except NotStrided:
         return
     np.testing.assert_array_equal(found, array)
 
@@ -87,13 +87,13 @@ EXTENTS = st.lists(st.sampled_from([1, 2, 3, 4, 6, 8, 12]), min_size=1, max_size
 @settings(max_examples=300, deadline=None)
 @given(st.data(), EXTENTS.map(tuple).filter(is_small), st.booleans(), st.integers(1, 6))
 def test_the_elements_are_those_of_numpy(data: st.DataObject, shape: Shape, fortran_order: bool, count: int) -> None:
-    places, array = Places.of(shape, fortran_order=fortran_order), numbered(shape, fortran_order=fortran_order)
+    places, array = StridedView.of(shape, fortran_order=fortran_order), numbered(shape, fortran_order=fortran_order)
     check(places, array)
     for _ in range(count):
         kind, arguments, shape = data.draw(steps(shape))
         try:
             places = places[arguments] if kind == "cut" else getattr(places, kind)(*arguments)
-        except NotPlaces:
+        except NotStrided:
             return
         array = array[arguments] if kind == "cut" else getattr(array, kind)(*arguments)
         check(places, array)
@@ -101,10 +101,10 @@ def test_the_elements_are_those_of_numpy(data: st.DataObject, shape: Shape, fort
 
 def test_what_a_layout_with_tiles_does() -> None:
     """This much has to be told, or nothing is measured in place."""
-    places, array = Places.of((2, 3, 4, 5, 16)), numbered((2, 3, 4, 5, 16))
+    places, array = StridedView.of((2, 3, 4, 5, 16)), numbered((2, 3, 4, 5, 16))
     moved = places.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35]
     check(moved, array.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35])
-    assert moved.in_two_digits() == [(2, 1, 960, 0), (35, 16, 320, 1), (4, 1, 80, 0), (5, 1, 16, 0)]
+    assert moved.split_axes() == [(2, 1, 960, 0), (35, 16, 320, 1), (4, 1, 80, 0), (5, 1, 16, 0)]
 
 
 INDICES: list[tuple[str, Any]] = [
@@ -119,34 +119,34 @@ INDICES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize("index", [row[1] for row in INDICES], ids=[row[0] for row in INDICES])
 def test_indices(index: Any) -> None:
-    check(Places.of((3, 4, 5))[index], numbered((3, 4, 5))[index])
+    check(StridedView.of((3, 4, 5))[index], numbered((3, 4, 5))[index])
 
 
 def test_shapes_may_be_tuples_or_numbers() -> None:
-    places = Places.of((3, 4))
+    places = StridedView.of((3, 4))
     assert places.reshape((2, 6)).shape == places.reshape(2, 6).shape == (2, 6)
     assert places.transpose((1, 0)).shape == places.transpose(1, 0).shape == (4, 3)
 
 
 def test_other_numbers_of_elements_are_refused() -> None:
     with pytest.raises(ValueError, match=r"12 elements do not fill \[5, 2\]"):
-        Places.of((3, 4)).reshape(5, 2)
+        StridedView.of((3, 4)).reshape(5, 2)
 
 
 def test_padding_in_the_middle_leaves_gaps() -> None:
-    padded = Places.of((2, 3, 4, 5)).transpose(0, 2, 1, 3).reshape(2, 12, 5)[:, :5]
+    padded = StridedView.of((2, 3, 4, 5)).transpose(0, 2, 1, 3).reshape(2, 12, 5)[:, :5]
     check(padded, numbered((2, 3, 4, 5)).transpose(0, 2, 1, 3).reshape(2, 12, 5)[:, :5])
-    with pytest.raises(NotPlaces):
+    with pytest.raises(NotStrided):
         padded.reshape(10, 5)
 
 
 def test_an_axis_that_is_added_can_be_cut() -> None:
-    check(Places.of((2,)).reshape(2, 1)[:, :0], numbered((2,)).reshape(2, 1)[:, :0])
+    check(StridedView.of((2,)).reshape(2, 1)[:, :0], numbered((2,)).reshape(2, 1)[:, :0])
 
 
 def test_places_are_no_data() -> None:
-    assert is_places(Places.of((1,)))
-    assert not is_places(np.zeros(1))
+    assert is_strided_view(StridedView.of((1,)))
+    assert not is_strided_view(np.zeros(1))
     require_data(np.zeros(1))
-    with pytest.raises(NotPlaces):
-        require_data(Places.of((1,)))
+    with pytest.raises(NotStrided):
+        require_data(StridedView.of((1,)))

@@ -12,7 +12,7 @@ from opdiff.core import dtypes
 from opdiff.core.dump import Problem
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.directory import Location, locate, natural, scan
+from opdiff.read.directory import Location, locate, natural_key, scan
 from opdiff.read.folder import read_folder
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
 from opdiff.sample.names import DumpName, hashed_name, mapping_csv
@@ -140,7 +140,7 @@ def test_what_is_not_a_dump(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / f"Add.p.1.2.{T}")
     tree = scan(str(tmp_path))
     assert tree.folders == ()
-    assert [os.path.basename(path) for path in tree.strangers] == ["README.md"]
+    assert [os.path.basename(path) for path in tree.unrecognized] == ["README.md"]
     assert [os.path.basename(path) for path in tree.graphs] == ["dynamo_original_graph_1_rank_0.txt"]
     assert [problem.reason for problem in tree.problems] == [because("core.not_regular_file")]
 
@@ -161,7 +161,7 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_natural_order() -> None:
-    assert sorted(["a10", "a9", "a", "10", "9", "b1a2"], key=natural) == ["9", "10", "a", "a9", "a10", "b1a2"]
+    assert sorted(["a10", "a9", "a", "10", "9", "b1a2"], key=natural_key) == ["9", "10", "a", "a9", "a10", "b1a2"]
 
 
 def test_of_several_dumps_of_an_operator_the_newest_counts(tmp_path: Path) -> None:

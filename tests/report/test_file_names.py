@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.report.file_names import batch_file_name, mapping_file_name, result_file_name, write_new
 
 WHEN = struct_time((2024, 1, 5, 10, 3, 2, 4, 5, 0))
@@ -89,7 +89,7 @@ def test_a_number_stands_before_the_whole_ending(tmp_path: Path) -> None:
 
 def test_errors_name_the_result_and_not_its_draft(tmp_path: Path) -> None:
     def write(draft: str) -> None:
-        with whole_file(draft):
+        with open_atomic(draft):
             pass
 
     with pytest.raises(FileNotFoundError) as caught:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.run import beside as beside_module
 from opdiff.run.beside import Beside
 
@@ -107,7 +107,7 @@ def test_an_interrupt_while_it_is_waited_for_stays_one() -> None:
 
 def test_what_it_has_begun_is_taken_away(tmp_path: Path) -> None:
     def work() -> None:
-        with whole_file(str(tmp_path / "file")):
+        with open_atomic(str(tmp_path / "file")):
             time.sleep(5)
 
     beside = Beside(work)

@@ -13,7 +13,7 @@ from dump_files import TIME, add, dump, tensor
 from element_types import KNOWN
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.float_formats import largest
+from opdiff.core.dtypes import largest_finite
 from opdiff.measure.extremes import Extremes, find_extremes
 from opdiff.sample.container import Overflow, Unit, old_overflow_record, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName, Task, overflow_name
@@ -145,7 +145,7 @@ def test_nothing_overflowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in KNOWN if dtype.kind is dtypes.Kind.FLOAT], ids=str)
 def test_largest_value_of_every_float_type(dtype: dtypes.DType) -> None:
-    limit = largest(dtype)
+    limit = largest_finite(dtype)
     assert limit is not None
     codes = elements.encode(np.array([limit / 2, limit, limit / 2]), dtype)
     assert find_extremes(codes, dtype) == Extremes(3, 0, 0, 1, 1)

@@ -5,7 +5,7 @@ by the entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the cont
 """
 
 from opdiff.align.c0 import DiagonalChannels, TiledChannels
-from opdiff.align.change import convert
+from opdiff.align.conversion import convert
 from opdiff.align.fractal_nz import TiledMatrix
 from opdiff.align.fractal_z import FractalZ, FractalZC04
 from opdiff.align.layout import Aligned, Extents, Layout, Tile

@@ -24,7 +24,7 @@ _KIND = "conversion"
 _ARGUMENTS = ("shape_from", "shape_to", "array", "group")
 
 
-class Script(NamedTuple):
+class ConversionScript(NamedTuple):
     """One file, and the conversion that its name promises."""
 
     source: str
@@ -37,29 +37,29 @@ class Script(NamedTuple):
         return "to_FRACTAL_Z" in os.path.basename(self.path)
 
 
-class Custom(NamedTuple):
+class Conversions(NamedTuple):
     """The conversions of one directory; a value that can go to another process, which loads what it needs."""
 
     directory: str
-    scripts: tuple[Script, ...] = ()
+    scripts: tuple[ConversionScript, ...] = ()
 
-    def find(self, source: str, target: str) -> Script | None:
+    def find(self, source: str, target: str) -> ConversionScript | None:
         """The script from one layout to another, if there is one."""
         wanted = (source, target)
         return next((script for script in self.scripts if (script.source, script.target) == wanted), None)
 
 
-def load_custom(directory: str) -> Custom:
+def load_conversions(directory: str) -> Conversions:
     """The conversions below `directory`; files are looked at and not run.
 
     Raises:
         PluginError: there is no folder of conversions, or a file in it is not one.
     """
     root = os.path.realpath(directory)
-    return Custom(root, tuple(_script(root, path) for path in find_scripts(_KIND, root, _FOLDER)))
+    return Conversions(root, tuple(_script(root, path) for path in find_scripts(_KIND, root, _FOLDER)))
 
 
-def run_custom(script: Script, codes: AnyArray, shape: Shape, groups: int) -> AnyArray:
+def run_conversion(script: ConversionScript, codes: AnyArray, shape: Shape, groups: int) -> AnyArray:
     """What the script makes of the codes.
 
     Raises:
@@ -86,11 +86,11 @@ def run_custom(script: Script, codes: AnyArray, shape: Shape, groups: int) -> An
     return np.asarray(result)
 
 
-def _script(root: str, path: str) -> Script:
+def _script(root: str, path: str) -> ConversionScript:
     match = _NAME.fullmatch(os.path.basename(path))
     if match is None:
         raise PluginError(_KIND, path, because("align.script_name"))
     if "_to_" in f"_{match['target']}":
         raise PluginError(_KIND, path, because("align.script_name_ambiguous"))
     check_script(_KIND, root, path)
-    return Script(match["source"], match["target"], path)
+    return ConversionScript(match["source"], match["target"], path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
-from opdiff.core.strides import is_places
+from opdiff.core.strides import is_strided_view
 
 if TYPE_CHECKING:
     from typing import Self
@@ -102,7 +102,7 @@ def padded(array: AnyArray, shape: Shape) -> AnyArray:
 
 def together(array: AnyArray) -> AnyArray:
     """In row-major order, so that axes can be joined; places need not be moved for that."""
-    if is_places(array):
+    if is_strided_view(array):
         return array
     from opdiff.core.codes import contiguous
 

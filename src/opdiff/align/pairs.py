@@ -8,14 +8,14 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.change import convert
+from opdiff.align.conversion import convert
 from opdiff.align.layout import Aligned
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
 
 if TYPE_CHECKING:
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing
     from opdiff.core.reasons import Reason
@@ -41,7 +41,7 @@ class AlignedPair(NamedTuple):
     layout: str = ""
 
 
-def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Custom | None = None) -> AlignedPair:
+def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Conversions | None = None) -> AlignedPair:
     """Bring the target's stored codes to the golden's layout.
 
     Raises:
@@ -56,7 +56,7 @@ def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Cus
 
 
 def _align_to_array(
-    spec: TensorSpec, layout: str, target: AnyArray, golden: AnyArray, custom: Custom | None
+    spec: TensorSpec, layout: str, target: AnyArray, golden: AnyArray, custom: Conversions | None
 ) -> AlignedPair:
     """A device's tensor against an array of the original model, in the layout that is declared for it."""
     errors: list[LayoutError] = []
@@ -117,7 +117,11 @@ def _by_extents(results: list[Aligned], golden: AnyArray, errors: list[LayoutErr
 
 
 def _align_devices(
-    target_spec: TensorSpec, golden_spec: TensorSpec, target: AnyArray, golden: AnyArray, custom: Custom | None
+    target_spec: TensorSpec,
+    golden_spec: TensorSpec,
+    target: AnyArray,
+    golden: AnyArray,
+    custom: Conversions | None,
 ) -> AlignedPair:
     """Two devices' tensors, both without their padding."""
     ours, theirs = (_logical(spec, codes, custom) for spec, codes in ((target_spec, target), (golden_spec, golden)))
@@ -151,7 +155,7 @@ def _has_equal_padding(stored: tuple[AnyArray, AnyArray], ours: Aligned, theirs:
     return bool(np.count_nonzero(stored[0] != stored[1]) == in_data)
 
 
-def _logical(spec: TensorSpec, codes: AnyArray, custom: Custom | None) -> Aligned:
+def _logical(spec: TensorSpec, codes: AnyArray, custom: Conversions | None) -> Aligned:
     from opdiff.align import LAYOUTS  # the list of built-ins stands in the package, which may import this module
 
     layout = LAYOUTS.find(spec.layout)

@@ -41,7 +41,7 @@ class AxisOrder(NamedTuple):
         return array
 
 
-class AsItIs(NamedTuple):
+class AnyAxes(NamedTuple):
     """ND: any rank, in the order in which the framework had it."""
 
     name: str = "ND"
@@ -60,12 +60,12 @@ class AsItIs(NamedTuple):
         return array
 
 
-ND = AsItIs()
+ND = AnyAxes()
 
 
 def is_plain(layout: Layout | None) -> bool:
     """Whether elements are stored one after the other, without tiles and padding."""
-    return isinstance(layout, AxisOrder | AsItIs)
+    return isinstance(layout, AxisOrder | AnyAxes)
 
 
 def for_rank(layout: Layout, rank: int) -> Layout:

@@ -12,8 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
-from opdiff.core.source import FileRange, shaped
-from opdiff.core.strides import NotPlaces, Places
+from opdiff.core.source import FileRange, codes_from_bytes
+from opdiff.core.strides import NotStrided, StridedView
 
 if TYPE_CHECKING:
     import mmap
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
@@ -158,7 +158,7 @@ class WalkedPair(NamedTuple):
         self.golden.stored.release()
 
 
-def walk_pair(pairing: Pairing, custom: Custom | None = None) -> WalkedPair:
+def walk_pair(pairing: Pairing, custom: Conversions | None = None) -> WalkedPair:
     """Both tensors of a pairing, brought to one layout.
 
     Raises:
@@ -170,7 +170,7 @@ def walk_pair(pairing: Pairing, custom: Custom | None = None) -> WalkedPair:
         try:
             pair = align_pair(pairing, cast("AnyArray", _places(sides[0])), cast("AnyArray", _places(sides[1])))
             axes = _axes(pair.target, sides[0]), _axes(pair.golden, sides[1])
-        except NotPlaces:
+        except NotStrided:
             pass
         else:
             target = Walk(open_stored(sides[0]), sides[0].spec.dtype, pair.target.shape, axes[0])
@@ -204,22 +204,22 @@ def open_stored(tensor: Tensor) -> Stored:
     source = cast("FileRange", tensor.source)
     raw = source.raw()
     plain = source._replace(big_endian=False, fortran_order=False)
-    codes = shaped(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
+    codes = codes_from_bytes(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
     mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
     return Stored(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)
 
 
-def _places(tensor: Tensor) -> Places:
+def _places(tensor: Tensor) -> StridedView:
     from opdiff.core.source import MAX_RANK
 
     if len(tensor.spec.shape) > MAX_RANK or min(tensor.spec.shape, default=0) < 0:
-        raise NotPlaces
-    return Places.of(tensor.spec.shape, fortran_order=cast("FileRange", tensor.source).fortran_order)
+        raise NotStrided
+    return StridedView.of(tensor.spec.shape, fortran_order=cast("FileRange", tensor.source).fortran_order)
 
 
 def _axes(found: object, tensor: Tensor) -> Axes:
-    if not isinstance(found, Places):
-        raise NotPlaces
-    axes = tuple(found.in_two_digits())
-    plain = Places.of(found.shape).in_two_digits()
+    if not isinstance(found, StridedView):
+        raise NotStrided
+    axes = tuple(found.split_axes())
+    plain = StridedView.of(found.shape).split_axes()
     return () if list(axes) == plain and found.size == tensor.spec.count else axes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterator
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.tensor import Shape
     from opdiff.workflows.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
 
@@ -141,12 +141,12 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     return ConvertOptions(args.output_dir, Form(args.form), args.layout, args.shape, slot, index, custom)
 
 
-def _custom(args: argparse.Namespace) -> Custom | None:
+def _custom(args: argparse.Namespace) -> Conversions | None:
     """Load the user-defined conversions, and check that the requested layout exists."""
     from opdiff.align import LAYOUTS
-    from opdiff.align.custom import load_custom
+    from opdiff.align.custom import load_conversions
 
-    custom = load_custom(args.custom) if args.custom else None
+    custom = load_conversions(args.custom) if args.custom else None
     known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
     if args.layout not in known:
         available = ", ".join(sorted(known))

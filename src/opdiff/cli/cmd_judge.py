@@ -83,7 +83,7 @@ def _details(finding: Finding) -> Iterator[Reason]:
 
 def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]:
     """Write files that apply the remedies, and yield their paths."""
-    from opdiff.core.atomic_file import make_folder, whole_file
+    from opdiff.core.atomic_file import make_folder, open_atomic
     from opdiff.judge.remedies import files_of
     from opdiff.report.summary_text import SummaryLine
 
@@ -91,7 +91,7 @@ def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]
     files = files_of(comparison.judgement.findings)
     for name, content in files.items():
         path = os.path.join(folder, name)
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(content.encode(errors="backslashreplace"))
         yield SummaryLine(f"remedy: {path}", must_be_whole=True)
     if not files:

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def printable(text: str) -> str:
 
 def write_json(path: str, values: object) -> None:
     """Write values as a JSON file, and print its path."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write((json_text(values) + "\n").encode())
     print(printable(f"result: {path}"))
 

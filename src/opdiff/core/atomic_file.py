@@ -30,7 +30,7 @@ def errors_about(path: str, draft: str) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: str) -> Iterator[IO[bytes]]:
+def open_atomic(path: str) -> Iterator[IO[bytes]]:
     """A binary file to write to, which takes its name only when everything is written.
 
     It is written beside its final place and then renamed; a failure or an interrupt leaves what was there before. A

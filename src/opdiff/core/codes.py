@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.core import dtypes
+from opdiff.core.dtypes import small_float_value
 from opdiff.core.errors import ElementError
-from opdiff.core.float_formats import small_value
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def value_table(dtype: DType) -> AnyArray:
     """The number of every code of a type of at most 8 bits."""
     codes = np.arange(1 << dtype.bits)
     if dtype.kind is dtypes.Kind.FLOAT:
-        table = np.array([small_value(int(code), dtype) for code in codes])
+        table = np.array([small_float_value(int(code), dtype) for code in codes])
     else:
         half = 1 << (dtype.bits - 1)
         signed = dtype.decoded == "int8"

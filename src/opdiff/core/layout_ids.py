@@ -16,13 +16,13 @@ BY_NUMBER: dict[int, str] = dict(enumerate(_NAMES)) | {255: "MAX"}
 NUMBERS: dict[str, int] = {name: number for number, name in BY_NUMBER.items()}
 
 
-def name_of(number: int) -> str:
+def layout_name(number: int) -> str:
     """The layout's name; a number that is in no table keeps its number as a name."""
     return BY_NUMBER.get(number) or f"FORMAT_{number}"
 
 
-def split_word(word: int) -> tuple[str, int]:
+def parse_format_word(word: int) -> tuple[str, int]:
     """The layout's name and the group count in a format word: bits 0 to 7 and 8 to 23; the rest is not needed."""
     if 0 <= word <= 0xFF:
-        return name_of(word), 1
-    return name_of(word & 0xFF), max(word >> 8 & 0xFFFF, 1)
+        return layout_name(word), 1
+    return layout_name(word & 0xFF), max(word >> 8 & 0xFFFF, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from opdiff.core.errors import PluginError
@@ -22,34 +20,6 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
-
-
-def may_have_plugins(kind: str) -> bool:
-    """Whether an installed package seems to have plug-ins of a kind; only then is it worth to load them.
-
-    `importlib.metadata`, which knows for sure, takes longer to import than a small comparison takes altogether.
-    """
-    group = f"opdiff.{kind}s".encode()
-    return any(_names_group(path or os.curdir, group) for path in dict.fromkeys(sys.path))
-
-
-def _names_group(path: str, group: bytes) -> bool:
-    """Whether the metadata of a package in a folder of packages names a group of entry points."""
-    try:
-        found = [name for name in os.listdir(path) if name.endswith((".dist-info", ".egg-info", "EGG-INFO"))]
-    except NotADirectoryError:
-        return True  # an archive: look closer
-    except OSError:
-        return False
-    return any(group in _read_entry_points(os.path.join(path, name)) for name in found)
-
-
-def _read_entry_points(folder: str) -> bytes:
-    try:
-        with open(os.path.join(folder, "entry_points.txt"), "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
 
 
 class Registry(Generic[T]):

@@ -68,7 +68,7 @@ class FileRange(NamedTuple):
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
         """The stored codes; see `Source`."""
-        return shaped(self.raw(), self, dtype, shape)
+        return codes_from_bytes(self.raw(), self, dtype, shape)
 
     def _read(self, descriptor: int) -> bytes | memoryview:
         data = os.pread(descriptor, self.nbytes, self.offset)
@@ -112,7 +112,7 @@ class ZipMember(NamedTuple):
             raise DumpError(
                 self.path, because("core.member_unreadable", member=self.member, error=str(error))
             ) from error
-        return shaped(data, self, dtype, shape)
+        return codes_from_bytes(data, self, dtype, shape)
 
     def _read(self) -> bytes:
         import zipfile
@@ -125,7 +125,7 @@ class ZipMember(NamedTuple):
             return member.read(self.nbytes)
 
 
-class Joined(NamedTuple):
+class JoinedSlices(NamedTuple):
     """Slices of one tensor, each in a source of its own, put together along one axis."""
 
     parts: tuple[Source, ...]
@@ -158,7 +158,9 @@ class Joined(NamedTuple):
         return joined
 
 
-def shaped(raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
+def codes_from_bytes(
+    raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType, shape: tuple[int, ...]
+) -> AnyArray:
     """The codes in `raw`, brought to the machine's byte order and the given shape."""
     from opdiff.core import codes as elements
 

@@ -1,8 +1,8 @@
-"""Where each element of a tensor is, worked out without touching the data.
+"""Memory positions of the elements of a tensor, computed without its data.
 
-`Places` behaves like an array of which only the shape is known: it can be transposed, reshaped and cut. So a built-in
-layout is undone on it by the same code that undoes it on an array, and what comes out tells a kernel where to find each
-element.
+`StridedView` behaves like an array of which only the shape is known: it can be transposed, reshaped and cut. A built-in
+layout is therefore unpacked by the same code on a view as on an array, and the resulting strides tell a kernel where
+each element is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Index = slice | int | EllipsisType
 
 
-class NotPlaces(Exception):  # noqa: N818  it is a way out, not a mistake: the data itself has to be moved
+class NotStrided(Exception):  # noqa: N818  it is a way out, not a mistake: the data itself has to be moved
     """The result cannot be told by a few strides."""
 
 
@@ -62,7 +62,7 @@ class Axis(NamedTuple):
         return Axis(extent, factors)
 
 
-class Places:
+class StridedView:
     """The places of a tensor's elements, seen as an array."""
 
     __slots__ = ("_axes", "_fortran_order", "ndim", "shape", "size")
@@ -75,7 +75,7 @@ class Places:
         self._fortran_order = fortran_order
 
     @classmethod
-    def of(cls, shape: Shape, *, fortran_order: bool = False) -> Places:
+    def of(cls, shape: Shape, *, fortran_order: bool = False) -> StridedView:
         """Elements one behind the other in row-major order, or in column-major order."""
         return cls(shape, fortran_order=fortran_order)
 
@@ -86,17 +86,17 @@ class Places:
             self._axes = _stored_axes(self.shape, fortran_order=self._fortran_order)
         return self._axes
 
-    def transpose(self, *order: int | Sequence[int]) -> Places:
+    def transpose(self, *order: int | Sequence[int]) -> StridedView:
         """The axes in another order."""
         wanted = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
         return _places([self.axes[axis] for axis in wanted])  # type: ignore[index]
 
-    def reshape(self, *shape: int | Sequence[int]) -> Places:
+    def reshape(self, *shape: int | Sequence[int]) -> StridedView:
         """The same elements under other axes.
 
         Raises:
             ValueError: they are not as many.
-            NotPlaces: an axis would not be a number in digits any more.
+            NotStrided: an axis would not be a number in digits any more.
         """
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         extents = tuple(map(int, wanted))  # type: ignore[arg-type]
@@ -105,10 +105,10 @@ class Places:
         if extents == self.shape:
             return self
         if not self.size:
-            return Places(extents)
-        return Places(extents, _regroup(self.axes, extents))
+            return StridedView(extents)
+        return StridedView(extents, _regroup(self.axes, extents))
 
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> Places:
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedView:
         """The first elements of each axis (`:n`), all (`:`), or only the very first (0)."""
         wanted = index if isinstance(index, tuple) else (index,)
         if ... in wanted:
@@ -121,32 +121,32 @@ class Places:
                 axes.append(axis if part.stop is None else axis.cut(part.stop))
         return _places([*axes, *self.axes[len(wanted) :]])
 
-    def in_two_digits(self) -> list[tuple[int, int, int, int]]:
+    def split_axes(self) -> list[tuple[int, int, int, int]]:
         """Each axis as extent, split, outer, inner: index i is i // split * outer + i % split * inner from its start.
 
         Raises:
-            NotPlaces: an axis has more digits.
+            NotStrided: an axis has more digits.
         """
         return [_two_digits(axis) for axis in self.axes]
 
 
-def is_places(array: object) -> bool:
+def is_strided_view(array: object) -> bool:
     """Whether there are places only, and no data."""
-    return isinstance(array, Places)
+    return isinstance(array, StridedView)
 
 
 def require_data(array: object) -> None:
     """Say that the data itself is needed from here on.
 
     Raises:
-        NotPlaces: there are places only.
+        NotStrided: there are places only.
     """
-    if is_places(array):
-        raise NotPlaces
+    if is_strided_view(array):
+        raise NotStrided
 
 
-def _places(axes: Sequence[Axis]) -> Places:
-    return Places(tuple([axis.extent for axis in axes]), axes)
+def _places(axes: Sequence[Axis]) -> StridedView:
+    return StridedView(tuple([axis.extent for axis in axes]), axes)
 
 
 def _stored_axes(shape: Shape, *, fortran_order: bool) -> list[Axis]:
@@ -164,7 +164,7 @@ def _two_digits(axis: Axis) -> tuple[int, int, int, int]:
         return axis.extent, 1, factors[0].stride, 0
     if len(factors) == 2:
         return axis.extent, factors[1].extent, factors[0].stride, factors[1].stride
-    raise NotPlaces
+    raise NotStrided
 
 
 def _joined(factors: Sequence[Factor]) -> list[Factor]:
@@ -199,7 +199,7 @@ def _regroup(axes: Sequence[Axis], extents: Shape) -> list[Axis]:
             pending, wanted = [], []
             count = wanted_count = 1
     if at < len(axes) and any(axis.extent != 1 for axis in axes[at:]):
-        raise NotPlaces
+        raise NotStrided
     return result
 
 
@@ -211,7 +211,7 @@ def _merge(axes: Sequence[Axis]) -> Axis:
     factors: list[Factor] = []
     for number, axis in enumerate(axes):
         if number and not axis.is_full:
-            raise NotPlaces
+            raise NotStrided
         extent *= axis.extent
         factors += axis.factors
     return Axis(extent, tuple(factors) or (Factor(1, 1),))
@@ -228,7 +228,7 @@ def _split(axis: Axis, extents: Sequence[int]) -> list[Axis]:
         left = extent
         while left > 1:
             if not digits:
-                raise NotPlaces
+                raise NotStrided
             factor = digits.pop()
             if left % factor.extent == 0:
                 taken.insert(0, factor)
@@ -238,6 +238,6 @@ def _split(axis: Axis, extents: Sequence[int]) -> list[Axis]:
                 digits.append(Factor(factor.extent // left, factor.stride * left))
                 left = 1
             else:
-                raise NotPlaces
+                raise NotStrided
         result.insert(0, Axis(extent, tuple(taken) or (Factor(1, 1),)))
     return [Axis(extents[0], tuple(digits) or (Factor(1, 1),)), *result]

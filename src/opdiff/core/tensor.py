@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 _REPLACED_IN_FILE_NAMES = str.maketrans("/\\. ", "____")
 
 
-def file_form(name: str) -> str:
+def file_safe_name(name: str) -> str:
     """Return an operator's name as a file name carries it."""
     return name if name.isidentifier() else name.translate(_REPLACED_IN_FILE_NAMES)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opdiff.core import codes as elements
-from opdiff.core.float_formats import largest
+from opdiff.core.dtypes import largest_finite
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -44,7 +44,7 @@ class Extremes(NamedTuple):
 
 def find_extremes(codes: AnyArray, dtype: DType) -> Extremes:
     """What a block of flat codes has of them; types that are no floats have none."""
-    limit = largest(dtype)
+    limit = largest_finite(dtype)
     if limit is None:
         return Extremes(int(codes.size))
     numbers = elements.decode(codes, dtype)

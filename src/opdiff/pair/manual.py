@@ -8,7 +8,7 @@ from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import with_data
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, all_of, because
-from opdiff.core.tensor import Slot, TensorKey, file_form
+from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def override(rows: Iterable[Row], pairs: Sequence[ManualPair], target: DumpIndex
 
 
 def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
-    return file_form(key.op), key.slot, key.index
+    return file_safe_name(key.op), key.slot, key.index
 
 
 def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Row:
@@ -55,9 +55,9 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
     """Insert a pairing of a tensor without a row: behind the other rows of its operator, else at the end."""
     operator = _find_operator(target, pair.target, "target")
-    name = file_form(pair.target.op)
+    name = file_safe_name(pair.target.op)
     of_operator = [
-        number for number, row in enumerate(rows) if file_form(row.key.op if row.key else row.label.target) == name
+        number for number, row in enumerate(rows) if file_safe_name(row.key.op if row.key else row.label.target) == name
     ]
     if of_operator:
         last = of_operator[-1]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from opdiff.core.reasons import all_of, because
-from opdiff.core.tensor import file_form
+from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class DumpIndex:
     def find(self, name: str) -> DumpedOp | None:
         """Return the operator of this name, in either form."""
         operators = self.dump.operators
-        return operators.get(name) or operators.get(file_form(name)) or self._find_file_form(file_form(name))
+        return operators.get(name) or operators.get(file_safe_name(name)) or self._find_file_form(file_safe_name(name))
 
     def _find_file_form(self, name: str) -> DumpedOp | None:
         if self._by_file_form is None:
@@ -69,7 +69,7 @@ class DumpIndex:
         """Return the most similar name of the dump, or `None`."""
         if self._names is None:
             self._names = NameIndex(self.dump.operators)
-        return self._names.nearest(file_form(name))
+        return self._names.nearest(file_safe_name(name))
 
     def with_hint(self, reason: Reason, name: str) -> Reason:
         """Return the reason for a missing name, with the most similar name of the dump where there is one."""
@@ -85,5 +85,5 @@ def _index_file_forms(operators: Mapping[str, DumpedOp]) -> dict[str, DumpedOp]:
     """Return operators by the file form of their names; forms that several names share are left out."""
     found: dict[str, list[DumpedOp]] = defaultdict(list)
     for name, operator in operators.items():
-        found[file_form(name)].append(operator)
+        found[file_safe_name(name)].append(operator)
     return {name: same[0] for name, same in found.items() if len(same) == 1}

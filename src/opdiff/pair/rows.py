@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, with_data
 from opdiff.core.reasons import all_of, because
-from opdiff.core.tensor import Slot, TensorKey, file_form
+from opdiff.core.tensor import Slot, TensorKey, file_safe_name
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
 from opdiff.pair.names import NameIndex, with_nearest
@@ -67,12 +67,12 @@ def iter_rows(context: PairingContext) -> Iterator[Row]:
 
 def iter_unknown_rows(context: PairingContext) -> Iterator[Row]:
     """Yield a row for each dumped operator that the rules do not contain, numbered behind the groups."""
-    known = {file_form(name): name for name in context.model.by_name}
-    unknown = [dump for name, dump in context.target.dump.operators.items() if file_form(name) not in known]
+    known = {file_safe_name(name): name for name in context.model.by_name}
+    unknown = [dump for name, dump in context.target.dump.operators.items() if file_safe_name(name) not in known]
     names = NameIndex(known) if unknown else None
     start = max((group.index for group in context.model.groups), default=-1) + 1
     for index, dump in enumerate(unknown, start):
-        nearest = names.nearest(file_form(dump.name)) if names else None
+        nearest = names.nearest(file_safe_name(dump.name)) if names else None
         label = OpLabel(index, 0, dump.op_type, dump.name, "*")
         reason = with_nearest(because("pair.not_in_rules"), known[nearest] if nearest else None)
         yield Unpaired(label, None, None, reason)

@@ -174,7 +174,7 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     get = item.get
     number = get("data_type", 0)
     dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
-    layout, groups = layouts.split_word(get("format", 0))
+    layout, groups = layouts.parse_format_word(get("format", 0))
     # An undefined type says nothing of its elements: the bytes as they are.
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)

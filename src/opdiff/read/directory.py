@@ -88,14 +88,14 @@ class Tree(NamedTuple):
         root: the directory that was scanned.
         folders: those with dump files, in the order of the run.
         graphs: graph texts.
-        strangers: files whose names fit no pattern, so that they are not taken for dumps.
+        unrecognized: files whose names fit no pattern of dump files.
         problems: what could not be looked at, and why.
     """
 
     root: str
     folders: tuple[Folder, ...]
     graphs: tuple[str, ...]
-    strangers: tuple[str, ...]
+    unrecognized: tuple[str, ...]
     problems: tuple[Problem, ...]
 
     def entries(self) -> Iterator[Entry]:
@@ -110,7 +110,7 @@ class _Findings:
         self.root = root
         self.folders: list[Folder] = []
         self.graphs: list[str] = []
-        self.strangers: list[str] = []
+        self.unrecognized: list[str] = []
         self.problems: list[Problem] = []
 
 
@@ -130,9 +130,9 @@ def scan(root: str) -> Tree:
             found.problems.append(Problem(path, because("read.too_deep", limit=_MAX_DEPTH)))
             continue
         pending += [(below, depth + 1) for below in _scan_folder(path, found, is_root=path == root)]
-    found.folders.sort(key=lambda folder: natural(folder.path))
-    graphs, strangers = (tuple(sorted(paths, key=natural)) for paths in (found.graphs, found.strangers))
-    return Tree(root, tuple(found.folders), graphs, strangers, tuple(found.problems))
+    found.folders.sort(key=lambda folder: natural_key(folder.path))
+    graphs, unrecognized = (tuple(sorted(paths, key=natural_key)) for paths in (found.graphs, found.unrecognized))
+    return Tree(root, tuple(found.folders), graphs, unrecognized, tuple(found.problems))
 
 
 def locate(path: str) -> Location:
@@ -152,7 +152,7 @@ def locate(path: str) -> Location:
     return Location(time=found.get("time"), model=found.get("model"), **numbers)
 
 
-def natural(text: str) -> list[int | str]:
+def natural_key(text: str) -> list[int | str]:
     """A key that sorts numbers inside names by their value: step 9 comes before step 10."""
     # Texts, the first of which may be empty, and numbers by turns: what is compared is always of one type.
     parts: list[int | str] = [*_WHOLE_NUMBER.split(text)]
@@ -189,7 +189,7 @@ def _oldest_first(entries: list[Entry]) -> tuple[Entry, ...]:
     times = {entry.parsed.timestamp or 0 for entry in entries}
     if len(times) == len(entries):
         return tuple(sorted(entries, key=lambda entry: entry.parsed.timestamp or 0))
-    return tuple(sorted(entries, key=lambda entry: (entry.parsed.timestamp or 0, natural(entry.name))))
+    return tuple(sorted(entries, key=lambda entry: (entry.parsed.timestamp or 0, natural_key(entry.name))))
 
 
 def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) -> Entry | None:
@@ -207,7 +207,7 @@ def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) ->
     name = _mapped(name, mapping)
     parsed = parse_name(name)
     if parsed is None:
-        found.strangers.append(item.path)
+        found.unrecognized.append(item.path)
         return None
     return Entry(item.path, name, parsed)
 

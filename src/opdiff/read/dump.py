@@ -45,7 +45,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     tree = scan(path)
     dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
     unknown = because("read.unknown_name")
-    left_out = [*tree.problems, *(Problem(stranger, unknown) for stranger in tree.strangers)]
+    left_out = [*tree.problems, *(Problem(path, unknown) for path in tree.unrecognized)]
     here = tuple(problem for problem in left_out if os.path.dirname(problem.path) == dump.path)
     return dump._replace(left_out=dump.left_out + here)
 
@@ -97,7 +97,7 @@ def _the_folder(tree: Tree) -> Folder:
     own = [folder for folder in folders if os.path.samefile(folder.path, tree.root)]
     chosen = own or folders
     if not chosen:
-        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.strangers)
+        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
         raise InputError(tree.root, f"no dump files here ({counted} other files, {len(tree.problems)} left out)")
     if len(chosen) > 1:
         listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED])

@@ -76,7 +76,7 @@ def _peek(cursor: Cursor) -> int:
 
 def _record(section: Cursor, slot: Slot, start: int) -> Tensor:
     number = section.i32("data_type")
-    layout, groups = layouts.split_word(section.i32("format"))
+    layout, groups = layouts.parse_format_word(section.i32("format"))
     section.skip(4 if slot is Slot.INPUT else 16, "address_type")
     address = section.u64("address")
     section.skip(8, "offset")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.source import Joined
+from opdiff.core.source import JoinedSlices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     if len(others) > 1 or axis >= len(shapes[0]):
         raise DumpError(operators[0].path, because("read.slices_misfit", shapes=shapes, output=output, axis=axis))
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
-    source = Joined(tuple(tensor.source for tensor in tensors), shapes, axis)
+    source = JoinedSlices(tuple(tensor.source for tensor in tensors), shapes, axis)
     note = because("read.joined", count=len(tensors), axis=axis)
     return first._replace(spec=first.spec._replace(shape=whole), source=source, notes=(*first.notes, note))
 

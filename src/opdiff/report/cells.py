@@ -7,7 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.formatting import NOT_A_NUMBER, format_number
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def shape_text(shape: Shape | None) -> str:
 
 def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> None:
     """Write a CSV file: numbers with all their digits, strings unchanged."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         # Names of files need not be valid text; what cannot be encoded becomes an escape sequence.
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
         writer = csv.writer(text)

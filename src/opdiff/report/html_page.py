@@ -9,7 +9,7 @@ import os
 from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.report.payload import pack
 
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ def write_html(comparison: Comparison, path: str, changes: Changes | None = None
     """Write the whole report; `changes` are those since an earlier comparison, if they are to be shown."""
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_DATA_MARK)
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.writelines((before, b2a_base64(pack(comparison, changes), newline=False), after))

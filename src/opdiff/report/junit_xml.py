@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import render
 from opdiff.report.offline_table import reason_text
@@ -52,7 +52,7 @@ def write_junit(comparison: Comparison, path: str) -> None:
         "</testsuite>",
         "</testsuites>",
     ]
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write("\n".join([*lines, ""]).encode())
 
 

@@ -10,7 +10,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.judgement import LEVELS, Level
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def write_model_explorer(comparison: Comparison, path: str) -> None:
         for name in _names(row):
             worst[name] = max(worst.get(name, (0, 0.0)), (LEVELS.index(verdict.level), value))
     results = {name: _result(LEVELS[level], value) for name, (level, value) in worst.items()}
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write(json.dumps({"results": results}, indent=1, allow_nan=False).encode())
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import Comparison, Row
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import Reason, render
@@ -33,7 +33,7 @@ def save(comparison: Comparison, path: str) -> None:
     head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "row_fields": Row._fields}
     head |= {field.name: getattr(comparison, field.name) for field in fields(comparison) if field.name != "rows"}
     encode = json.JSONEncoder(default=_reason_to_json, check_circular=False).encode
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write(f'{encode(head)[:-1]}, "rows": [\n'.encode())
         file.write(",\n".join([encode(row) for row in comparison.rows]).encode())
         file.write(b"\n]}\n")

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import UsageError
 from opdiff.sample.faults import FAULTS, Fault, choose, inject
 
@@ -80,7 +80,7 @@ def write_files(directory: str, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(content)
 
 

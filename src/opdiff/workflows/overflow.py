@@ -15,7 +15,7 @@ import numpy as np
 
 from opdiff.align.walk import walk_stored
 from opdiff.core import codes as elements
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError, InputError, OpdiffError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
@@ -257,7 +257,7 @@ def write_overflows(report: OverflowReport, folder: str) -> tuple[str, ...]:
             lines += [f" {os.path.basename(path)}", f" -{_description(tensor)}"]
 
     def write(draft: str) -> None:
-        with whole_file(draft) as file:
+        with open_atomic(draft) as file:
             file.write("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
 
     stamp = time.strftime("%Y%m%d%H%M%S", time.localtime())

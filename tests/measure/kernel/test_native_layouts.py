@@ -13,7 +13,7 @@ from measure.kernels import Axes, Stored, any_codes, by_kernel, measured, needs_
 from opdiff.align import LAYOUTS, Tile
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
-from opdiff.core.strides import NotPlaces, Places
+from opdiff.core.strides import NotStrided, StridedView
 
 if TYPE_CHECKING:
     from opdiff.align import Layout
@@ -56,16 +56,16 @@ def shapes_of(layout: Layout) -> list[Shape]:
     return SHAPES[len(layout.axes)]
 
 
-def unpacked(layout: Layout, packed: AnyArray, shape: Shape) -> Places:
-    return cast("Places", layout.unpack(cast("AnyArray", Places.of(packed.shape)), shape, 1))
+def unpacked(layout: Layout, packed: AnyArray, shape: Shape) -> StridedView:
+    return cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(packed.shape)), shape, 1))
 
 
 def stored(layout: Layout, array: AnyArray, dtype: DType) -> Stored | None:
     """The array in a layout, with the axes that lead through it; `None` when the layout cannot hold it."""
     try:
         packed = np.ascontiguousarray(layout.pack(array, Tile.of(dtype), 1))
-        return Stored(packed, dtype, tuple(unpacked(layout, packed, array.shape).in_two_digits()))
-    except (LayoutError, NotPlaces):
+        return Stored(packed, dtype, tuple(unpacked(layout, packed, array.shape).split_axes()))
+    except (LayoutError, NotStrided):
         return None
 
 
@@ -106,7 +106,7 @@ def test_layouts_beside_an_array_of_another_order(name: str) -> None:
     for number, shape in enumerate(SHAPES[4]):
         x, y = numbers(shape, dtypes.FLOAT16, number), numbers(shape, FLOAT32, number + 100)
         packed = np.ascontiguousarray(layout.pack(x, Tile(), 1))
-        axes = tuple(unpacked(layout, packed, shape).transpose(0, 2, 3, 1).in_two_digits())
+        axes = tuple(unpacked(layout, packed, shape).transpose(0, 2, 3, 1).split_axes())
         moved = [np.ascontiguousarray(array.transpose(0, 2, 3, 1)) for array in (x, y)]
         plain = Stored(moved[0], dtypes.FLOAT16), Stored(moved[1], FLOAT32)
         both_ways(Stored(packed, dtypes.FLOAT16, axes), plain[1], plain, moved[0].shape, 2)
@@ -116,7 +116,7 @@ def test_layouts_beside_an_array_of_another_order(name: str) -> None:
 def test_column_major_order(dtype: DType) -> None:
     for number, shape in enumerate([*SHAPES[2], *SHAPES[4]]):
         x, y = numbers(shape, dtype, number), numbers(shape, FLOAT32, number + 100)
-        axes = tuple(Places.of(shape, fortran_order=True).in_two_digits())
+        axes = tuple(StridedView.of(shape, fortran_order=True).split_axes())
         target = Stored(np.frombuffer(x.tobytes("F"), x.dtype), dtype, axes)
         golden = Stored(np.frombuffer(y.tobytes("F"), y.dtype), FLOAT32, axes)
         plain = Stored(x, dtype), Stored(y, FLOAT32)

@@ -11,7 +11,7 @@ import pytest
 
 from measure.kernels import Stored, any_codes, job, needs_kernel, pair_of, run
 from opdiff.core import dtypes
-from opdiff.core.strides import Places
+from opdiff.core.strides import StridedView
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel import results as native_results
 from opdiff.measure.kernel.results import Failure, measure_all
@@ -49,7 +49,7 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
     ]
     shape = (1, 70, 310, 300)
     tiled = any_codes(np.random.default_rng(1), dtypes.INT8, 1, 5, 310, 300, 16)
-    axes = Places.of(tiled.shape).transpose(0, 1, 4, 2, 3).reshape(1, 80, 310, 300)[:, :70].in_two_digits()
+    axes = StridedView.of(tiled.shape).transpose(0, 1, 4, 2, 3).reshape(1, 80, 310, 300)[:, :70].split_axes()
     golden = any_codes(np.random.default_rng(2), dtypes.INT16, *shape)
     large = [
         (*arrays("far_from_zero", 3_000_000, FLOAT64, FLOAT32), (3000, 1000)),

@@ -254,9 +254,9 @@ def _kind(dtype: DType) -> tuple[int, int]:
 
 @lru_cache(maxsize=16)
 def _table(dtype: DType) -> ctypes.Array[ctypes.c_float]:
-    from opdiff.core.float_formats import small_value
+    from opdiff.core.dtypes import small_float_value
 
-    return (ctypes.c_float * 256)(*(small_value(code, dtype) for code in range(256)))
+    return (ctypes.c_float * 256)(*(small_float_value(code, dtype) for code in range(256)))
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.reasons import because
-from opdiff.core.tensor import file_form
+from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,9 +52,9 @@ class GraphNames:
         self._by_name: dict[str, TextOp | None] = {}
         self._by_last_part: dict[str, TextOp | None] = {}
         for op in graph.operators.values():
-            _add(self._by_name, file_form(op.name), op)
+            _add(self._by_name, file_safe_name(op.name), op)
             if "/" in op.name:
-                _add(self._by_last_part, file_form(op.name.rpartition("/")[2]), op)
+                _add(self._by_last_part, file_safe_name(op.name.rpartition("/")[2]), op)
 
     def resolve(self, op: GraphOp) -> ResolvedOp | None:
         """Return the operators that a dumped one stands for; `None` when the graph has none of that name."""

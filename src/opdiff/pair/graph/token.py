@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import GraphKind
 from opdiff.core.reasons import Reason, all_of, because
-from opdiff.core.tensor import Slot, file_form
+from opdiff.core.tensor import Slot, file_safe_name
 from opdiff.pair.graph.names import GraphNames, external_inputs
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: T
         reason = because("pair.no_token")
         return tuple(_unpaired(unit, op, reason) for op in target.operators.values())
     token = _Token(unit, golden, graph, GraphNames(graph))
-    token.by_file_form = {file_form(name): op for name, op in golden.operators.items()}
+    token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
     rows: list[Row] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
@@ -275,7 +275,7 @@ def _ge_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _T
         )
         return _Partner(own.inputs[index], own, evidence, resolved.confidence)
     producer, output = part.inputs[index]
-    made_by = token.by_file_form.get(file_form(producer))
+    made_by = token.by_file_form.get(file_safe_name(producer))
     made = made_by.find_output(output) if made_by is not None else None
     if made is None or made_by is None:
         return because("pair.neither_dumped", index=index, name=part.name, output=output, producer=producer)
@@ -284,7 +284,7 @@ def _ge_input(source: tuple[TextOp, int] | None, resolved: ResolvedOp, token: _T
 
 
 def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
-    found = token.by_file_form.get(file_form(part.name))
+    found = token.by_file_form.get(file_safe_name(part.name))
     return None if found is None or found.problem else found
 
 

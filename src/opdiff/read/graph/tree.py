@@ -93,7 +93,7 @@ def read_graph_tree(root: str) -> GraphTree:
     kind = _kind(tree)
     folders = [folder for folder in tree.folders if any(_belongs(folder, entry_kind=kind))]
     if not folders:
-        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.strangers)
+        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
         raise InputError(root, f"no dump files of graph mode here ({counted} other files)")
     notes: list[Reason] = []
     has_ranks = any(folder.location.rank is not None for folder in folders)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.core.manual_pair import ManualPair, parse_key
-from opdiff.core.tensor import file_form
+from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,4 +64,4 @@ def _refuse_repeats(pairs: Sequence[ManualPair], path: str) -> None:
 
 
 def _position(key: TensorKey) -> tuple[str, str, int]:
-    return file_form(key.op), key.slot, key.index
+    return file_safe_name(key.op), key.slot, key.index

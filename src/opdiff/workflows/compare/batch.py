@@ -13,7 +13,7 @@ from opdiff.align.pairs import align_pair
 from opdiff.core.errors import OpdiffError
 from opdiff.core.reasons import quoted
 from opdiff.core.source import MAX_RANK, FileRange
-from opdiff.core.strides import NotPlaces, Places
+from opdiff.core.strides import NotStrided, StridedView
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import data_row, failed
@@ -66,7 +66,7 @@ def _is_possible(jobs: Sequence[Job]) -> bool:
 
 
 class Summed(NamedTuple):
-    """An aligned pair, whose codes are `Places`, its sums, and its divergence."""
+    """An aligned pair, whose codes are `StridedView`, its sums, and its divergence."""
 
     pair: AlignedPair
     sums: Sums
@@ -197,7 +197,7 @@ def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     try:
         pair = align_pair(pairing, cast("AnyArray", sides[0]), cast("AnyArray", sides[1]))
         axes = _axes(target, pair.target, sides[0]), _axes(golden, pair.golden, sides[1])
-    except NotPlaces:
+    except NotStrided:
         return None
     except OpdiffError as error:
         return error
@@ -218,19 +218,19 @@ def _is_plain(tensor: Tensor) -> bool:
     )
 
 
-def _places(tensor: Tensor) -> Places:
+def _places(tensor: Tensor) -> StridedView:
     source = tensor.source
-    return Places.of(tensor.spec.shape, fortran_order=isinstance(source, FileRange) and source.fortran_order)
+    return StridedView.of(tensor.spec.shape, fortran_order=isinstance(source, FileRange) and source.fortran_order)
 
 
-def _axes(tensor: Tensor, found: object, before: Places) -> Axes:
+def _axes(tensor: Tensor, found: object, before: StridedView) -> Axes:
     """How the kernel finds the elements; no axes when they are stored one behind the other."""
-    if not isinstance(found, Places):
-        raise NotPlaces
+    if not isinstance(found, StridedView):
+        raise NotStrided
     is_plain = found is before and not (isinstance(tensor.source, FileRange) and tensor.source.fortran_order)
     if is_plain or not found.size:
         return ()
-    axes = found.in_two_digits()
+    axes = found.split_axes()
     if native.parts_of(tensor.spec.dtype) == 1:
         return tuple(axes)
     # Both parts of a complex number lie side by side.

@@ -10,7 +10,7 @@ from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.graph import TextGraph
 from opdiff.core.reasons import because, quoted
-from opdiff.core.tensor import file_form
+from opdiff.core.tensor import file_safe_name
 from opdiff.pair.graph.token import fx_operator_names
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.graph.tree import merge_groups
@@ -182,7 +182,7 @@ def in_rank(note: Reason, rank: int | None) -> Reason:
 
 
 def _own_names(graph: TextGraph) -> frozenset[str]:
-    return frozenset(file_form(name) for name in graph.operators)
+    return frozenset(file_safe_name(name) for name in graph.operators)
 
 
 def _assigned(

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import DataMode, Pairing, Row
+from opdiff.core.dtypes import largest_finite
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
-from opdiff.core.float_formats import largest
 from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.rows import paired_row, side_info
 from opdiff.core.statistics import Figures
 
 if TYPE_CHECKING:
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pair, SideInfo
@@ -41,7 +41,7 @@ class MeasureOptions(NamedTuple):
     """
 
     with_kl: bool = True
-    conversions: Custom | None = None
+    conversions: Conversions | None = None
     metrics: tuple[Metric, ...] = ()
 
 
@@ -178,7 +178,7 @@ def _custom(job: Job, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
 
 def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
     """Return whether a float tensor has infinities or reaches the end of its type's range; `None` for other types."""
-    limit = largest(dtype)
+    limit = largest_finite(dtype)
     if limit is None:
         return None
     low, high = metrics.target_min, metrics.target_max

@@ -15,7 +15,7 @@ from opdiff.workflows.compare.job import Job, MeasureOptions, data_mode, died, m
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
     from opdiff.measure.custom import Metric
     from opdiff.workflows.compare.job import Outcome
@@ -117,13 +117,13 @@ def _work(measuring: Measuring) -> Work[Job, Outcome]:
     )
 
 
-def conversions(options: CompareOptions) -> Custom | None:
+def conversions(options: CompareOptions) -> Conversions | None:
     """Load the user's own layout conversions, if there are any."""
     if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
         return None
-    from opdiff.align.custom import load_custom
+    from opdiff.align.custom import load_conversions
 
-    return load_custom(options.custom)
+    return load_conversions(options.custom)
 
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:

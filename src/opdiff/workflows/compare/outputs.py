@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import __version__
-from opdiff.core.atomic_file import make_folder, whole_file
+from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import Environment, Mode
 from opdiff.core.reasons import render
 from opdiff.measure.documented import select_metrics
@@ -138,7 +138,7 @@ def _write_summary(comparison: Comparison, folder: str) -> str:
     }
 
     def write(path: str) -> None:
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(json.dumps(document, indent=2).encode() + b"\n")
 
     name = f"msprobe_cmp_summary_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}.json"

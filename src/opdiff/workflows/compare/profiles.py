@@ -20,7 +20,7 @@ from opdiff.workflows.compare.batch import native_job
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.judgement import Judgement
     from opdiff.core.tensor import Shape
@@ -37,7 +37,7 @@ _MIN_EXPLAINED, _MIN_EXPLAINED_RATIO = 0.3, 2.0
 
 
 def find_profiles(
-    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Custom | None = None
+    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Conversions | None = None
 ) -> tuple[Profile, ...]:
     """Return where in the worst tensors the errors are; `pairs` are those of the rows."""
     profiles: list[Profile] = []
@@ -64,7 +64,7 @@ def _worst(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     return [number for _, _, number in sorted(ranks)]
 
 
-def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures | None:
+def _measure(pairing: Pairing, shape: Shape, custom: Conversions | None) -> Measures | None:
     """The errors along every axis; `None` when they cannot be had any more, or not quickly."""
     from opdiff.measure.kernel.slices import measure_slices
     from opdiff.measure.slices import cuts_of, sample_of
@@ -83,7 +83,7 @@ def _measure(pairing: Pairing, shape: Shape, custom: Custom | None) -> Measures 
         return None
 
 
-def _measure_loaded(pairing: Pairing, custom: Custom | None) -> Measures:
+def _measure_loaded(pairing: Pairing, custom: Conversions | None) -> Measures:
     from opdiff.align.walk import walk_pair
     from opdiff.measure.slices import cuts_of, measure_slices, sample_of
 

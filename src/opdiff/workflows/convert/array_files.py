@@ -8,7 +8,7 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import ElementError, UsageError
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.convert.result_names import Form
@@ -29,7 +29,7 @@ def write_tensor(path: str, form: Form, codes: AnyArray, dtype: DType) -> None:
 
 def write_npy(path: str, codes: AnyArray, dtype: DType) -> None:
     """Write decoded values to a NumPy file."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         _put_npy(file, elements.decode(codes, dtype))
 
 
@@ -37,7 +37,7 @@ def write_npz(path: str, tensors: Iterable[tuple[str, AnyArray, DType]]) -> None
     """Write an uncompressed NumPy archive; tensors are decoded one at a time."""
     import zipfile
 
-    with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with open_atomic(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, codes, dtype in tensors:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 _put_npy(member, elements.decode(codes, dtype))
@@ -46,7 +46,7 @@ def write_npz(path: str, tensors: Iterable[tuple[str, AnyArray, DType]]) -> None
 def write_raw(path: str, codes: AnyArray, dtype: DType) -> None:
     """Write elements in their own encoding; types under 8 bits are decoded to one number per element."""
     array = elements.decode(codes, dtype) if dtype.bits < 8 else codes
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         _put(file, array)
 
 
@@ -60,7 +60,7 @@ def write_pt(path: str, codes: AnyArray, dtype: DType) -> None:
         tensor = torch.from_numpy(np.array(codes, "<i2")).view(torch.bfloat16)
     else:
         tensor = _torch_tensor(torch, elements.decode(codes, dtype))
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         torch.save(tensor, file)
 
 

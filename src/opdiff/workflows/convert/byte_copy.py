@@ -8,7 +8,7 @@ import os
 from math import prod
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ _SENDFILE_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 def copy_npy(path: str, source: FileRange, dtype: DType, shape: Shape) -> None:
     """Copy a tensor whose stored codes are NumPy elements to a NumPy file."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write(npy_header(dtype.storage, shape))
         _copy(source, dtype.nbytes(prod(shape)), file)
 
 
 def copy_raw(path: str, source: FileRange, nbytes: int) -> None:
     """Copy the first `nbytes` stored bytes."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         _copy(source, nbytes, file)
 
 
 def write_json(path: str, values: dict[str, object]) -> None:
     """Write an indented JSON file."""
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write((json.dumps(values, indent=4) + "\n").encode())
 
 

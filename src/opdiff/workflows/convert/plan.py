@@ -17,7 +17,7 @@ from opdiff.workflows.convert.result_names import Form
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Slot
 
@@ -47,7 +47,7 @@ class ConvertOptions(NamedTuple):
     shape: Shape = ()
     slot: Slot | None = None
     index: int | None = None  # type: ignore[assignment]  # hides tuple.index
-    custom: Custom | None = None
+    custom: Conversions | None = None
 
 
 class ConvertJob(NamedTuple):
@@ -97,7 +97,7 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
     nameless = {problem.path for problem in tree.problems if _is_nameless_file(problem.path)}
     skipped = [(problem.path, problem.reason) for problem in tree.problems if problem.path not in nameless]
     files = [(entry.path, entry.name) for entry in tree.entries()]
-    files += [(path, os.path.basename(path)) for path in (*tree.strangers, *sorted(nameless))]
+    files += [(path, os.path.basename(path)) for path in (*tree.unrecognized, *sorted(nameless))]
     own_results = _output_inside(root, options.output)
     files = [file for file in files if not (own_results and file[0].startswith(own_results))]
     paths = {path for path, _ in files}

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,5 +36,5 @@ def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
 
 
 def _write(path: str, lines: Iterable[str]) -> None:
-    with whole_file(path) as file:
+    with open_atomic(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))

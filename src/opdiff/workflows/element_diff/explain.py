@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from opdiff.align.custom import Custom
+    from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
@@ -60,7 +60,7 @@ _ORDERS = (ExplanationKind.AXIS_ORDER, ExplanationKind.CHANNEL_ORDER, Explanatio
 
 
 def explain(
-    pairing: Pairing, candidates: Iterable[Candidate] = (), custom: Custom | None = None
+    pairing: Pairing, candidates: Iterable[Candidate] = (), custom: Conversions | None = None
 ) -> tuple[Explanation, ...]:
     """Return the explanations of the difference between two tensors, best first; empty if the difference is small.
 
@@ -94,7 +94,7 @@ class HypothesisTest(NamedTuple):
     preview: Index
 
     @classmethod
-    def of(cls, pairing: Pairing, custom: Custom | None = None) -> HypothesisTest:
+    def of(cls, pairing: Pairing, custom: Conversions | None = None) -> HypothesisTest:
         """Open both tensors of a pairing."""
         pair = walk_pair(pairing, custom)
         count = prod(pair.shape)

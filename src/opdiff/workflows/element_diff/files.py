@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opdiff.core import codes as elements
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
 from opdiff.core.formatting import format_number
 from opdiff.workflows.convert.byte_copy import npy_header
@@ -133,7 +133,7 @@ class ElementFiles(NamedTuple):
     def _write_array(self, ending: str, walk: Walk) -> str:
         path = self.names.path(ending)
         empty = elements.decode(walk.block(0, 0), walk.dtype)
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(npy_header(empty.dtype.str, walk.shape))
             for values in iter_values(walk):
                 file.write(values.tobytes())
@@ -159,7 +159,7 @@ class ElementFiles(NamedTuple):
             "MaxRelativeError": format_number(detail.max_relative),
         }
         path = self.names.path("_summary.txt")
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write("".join(f"{name}:{value}\n" for name, value in facts.items()).encode(errors="surrogateescape"))
         return path
 
@@ -173,7 +173,7 @@ class ElementFiles(NamedTuple):
 
     def _write_table(self, ending: str, rows: Iterable[str]) -> str:
         path = self.names.path(ending)
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(self.row_format.header.encode())
             for text in rows:
                 file.write(text.encode())
@@ -196,7 +196,7 @@ def write_mapping(names: FileNames) -> None:
     with suppress(FileNotFoundError), open(path, "rb") as file:
         known = file.read()
     if line not in known.splitlines(keepends=True):
-        with whole_file(path) as file:
+        with open_atomic(path) as file:
             file.write(known + line)
 
 

@@ -13,7 +13,7 @@ from opdiff.align.permute import is_plain
 from opdiff.align.walk import Walk
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
-from opdiff.core.strides import NotPlaces, Places
+from opdiff.core.strides import NotStrided, StridedView
 from opdiff.workflows.element_diff.explanation import ExplanationKind
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> Axes |
     shape = tuple(context.shape[axis] for axis in to_layout)
     try:
         stored = layout.pack(np.broadcast_to(np.uint8(0), shape), tile, context.groups).shape
-        unpacked = cast("Places", layout.unpack(cast("AnyArray", Places.of(stored)), shape, context.groups))
-        return tuple(unpacked.transpose(np.argsort(to_layout).tolist()).in_two_digits())
-    except (LayoutError, NotPlaces, ValueError):
+        unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(stored)), shape, context.groups))
+        return tuple(unpacked.transpose(np.argsort(to_layout).tolist()).split_axes())
+    except (LayoutError, NotStrided, ValueError):
         return None

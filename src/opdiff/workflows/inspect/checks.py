@@ -133,7 +133,7 @@ def _skipped(dumps: DumpTree) -> Iterator[Finding]:
 
 
 def _unrecognized(dumps: DumpTree) -> Iterator[Finding]:
-    paths = tuple(path for path in dumps.tree.strangers if not path.endswith(".json"))
+    paths = tuple(path for path in dumps.tree.unrecognized if not path.endswith(".json"))
     yield Finding(Severity.WARNING, "unreadable-name", "file names that match no known pattern; skipped", paths)
 
 

@@ -18,7 +18,7 @@ from opdiff.read.filename import DumpName, FxName
 if TYPE_CHECKING:
     from opdiff.read.directory import Entry
 
-# Names of drafts, as made by `atomic_file.whole_file`.
+# Names of drafts, as made by `atomic_file.open_atomic`.
 _DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.[0-9a-f]{8}\.part")
 
 

@@ -10,7 +10,7 @@ import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.atomic_file import whole_file
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
@@ -51,7 +51,7 @@ def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = Fa
     """
     try:
         stats = _measure(file, wanted)
-        with whole_file(file.result) as draft:
+        with open_atomic(file.result) as draft:
             _write(draft, stats, file)
             draft.flush()
             os.fsync(draft.fileno())

@@ -17,7 +17,7 @@ from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
-    from opdiff.align.custom import Custom, Script
+    from opdiff.align.custom import Conversions, ConversionScript
     from opdiff.align.layout import Layout
     from opdiff.core.codes import AnyArray
     from opdiff.core.reasons import Reason
@@ -52,7 +52,9 @@ class _Logical(NamedTuple):
         return _Logical(array, (*self.steps, *steps))
 
 
-def convert(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), custom: Custom | None = None) -> Aligned:
+def convert(
+    codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), custom: Conversions | None = None
+) -> Aligned:
     """The codes, brought from the layout of `spec` to `layout`, without padding unless `layout` itself has some.
 
     `codes` are in the stored shape. `shape` is the wanted logical shape, in the order of the target's axes; without it
@@ -100,10 +102,10 @@ def _unknown(name: str) -> Reason:
     return because("align.misspelt_layout", names=tuple(near)) if near else because("align.no_such_layout")
 
 
-def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: Script) -> Aligned:
-    from opdiff.align.custom import run_custom
+def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: ConversionScript) -> Aligned:
+    from opdiff.align.custom import run_conversion
 
-    result = run_custom(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
+    result = run_conversion(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
     if shape and result.size != prod(shape):
         problem = because("align.script_shape", path=script.path, shape=result.shape, wanted=shape)
         raise LayoutError(spec.layout, problem)
