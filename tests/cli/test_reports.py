@@ -74,7 +74,7 @@ def test_a_name_for_a_report_that_is_not_wanted_is_refused(tmp_path: Path, capsy
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "-o", tmp_path / "x.html")
     assert (done.code, done.err) == (
         2,
-        "opdiff: -o is the name of the HTML report, and --no-html says that there is none\n",
+        "opdiff: -o is the path of the HTML report; it cannot be combined with --no-html\n",
     )
 
 
@@ -121,14 +121,14 @@ def test_gates_fail(
 def test_no_gate_is_passed_by_comparing_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(kept(not_compared("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", "wrong")
-    assert (done.code, done.err) == (3, "opdiff: nothing was compared, so that no gate can be passed\n")
+    assert (done.code, done.err) == (3, "opdiff: nothing was compared, so the gate cannot be passed\n")
     assert run(capsys, "report", tmp_path / "result.json", "--no-html").code == 0
 
 
 def test_a_comparison_fails_at_its_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--fail-on", "wrong")
     assert done.code == 1
-    assert "the gate is hit" in done.err
+    assert "gate violated" in done.err
     same = [sample.target, sample.target]
     assert run(capsys, "compare", *same, "-o", tmp_path, "--fail-on", "suspicious").code == 0
 
@@ -184,7 +184,7 @@ def test_a_comparison_is_judged_as_always_beside_a_gate_with_limits(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "is none of wrong, suspicious, nor a file of limits that is there"),
+        (None, "is neither one of wrong, suspicious nor an existing file of limits"),
         ("[dtype.float16]\nnoise = 7\n", "dtype.float16: Expected `float` <= 1.0 - at `$.noise`"),
         ("=", "is not a valid limits file"),
     ],
@@ -214,11 +214,11 @@ def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytes
         return done.code, done.err
 
     assert gate(kept(row("a")), kept(row("a"), row("b"))) == (0, "")
-    assert gate(kept(row("a")), kept(row("a"), row("b", **BAD))) == (1, "opdiff: the gate is hit: new and bad: 1\n")
+    assert gate(kept(row("a")), kept(row("a"), row("b", **BAD))) == (1, "opdiff: gate violated: new and bad: 1\n")
     lost = row("b")._replace(metrics=None, reason=quoted("the file was cut off"))
     assert gate(kept(row("a"), row("b")), kept(row("a"), lost)) == (
         1,
-        "opdiff: the gate is hit: not comparable any more: 1\n",
+        "opdiff: gate violated: not comparable any more: 1\n",
     )
     assert gate(kept(row("a"), row("b")), kept(row("a"))) == (0, "")
 

@@ -41,7 +41,7 @@ def test_every_unpaired_tensor_has_its_reason() -> None:
         str(row.key or row.label.target): str(row.reason) for row in paired(target, golden) if isinstance(row, Unpaired)
     }
     assert reasons == {
-        "left": "the golden dump has no file of left",
+        "left": "the golden dump has no file for operator left",
         "counts:input:1": "the golden dump has no input 1 of counts; the target has 2 inputs and the golden 1 input",
         "fewer:output:1": "the target dump has no output 1 of fewer; the target has 1 output and the golden 3 outputs",
         "fewer:output:2": "the target dump has no output 2 of fewer; the target has 1 output and the golden 3 outputs",

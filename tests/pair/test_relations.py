@@ -273,14 +273,14 @@ def test_every_failure_has_its_own_reason() -> None:
         "conv_1:input:2": "the rule file names no original tensor for output 0 of none (Op)",
         "conv_1:input:3": "the rule file describes 1 output of few, but not output 1",
         "conv_1:input:4": "the rule file lists 4 inputs of conv_1, but not input 4",
-        "none": "the target dump has no file of none",
+        "none": "the target dump has no file for operator none",
         "few:output:1": "the rule file describes 1 output of few, but not output 1",
         "bare:output:0": "the rule file describes no outputs of bare (Op)",
         "broken": "the target file of broken cannot be read: cut off",
         "empty": "the target file of empty contains no tensors",
-        "absent_1": "the target dump has no file of absent_1; the most similar name is absent_2",
-        "w": "the target dump has no file of w; operators of type Const do not run on a device",
-        "gold_3:output:0": "output 0 is gold_3:0, but the golden dump has no file of gold_3; "
+        "absent_1": "the target dump has no file for operator absent_1; the most similar name is absent_2",
+        "w": "the target dump has no file for operator w; operators of type Const do not run on a device",
+        "gold_3:output:0": "output 0 is gold_3:0, but the golden dump has no file for operator gold_3; "
         "the most similar name is gold_4",
         "two:output:1": "output 1 is two:1, but the golden dump has no file for output 1 of two; available outputs: 0",
         "bad:output:0": "output 0 is bad:0, but the golden file of bad cannot be read: no header",

@@ -64,7 +64,7 @@ def test_unknown_forms_and_modes_are_refused() -> None:
     with pytest.raises(UsageError, match="there is no report form 'paper'; choose from html, xlsx"):
         find_forms(["paper"])
     mode: Mode = many_tokens(1, 1, 1).mode
-    with pytest.raises(UsageError, match="--model-explorer does not go with --mode torchair"):
+    with pytest.raises(UsageError, match="--model-explorer cannot be combined with --mode torchair"):
         find_forms(["model-explorer"], mode)
 
 

@@ -74,7 +74,7 @@ def test_reasons_are_counted_by_their_codes() -> None:
     assert summary_lines(comparison(*rows)) == (
         "compared: 0 tensors of 0 operators",
         "not compared: 2 whole operators, 4 other tensors",
-        "  2 x, such as: the target dump has no file of x",
+        "  2 x, such as: the target dump has no file for operator x",
         "  1 x one reason",
         "  1 x another reason",
         "  and 2 other reasons",

@@ -1,4 +1,4 @@
-"""`opdiff compare`: which operator's output is not what it should be."""
+"""`opdiff compare`: compare the dumps of two runs, operator by operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.cli.arguments import add_element_options, add_jobs, add_judging, add_rules, require_paths
+from opdiff.cli.arguments import add_element_options, add_jobs, add_judging, add_rules, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
 from opdiff.core.errors import UsageError
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
-Every target tensor is paired with the golden tensor it must equal, brought to one layout and measured; the result is
-result_{timestamp}.csv and report_{timestamp}.html. Rule files tell how operators were fused, renamed and quantized."""
+Every target tensor is paired with the golden tensor it must equal, converted to its layout and measured. Results are
+result_{timestamp}.csv and report_{timestamp}.html. Rule files describe fused, renamed and quantized operators."""
 EPILOG = """\
 examples:
   msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
-  opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions, two processors
+  opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions or two processors
   opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
-  opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, coloured
+  opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MODES = ("auto", "offline_data", "torchair")
+_UNIT_NUMBER = integer(0, 999_999_999)
 _DATA_MODES = ("auto", "real", "statistics", "md5")
 # Options that graph mode does not have, by argument, and why.
 _NOT_IN_GRAPH_MODE = {
-    "op_name": ("-op", "it looks at one operator of an offline comparison"),
-    "third": ("--third", "compare with the dump with fusion off in place of the golden one"),
-    "mapping": ("-map", "the tables tell which tensors were paired"),
+    "op_name": ("-op", "it examines one operator of an offline comparison"),
+    "third": ("--third", "use the dump with fusion off as the golden one instead"),
+    "mapping": ("-map", "the tables have the pairings"),
 }
 
 
@@ -70,7 +71,7 @@ def _add_documented(parser: argparse.ArgumentParser) -> None:
     add_rules(parser)
     parser.add_argument(
         "-o", "--output_path", "--output-dir", metavar="DIR", nargs="?", const=".", default=".",
-        help="where the result goes; default: this folder",
+        help="output directory; default: current directory",
     )  # fmt: skip
 
 
@@ -84,12 +85,16 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="directory of user-defined conversions and metrics; its Python files are executed",
     )  # fmt: skip
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-r", "--range", metavar="START,END,STEP", default="", help="only these numbers of the rules")
-    which.add_argument("-s", "--select", metavar="I,J,…", default="", help="only these numbers of the rules")
+    which.add_argument(
+        "-r", "--range", metavar="START,END,STEP", default="", help="only operators with these ids in the rules"
+    )
+    which.add_argument("-s", "--select", metavar="I,J,…", default="", help="only operators with these ids in the rules")
     parser.add_argument(
         "--pairs", metavar="FILE", default="", help="manual pairings (TOML); they take precedence over the rules"
     )
-    parser.add_argument("-map", "--mapping", action="store_true", help="write what belongs together; measure nothing")
+    parser.add_argument(
+        "-map", "--mapping", action="store_true", help="write the table of pairings only, without measuring"
+    )
     parser.add_argument(
         "-overflow_detection", "--overflow", action="store_true", help="add the column OverFlow to the result"
     )
@@ -97,17 +102,17 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 
 def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("graph mode (--mode torchair)")
-    group.add_argument("--rank", type=_number, metavar="N", help="compare this rank only")
-    group.add_argument("--token", type=_number, metavar="N", help="compare this token only")
-    group.add_argument("--graph", type=_number, metavar="N", help="compare this graph only")
+    group.add_argument("--rank", type=_UNIT_NUMBER, metavar="N", help="compare this rank only")
+    group.add_argument("--token", type=_UNIT_NUMBER, metavar="N", help="compare this token only")
+    group.add_argument("--graph", type=_UNIT_NUMBER, metavar="N", help="compare this graph only")
     group.add_argument(
         "--data_mode", choices=_DATA_MODES, default="auto",
-        help="by what: the data, its statistics, or its CRC-32; default: the data where it is there, else statistics",
+        help="compare data, statistics or CRC-32; default: data if both sides have it, else statistics",
     )  # fmt: skip
 
 
 def _add_single(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-op", "--op_name", metavar="NAME", help="look at one operator only, element by element")
+    parser.add_argument("-op", "--op_name", metavar="NAME", help="examine one operator only, element by element")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-i", "--input_tensor", type=int, metavar="N", help="with -op: this input")
     which.add_argument("--output_tensor", type=int, metavar="N", help="with -op: this output; default: 0")
@@ -117,13 +122,18 @@ def _add_single(parser: argparse.ArgumentParser) -> None:
 def _add_judging(parser: argparse.ArgumentParser) -> None:
     add_judging(parser)
     parser.add_argument(
-        "--third", metavar="DIR", default="", help="a run of the target with fusion off: tells which step broke it"
+        "--third",
+        metavar="DIR",
+        default="",
+        help="dump of the target with fusion off, to find the step that causes the error",
     )
 
 
 def _add_work(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
-    parser.add_argument("--memory", type=_memory, metavar="SIZE", help="memory that workers may use, as 4G")
+    parser.add_argument(
+        "--memory", type=_memory, metavar="SIZE", help="memory limit of all workers together, such as 4G"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -153,7 +163,7 @@ def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
     find_forms(options.reports, options.mode)
     for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
         if options.mode is Mode.GRAPH and getattr(args, name):
-            raise UsageError(f"{option} does not go with --mode torchair: {why}")
+            raise UsageError(f"{option} cannot be combined with --mode torchair: {why}")
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -166,13 +176,13 @@ def _check_single(args: argparse.Namespace) -> None:
     }
     given = [option for option, value in only.items() if value is not None]
     if args.op_name is None and given:
-        raise UsageError(f"{given[0]} is about one operator; give -op NAME too")
+        raise UsageError(f"{given[0]} requires -op NAME")
     if args.op_name is not None and (args.range or args.select or args.mapping):
-        raise UsageError("-op looks at one operator; it does not go with -r, -s and -map")
+        raise UsageError("-op cannot be combined with -r, -s and -map")
     if args.op_name is not None and args.output_path.isdecimal() and not os.path.isdir(args.output_path):
         raise UsageError(
-            f"-o is the folder for results; for output {args.output_path} of the operator give "
-            f"--output_tensor {args.output_path}, for a new folder of that name -o ./{args.output_path}"
+            f"-o is the output directory; for output {args.output_path} of the operator use "
+            f"--output_tensor {args.output_path}, for a new directory of that name -o ./{args.output_path}"
         )
 
 
@@ -201,7 +211,7 @@ def _run_mapping(options: CompareOptions) -> int:
         found = sum(isinstance(row, Pairing) for row in pairs)
         print(f"{found} of {len(pairs)} rows are paired")
         print(printable(f"result: {write_pairs(pairs, options)}"))
-    return 0
+    return ExitCode.OK
 
 
 class MessageOptions(NamedTuple):
@@ -348,9 +358,3 @@ def _memory(text: str) -> int:
     if match is None:
         raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
     return int(float(match[1]) * _UNITS[match[2].upper()])
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9:
-        raise ArgumentTypeError(f"{text!r} is not a number")
-    return int(text)

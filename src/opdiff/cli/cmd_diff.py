@@ -1,4 +1,4 @@
-"""`opdiff diff`: what changed from one comparison to another."""
+"""`opdiff diff`: show what changed between two saved comparisons."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from opdiff.report.summary_text import SummaryLine
 
 DESCRIPTION = """\
-Compare two comparisons: which tensors got worse, better, appeared or vanished. Both are JSON files as they stand beside
-every result file, of the same model: before and after a new version, a new setting or a repair. OLD and NEW may be the
-folders of the two results."""
+Compare two saved comparisons of the same model, for example before and after a new version: tensors that became worse
+or better, appeared or vanished. OLD and NEW are the JSON files next to the result files, or their directories."""
 EPILOG = """\
 examples:
   opdiff diff old/result_20240115103052.json new/result_20240116090000.json
@@ -31,16 +30,16 @@ _MAX_CHANGES = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON), or its folder")
-    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON), or its folder")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW, with the changes in it")
+    parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON), or its directory")
+    parser.add_argument("new", metavar="NEW", help="the later comparison (JSON), or its directory")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW with the changes")
     parser.add_argument(
         "--fail-on",
         choices=("worse",),
         default="",
         metavar="worse",
-        help="exit with 1 when a tensor got worse, is new and bad, or cannot be compared any more",
+        help="exit with 1 if a tensor became worse, is new and bad, or can no longer be compared",
     )
 
 
@@ -57,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--html {args.html} would replace a saved comparison by a report")
     old, new = (load_saved([path]) for path in (args.old, args.new))
     if old.mode is not new.mode:
-        raise UsageError("one of the two is a result of graph mode, the other is not: they have no tensors in common")
+        raise UsageError("only one of the two is a result of graph mode; they have no tensors in common")
     changes = find_changes(old, new)
     if args.json:
         print(json_text(changes))
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     losses = changes.losses() if args.fail_on else {}
     if losses:
         listed = ", ".join(f"{what}: {count}" for what, count in losses.items())
-        print(f"opdiff: the gate is hit: {listed}", file=sys.stderr)
+        print(f"opdiff: gate violated: {listed}", file=sys.stderr)
     return ExitCode.GATE if losses else ExitCode.OK
 
 

@@ -1,4 +1,4 @@
-"""`opdiff report`: the reports of a comparison that was saved."""
+"""`opdiff report`: write the reports of a saved comparison."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
 
 DESCRIPTION = """\
-Make reports of a comparison that was saved: the JSON file beside every result file has everything they need. The HTML
-report is one file that works without network and server."""
+Write reports of a saved comparison, the JSON file next to every result file. The HTML report is one file that works
+without network and server."""
 EPILOG = """\
 examples:
   opdiff report result_20240115103052.json
   opdiff report result_20240115103052.json -o report.html
   opdiff report result_20240115103052.json --no-html --junit --fail-on wrong
   opdiff report result_20240115103052.json --no-html --fail-on release.toml
-  opdiff report out                                        the comparison in this folder
+  opdiff report out                                        the comparison in this directory
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("saved", metavar="JSON", nargs="+", help="a comparison that was saved, or its folder")
-    parser.add_argument("-o", "--output", metavar="FILE", default="", help="the HTML report; default: beside the JSON")
+    parser.add_argument("saved", metavar="JSON", nargs="+", help="a saved comparison, or its directory")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="", help="path of the HTML report; default: next to the JSON"
+    )
     parser.add_argument("--limits", metavar="FILE", default="", help="judge again by these limits (TOML)")
     add_gate(parser)
     add_report_options(parser)
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fail_on is None:
         return ExitCode.OK
     if all(verdict.level is Level.NOT_COMPARABLE for verdict in comparison.judgement.verdicts):
-        print("opdiff: nothing was compared, so that no gate can be passed", file=sys.stderr)
+        print("opdiff: nothing was compared, so the gate cannot be passed", file=sys.stderr)
         return ExitCode.UNUSABLE_INPUT
     if not args.fail_on.is_hit(comparison):
         return ExitCode.OK
@@ -78,6 +80,6 @@ def _judge_again(comparison: Comparison, limits: str) -> Comparison:
 
 def _check_output(args: argparse.Namespace, files: Sequence[str]) -> None:
     if args.output and args.no_html:
-        raise UsageError("-o is the name of the HTML report, and --no-html says that there is none")
+        raise UsageError("-o is the path of the HTML report; it cannot be combined with --no-html")
     if os.path.exists(args.output) and any(os.path.samefile(args.output, file) for file in files):
         raise UsageError(f"-o {args.output} would replace the saved comparison by its report")

@@ -1,4 +1,4 @@
-"""Options of the commands that write reports, and of those that fail when a result is bad."""
+"""Options of commands that write reports, and the gate by which they fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.judge.limits import Limits
 
-# The levels that may be refused, in words.
+# Levels of the gate, as shown to users.
 _GATES = {Level.WRONG: "wrong", Level.SUSPICIOUS: "suspicious or worse"}
 
 
@@ -53,14 +53,14 @@ class Gate(NamedTuple):
 
     def __str__(self) -> str:
         by = f" by {self.limits.path}" if self.limits else ""
-        return f"the gate is hit: there are tensors that are {_GATES[self.level]}{by}"
+        return f"gate violated: there are tensors that are {_GATES[self.level]}{by}"
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:
     """Describe the gate of a comparison."""
     parser.add_argument(
         "--fail-on", type=_gate, metavar="LEVEL",
-        help="exit with 1 when a tensor is wrong, at least suspicious, or wrong by the limits in this file (TOML)",
+        help="exit with 1 if a tensor is wrong, at least suspicious, or wrong by the limits in a file (TOML)",
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def _gate(text: str) -> Gate:
     if text in _GATES:
         return Gate(Level(text))
     if not os.path.exists(text):
-        raise ArgumentTypeError(f"{text!r} is none of {', '.join(_GATES)}, nor a file of limits that is there")
+        raise ArgumentTypeError(f"{text!r} is neither one of {', '.join(_GATES)} nor an existing file of limits")
     try:
         return Gate(Level.WRONG, read_limits(text))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Lines of a summary for a terminal: coloured, and no longer than it is wide. What is piped stays as it is."""
+"""Lines of a summary on a terminal, coloured and cut to its width. Piped lines are unchanged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from opdiff.report.summary_text import SummaryLine
 
 _COLOURS = {Tone.BAD: "31", Tone.WARNING: "33", Tone.GOOD: "32", Tone.FAINT: "2"}
-_LEAST_COLUMNS = 20
-_USUAL_COLUMNS = 80
+_MIN_COLUMNS = 20
+_DEFAULT_COLUMNS = 80
 
 
 def is_coloured() -> bool:
-    """Whether standard output is a terminal that shows colours, and nobody objects (`NO_COLOR`)."""
+    """Whether standard output is a terminal with colours, and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -40,15 +40,15 @@ def curve_lines(comparison: Comparison) -> tuple[str, ...]:
     if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
         return ()
     title = "curve: "
-    bars = sparkline(comparison, min(_columns(), _USUAL_COLUMNS) - len(title), colour=is_coloured())
+    bars = sparkline(comparison, min(_columns(), _DEFAULT_COLUMNS) - len(title), colour=is_coloured())
     return (title + bars,) if bars else ()
 
 
 def _columns() -> int:
     try:
-        return max(os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS, _LEAST_COLUMNS)
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
     except (OSError, ValueError):  # not a terminal, or not even a file
-        return _USUAL_COLUMNS
+        return _DEFAULT_COLUMNS
 
 
 def _cut(line: str, columns: int) -> str:

@@ -97,7 +97,7 @@ def find_forms(names: Iterable[str], mode: Mode | None = None) -> tuple[ReportFo
         if form is None:
             raise UsageError(f"there is no report form {name!r}; choose from {', '.join(by_name)}")
         if mode is Mode.GRAPH and form.not_in_graph_mode:
-            raise UsageError(f"--{name} does not go with --mode torchair: {form.not_in_graph_mode}")
+            raise UsageError(f"--{name} cannot be combined with --mode torchair: {form.not_in_graph_mode}")
         if form.package and find_spec(form.package) is None:
             raise UsageError(f"--{name} needs the package {form.package}: pip install 'opdiff[{name}]'")
         found.append(form)

@@ -188,7 +188,7 @@ def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None
     result = case.compared("-fr", rules, code=3)
     assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10", "a"]
     for row in result.rows[:2]:
-        assert "the target dump has no file of conv" in row["CompareFailReason"]
+        assert "the target dump has no file for operator conv" in row["CompareFailReason"]
     assert "the rule file does not contain this operator" in result.rows[2]["CompareFailReason"]
     assert {row["CosineSimilarity"] for row in result.rows} == {"NaN"}
 

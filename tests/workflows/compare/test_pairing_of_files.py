@@ -272,8 +272,8 @@ def test_two_npu_dumps_without_rules(case: Case) -> None:
         "* | only_there | NaN = ?",
     ]
     assert result.rows[0]["OpType"] == "Add"
-    assert result.of("only_here")["CompareFailReason"] == "the golden dump has no file of only_here"
-    assert result.of("*")["CompareFailReason"] == "the target dump has no file of only_there"
+    assert result.of("only_here")["CompareFailReason"] == "the golden dump has no file for operator only_here"
+    assert result.of("*")["CompareFailReason"] == "the target dump has no file for operator only_there"
     assert_measured(result.row("early:input:0"), X, A)
     assert_measured(result.row("late:output:0"), Z, C)
 
@@ -335,8 +335,8 @@ def test_missing_files_are_rows_with_reasons(case: Case) -> None:
     case.npu("b_1", Y)
     result = case.compared("-fr", case.rules(rule("conv1"), rule("b"), rule("image", "Data")), code=3)
     assert (
-        "the golden dump has no file of conv1; the most similar name is conv1_1"
+        "the golden dump has no file for operator conv1; the most similar name is conv1_1"
         in result.of("conv1")["CompareFailReason"]
     )
-    assert "the target dump has no file of b" in result.of("b")["CompareFailReason"]
+    assert "the target dump has no file for operator b" in result.of("b")["CompareFailReason"]
     assert "operators of type Data do not run on a device" in result.of("image")["CompareFailReason"]

@@ -225,13 +225,13 @@ def test_compare_with_op(case: Case) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("-n", 5), "-n is about one operator; give -op NAME too"),
-        (("--ignore_single_op_result",), "--ignore_single_op_result is about one operator"),
-        (("-i", 0), "-i is about one operator"),
-        (("-op", "a", "-map"), "-op looks at one operator; it does not go with -r, -s and -map"),
+        (("-n", 5), "-n requires -op NAME"),
+        (("--ignore_single_op_result",), "--ignore_single_op_result requires -op NAME"),
+        (("-i", 0), "-i requires -op NAME"),
+        (("-op", "a", "-map"), "-op cannot be combined with -r, -s and -map"),
         (("-op", "a", "--output_tensor", 3), "a has no output 3; available: output:0"),
         (("-op", "a", "-i", 0), "a has no input 0; available: output:0"),
-        (("-op", "a", "-o", 1), "for output 1 of the operator give --output_tensor 1"),
+        (("-op", "a", "-o", 1), "for output 1 of the operator use --output_tensor 1"),
     ],
 )
 def test_contradicting_options(case: Case, options: tuple[object, ...], text: str) -> None:

@@ -90,7 +90,7 @@ def choose_mode(options: CompareOptions) -> Mode:
     if mode is None:
         mode = Mode.GRAPH if not offline and _has_graph_text(options.target) else Mode.OFFLINE
     if mode is Mode.GRAPH and offline:
-        raise UsageError(f"{', '.join(offline)} does not go with --mode torchair")
+        raise UsageError(f"{', '.join(offline)} cannot be combined with --mode torchair")
     if mode is Mode.OFFLINE and graph:
         raise UsageError(f"{', '.join(graph)} goes with --mode torchair only")
     return mode

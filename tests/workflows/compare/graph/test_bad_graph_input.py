@@ -169,8 +169,8 @@ def test_ranks_that_have_nothing_in_common(pair: GraphCase, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("-fr", "rules.json"), "-fr does not go with --mode torchair"),
-        (("--overflow", "-alg", "0"), "-overflow_detection, -alg does not go with --mode torchair"),
+        (("-fr", "rules.json"), "-fr cannot be combined with --mode torchair"),
+        (("--overflow", "-alg", "0"), "-overflow_detection, -alg cannot be combined with --mode torchair"),
         (("--rank", "x"), "argument --rank: 'x' is not a number"),
         (("--data_mode", "sha"), "argument --data_mode: invalid choice: 'sha'"),
     ],
