@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from judged import judged, numbers, row
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode
+from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -80,12 +80,12 @@ def test_faults_invisible_to_the_cosine(case: object) -> None:
     assert found.metrics is not None
     assert found.metrics.cosine is not None
     assert found.metrics.cosine >= 0.99
-    (verdict,) = judged([found], GraphNode("op", "Conv2D")).verdicts
+    (verdict,) = judge_rows([found], GraphNode("op", "Conv2D")).verdicts
     assert verdict.level.is_bad, verdict
 
 
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.BFLOAT16])
 def test_rounding_is_not_a_fault(dtype: dtypes.DType) -> None:
     golden = numbers(1, 64, 64)
-    (verdict,) = judged([row("op", golden, golden, dtype=dtype)], GraphNode("op", "Conv2D")).verdicts
+    (verdict,) = judge_rows([row("op", golden, golden, dtype=dtype)], GraphNode("op", "Conv2D")).verdicts
     assert verdict.level == "rounding"

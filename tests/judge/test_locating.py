@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from judged import judged, numbers, row
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row
 from opdiff.core.judgement import ErrorKind
@@ -19,6 +18,7 @@ from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
 from opdiff.judge.remedies import files_of
 from opdiff.judge.steps import step_of
+from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -49,13 +49,13 @@ def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[Row]:
 
 
 def test_a_correct_network_has_no_findings() -> None:
-    found = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
+    found = judge_rows(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
     assert found.findings == ()
     assert found.advice == (because("judge.within_noise", count=4), because("judge.look_elsewhere"))
 
 
 def test_an_error_of_a_branch_is_inherited_downstream() -> None:
-    found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    found = judge_rows(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert [(verdict.level, verdict.origin) for verdict in found.verdicts] == [
         ("noise", ""), ("noise", ""), ("wrong", "born"), ("wrong", "inherited"),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_an_error_of_a_branch_is_inherited_downstream() -> None:
 
 
 def test_several_faults() -> None:
-    found = judged(rows(noisy(A), np.zeros_like(B), C * 1.1, D - B + 0.1 * C), *NODES)
+    found = judge_rows(rows(noisy(A), np.zeros_like(B), C * 1.1, D - B + 0.1 * C), *NODES)
     assert {finding.operator: finding.kind for finding in found.findings} == {"b": "memory", "c": "scale"}
     assert (found.worst, found.first_bad) == ("b", "b")
     assert found.findings[0].share is not None
@@ -75,37 +75,37 @@ def test_several_faults() -> None:
 
 
 def test_a_second_fault_behind_the_first() -> None:
-    found = judged(rows(A * 1.03, B * 1.03, noisy(C, part=0.03), D * np.nan), *NODES)
+    found = judge_rows(rows(A * 1.03, B * 1.03, noisy(C, part=0.03), D * np.nan), *NODES)
     assert {finding.operator for finding in found.findings} == {"a", "d"}
     assert next(finding for finding in found.findings if finding.operator == "d").kind == "overflow"
 
 
 def test_an_uncompared_operator_is_named_with_the_next() -> None:
     given = [each for each in rows(noisy(A), noisy(B), C, D * 2) if each.key and each.key.op != "c"]
-    (finding,) = judged(given, *NODES).findings
+    (finding,) = judge_rows(given, *NODES).findings
     assert (finding.operator, finding.before) == ("d", ("c",))
 
 
 def test_a_different_model_input() -> None:
     bad = row("a", A * 0.5, A, Slot.INPUT, golden_name="x")
-    found = judged([bad, *rows(numbers(7, *A.shape), B, C, D)], GraphNode("x", "Data"), *NODES)
+    found = judge_rows([bad, *rows(numbers(7, *A.shape), B, C, D)], GraphNode("x", "Data"), *NODES)
     assert found.findings[0].kind == "input"
 
 
 def test_an_input_that_changed_in_memory() -> None:
     changed = row("b", numbers(8, *A.shape), A, Slot.INPUT, op_type="Relu", golden_name="a")
-    found = judged([*rows(noisy(A), numbers(9, *B.shape), C, noisy(D)), changed], *NODES)
+    found = judge_rows([*rows(noisy(A), numbers(9, *B.shape), C, noisy(D)), changed], *NODES)
     assert (found.findings[0].operator, found.findings[0].tensor) == ("b", "b:input:0")
     assert found.findings[0].kind == "memory"
 
 
 def test_a_wrong_pairing() -> None:
-    found = judged(rows(noisy(A), noisy(B), numbers(20, *C.shape), noisy(D)), *NODES)
+    found = judge_rows(rows(noisy(A), noisy(B), numbers(20, *C.shape), noisy(D)), *NODES)
     assert [finding.kind for finding in found.findings] == ["pairing"]
 
 
 def test_without_a_graph_the_first_bad_operator_is_at_fault() -> None:
-    found = judged(rows(noisy(A), B * 1.2, C + 0.3, noisy(D)))
+    found = judge_rows(rows(noisy(A), B * 1.2, C + 0.3, noisy(D)))
     assert (found.first_bad, found.findings[0].kind) == ("b", "scale")
 
 
@@ -118,18 +118,18 @@ def test_near_ties_of_indices_are_not_a_fault() -> None:
         row("t", values, values, op_type="TopKV2"),
         row("t", other, places, op_type="TopKV2", index=1, dtype=dtypes.INT32),
     ]
-    assert judged(given, node).verdicts[1].level == "noise"
+    assert judge_rows(given, node).verdicts[1].level == "noise"
     given[0] = row("t", values * 3, values, op_type="TopKV2")
-    assert judged(given, node).verdicts[1].level == "wrong"
+    assert judge_rows(given, node).verdicts[1].level == "wrong"
 
 
 def test_a_cyclic_graph() -> None:
     nodes = GraphNode("a", "Conv2D", ("b:0",)), GraphNode("b", "Relu", ("a:0",))
-    assert judged(rows(A * 2, B, C, D), *nodes).worst == "a"
+    assert judge_rows(rows(A * 2, B, C, D), *nodes).worst == "a"
 
 
 def test_remedy_files() -> None:
-    found = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    found = judge_rows(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert files_of(found.findings) == {
         "fusion_switch.cfg": '{\n    "Switch": {\n        "GraphFusion": {\n'
         '            "ConvBatchnormFusionPass": "off"\n        },\n        "UBFusion": {\n'
@@ -141,8 +141,8 @@ def test_remedy_files() -> None:
 
 
 def test_the_step_that_broke_the_model() -> None:
-    good = judged(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
-    bad = judged(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
+    good = judge_rows(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
+    bad = judge_rows(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
     assert step_of(bad, good, is_quantized=False)[0] == "conversion"
     assert step_of(bad, good, is_quantized=True)[0] == "quantization"
     assert step_of(good, bad, is_quantized=False)[0] == "fusion"
@@ -192,5 +192,5 @@ def test_every_kind_of_error_has_a_name_and_a_remedy(kind: ErrorKind) -> None:
 
 def test_advice_in_chinese_has_the_evidence() -> None:
     golden = numbers(1, 4, 8, 8)
-    fault = judged([row("a", 2 * golden, golden)], GraphNode("a", "Conv2D")).advice[0]
+    fault = judge_rows([row("a", 2 * golden, golden)], GraphNode("a", "Conv2D")).advice[0]
     assert re.search(r"缩放系数错误.*标杆张量的 [12.9]+ 倍", render(fault, Language.CHINESE))

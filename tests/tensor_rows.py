@@ -1,4 +1,4 @@
-"""Tensors measured and judged without files."""
+"""Rows of synthetic tensors, measured and judged without files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT,
     )
 
 
-def judged(rows: list[Row], *nodes: GraphNode) -> Judgement:
+def judge_rows(rows: list[Row], *nodes: GraphNode) -> Judgement:
     return judge(rows, [ModelGraph(nodes)])
 
 
