@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.sample.faults import Corruption
-    from opdiff.sample.graph import DeviceOp, Kernel, Network
+    from opdiff.sample.graph import DeviceOp, Kernel, SampleNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FaultyNetwork:
         kinds: naming any of these kinds is right.
     """
 
-    network: Network
+    network: SampleNetwork
     operators: tuple[str, ...]
     kinds: tuple[str, ...]
 
@@ -90,7 +90,7 @@ FAULTS = (
 _MIN_SUM_LENGTH = 32
 
 
-def inject(network: Network, fault: str, depth: float) -> FaultyNetwork | None:
+def inject(network: SampleNetwork, fault: str, depth: float) -> FaultyNetwork | None:
     """Inject a fault at relative depth 0..1 of the network; return `None` if it has no suitable operator."""
     if fault in CORRUPTIONS:
         corruption, kinds = CORRUPTIONS[fault]
@@ -112,7 +112,7 @@ def _at_depth(candidates: list[DeviceOp], depth: float) -> DeviceOp:
     return candidates[min(int(depth * len(candidates)), len(candidates) - 1)]
 
 
-def _with_faulty(network: Network, op: DeviceOp, faulty: DeviceOp, kinds: tuple[str, ...]) -> FaultyNetwork:
+def _with_faulty(network: SampleNetwork, op: DeviceOp, faulty: DeviceOp, kinds: tuple[str, ...]) -> FaultyNetwork:
     device = tuple(faulty if each is op else each for each in network.device)
     names = [op.name]
     if op.type in ("AscendQuant", "Conv2D", "AscendDequant"):
@@ -126,7 +126,7 @@ def _right_kinds(op: DeviceOp, kinds: tuple[str, ...]) -> tuple[str, ...]:
     return (*kinds, "quantization") if "quant" in op.type.lower() else kinds
 
 
-def _foreign(network: Network, depth: float) -> FaultyNetwork | None:
+def _foreign(network: SampleNetwork, depth: float) -> FaultyNetwork | None:
     """Replace the output by another tensor of the same shape."""
     values = device_values(network)
     comparable = [op for op in network.device if _is_comparable(op)]
@@ -145,7 +145,7 @@ def _constant(result: AnyArray, *_: AnyArray) -> AnyArray:
     return result
 
 
-def _accumulation(network: Network, depth: float) -> FaultyNetwork | None:
+def _accumulation(network: SampleNetwork, depth: float) -> FaultyNetwork | None:
     """Accumulate in bfloat16, or in 8 bits in a bfloat16 network."""
     found = [op for op in network.device if _is_comparable(op) and op.consts and op.consts[0].array.ndim in (2, 4)]
     found = [op for op in found if op.consts[0].array.size // op.consts[1].array.size >= _MIN_SUM_LENGTH]
@@ -172,7 +172,7 @@ def _accumulate_coarsely(kernel: Kernel, dtype: DType, x: AnyArray, weight: AnyA
     return result
 
 
-def _fusion(network: Network, depth: float) -> FaultyNetwork | None:
+def _fusion(network: SampleNetwork, depth: float) -> FaultyNetwork | None:
     """Drop the activation of a fused operator."""
     found = [op for op in network.device if len(op.originals) > 1 and op.buffer_pass]
     if not found:
@@ -181,7 +181,7 @@ def _fusion(network: Network, depth: float) -> FaultyNetwork | None:
     return _with_faulty(network, op, replace(op, kernel=partial(op.kernel, activation=ops.identity)), ("fusion",))
 
 
-def _corrupt_input(network: Network, fault: str) -> FaultyNetwork | None:
+def _corrupt_input(network: SampleNetwork, fault: str) -> FaultyNetwork | None:
     image = network.image
     if image.ndim != 4:
         return None
@@ -190,7 +190,7 @@ def _corrupt_input(network: Network, fault: str) -> FaultyNetwork | None:
     return FaultyNetwork(replace(network, device_image=corrupted), (first.name,), ("input",))
 
 
-def _corrupt_quantization(network: Network, fault: str, depth: float) -> FaultyNetwork | None:
+def _corrupt_quantization(network: SampleNetwork, fault: str, depth: float) -> FaultyNetwork | None:
     found = [op for op in network.device if op.type == "AscendQuant"]
     if not found:
         return None

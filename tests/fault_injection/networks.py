@@ -12,7 +12,7 @@ from fault_injection import kernels
 from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.golden import run_golden
-from opdiff.sample.graph import Const, DeviceOp, Network, Output, Port
+from opdiff.sample.graph import Const, DeviceOp, Output, Port, SampleNetwork
 from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ INPUT = "images"
 _TOKENS, _COLUMNS, _VOCABULARY, _HEADS = 12, 32, 50, 2
 
 
-def residual(seed: int, dtype: DType) -> Network:
+def residual(seed: int, dtype: DType) -> SampleNetwork:
     """Convolutions with residual sums, a concatenated branch, and a classifier."""
     net = NetworkBuilder(seed, dtype)
     image = _image(seed)
@@ -45,10 +45,10 @@ def residual(seed: int, dtype: DType) -> Network:
     x = net.dense(x, "fc1", 64, "relu")
     x = net.dense(x, "fc2", 20)
     (x,) = net.apply(Layer("softmax", "SoftmaxV2", ops.softmax), x)
-    return Network(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return SampleNetwork(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
-def transformer(seed: int, dtype: DType) -> Network:
+def transformer(seed: int, dtype: DType) -> SampleNetwork:
     """An embedding and two pre-norm layers of attention and feed-forward parts."""
     net = NetworkBuilder(seed, dtype)
     random = np.random.default_rng(seed + 1)
@@ -64,7 +64,7 @@ def transformer(seed: int, dtype: DType) -> Network:
         inner = net.dense(inner, f"layer{number}/down", _COLUMNS)
         x = net.add(inner, x, f"layer{number}/add2")
     x = net.dense(_normed(net, x, "ln", random), "head", _VOCABULARY)
-    return Network(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return SampleNetwork(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
 def _attention(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
@@ -86,7 +86,7 @@ def _normed(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator
     return net.apply(Layer(name, "LayerNorm", partial(kernels.layer_norm, factor=factor, offset=offset)), x)[0]
 
 
-def quantized(seed: int, dtype: DType) -> Network:
+def quantized(seed: int, dtype: DType) -> SampleNetwork:
     """8-bit convolutions between quantizing and dequantizing operators, with residual sums."""
     net = NetworkBuilder(seed, dtype)
     image = _image(seed)
@@ -99,7 +99,7 @@ def quantized(seed: int, dtype: DType) -> Network:
     (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
     (x,) = net.apply(Layer("flatten", "Flatten", ops.flatten, layout="ND"), net.store_as(x, "NCHW"))
     x = net.dense(x, "fc", 20)
-    return Network(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return SampleNetwork(image, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
 def _quantized_conv(net: NetworkBuilder, image: AnyArray, x: Wire, name: str) -> Wire:
@@ -107,7 +107,7 @@ def _quantized_conv(net: NetworkBuilder, image: AnyArray, x: Wire, name: str) ->
     random = np.random.default_rng(len(net.golden) + 7)
     weight = random.normal(0, sqrt(2 / (x.width * 9)), (x.width, x.width, 3, 3))
     bias = random.normal(0, 0.1, x.width)
-    before = Network(image, INPUT, tuple(net.golden), (), ())
+    before = SampleNetwork(image, INPUT, tuple(net.golden), (), ())
     scale = float(np.abs(run_golden(before)[x.golden]).max()) / 127
     steps = np.abs(weight).max(axis=(1, 2, 3)) / 127
     whole = np.clip(np.rint(weight / steps.reshape(-1, 1, 1, 1)), -127, 127)
@@ -140,7 +140,7 @@ def _image(seed: int) -> AnyArray:
     return image
 
 
-NETWORKS: dict[str, Callable[[int, DType], Network]] = {
+NETWORKS: dict[str, Callable[[int, DType], SampleNetwork]] = {
     "residual": residual,
     "transformer": transformer,
     "quantized": quantized,

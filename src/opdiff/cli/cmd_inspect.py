@@ -14,7 +14,7 @@ from opdiff.core.errors import InputError
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.workflows.inspect.checks import Finding
+    from opdiff.workflows.inspect.checks import CheckResult
     from opdiff.workflows.inspect.report import FileReport, StatisticsReport, TensorReport, TreeReport
 
 DESCRIPTION = """\
@@ -112,7 +112,7 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
     _print_findings(report.findings, all_locations=all_locations)
 
 
-def _print_findings(findings: tuple[Finding, ...], *, all_locations: bool) -> None:
+def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -> None:
     print("checks: " + (counted(len(findings), "finding") if findings else "no findings"))
     for finding in findings:
         shown = finding.where if all_locations else finding.where[:_MAX_LOCATIONS]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.pair.fusion import GroupedModel
     from opdiff.pair.names import DumpIndex
-    from opdiff.pair.trace import Origin
+    from opdiff.pair.trace import OriginalTensor
 
     TensorRef = tuple[str, int]
 
@@ -73,7 +73,7 @@ class FusionOffGolden:
         self._owners = _find_owners(fusion_off)
         self._tensors = _index_tensors(fusion_off)
 
-    def find(self, origin: Origin) -> Found | Reason:
+    def find(self, origin: OriginalTensor) -> Found | Reason:
         """Return the golden output that holds an original tensor, or the golden input that reads it."""
         output = self._find_output(origin)
         if output is None:
@@ -83,19 +83,19 @@ class FusionOffGolden:
             return found._replace(evidence=_golden_output(origin, output))
         return self._find_input(origin, output) or found
 
-    def _find_output(self, origin: Origin) -> TensorRef | None:
+    def _find_output(self, origin: OriginalTensor) -> TensorRef | None:
         output = self._tensors.outputs.get((origin.name, origin.index))
         if output is None and origin.name in self._tensors.whole:
             return self._tensors.whole[origin.name], origin.index
         return output
 
-    def _no_output(self, origin: Origin) -> Reason:
+    def _no_output(self, origin: OriginalTensor) -> Reason:
         owner = self._owners.get(origin.name)
         if owner is None:
             return because("pair.not_in_golden_model", name=origin.name)
         return because("pair.fused_in_golden_model", name=origin.name, owner=owner, origin=str(origin))
 
-    def _find_input(self, origin: Origin, output: TensorRef) -> Found | None:
+    def _find_input(self, origin: OriginalTensor, output: TensorRef) -> Found | None:
         """Return the input of the first reader of an output that was not dumped itself, as model inputs never are."""
         for name, index in self._tensors.readers.get(output, ()):
             operator = self._index.find(name)
@@ -106,7 +106,7 @@ class FusionOffGolden:
         return None
 
 
-def _golden_output(origin: Origin, output: TensorRef) -> tuple[Reason, ...]:
+def _golden_output(origin: OriginalTensor, output: TensorRef) -> tuple[Reason, ...]:
     name, index = output
     return () if (origin.name, origin.index) == output else (because("pair.golden_output", index=index, name=name),)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
-    from opdiff.pair.trace import Origin
+    from opdiff.pair.trace import OriginalTensor
 
 
 class Found(NamedTuple):
@@ -27,7 +27,7 @@ class Found(NamedTuple):
 class GoldenSide(Protocol):
     """Golden dump in which tensors of the original model can be looked up."""
 
-    def find(self, origin: Origin) -> Found | Reason:
+    def find(self, origin: OriginalTensor) -> Found | Reason:
         """Return the golden tensor, or the reason why there is none."""
         ...
 
@@ -38,7 +38,7 @@ class NamedGolden:
     def __init__(self, index: DumpIndex) -> None:
         self._index = index
 
-    def find(self, origin: Origin) -> Found | Reason:
+    def find(self, origin: OriginalTensor) -> Found | Reason:
         """Return the output of the operator of that name, or the reason why there is none."""
         return find_output(self._index, origin.name, origin.index)
 

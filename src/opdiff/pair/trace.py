@@ -23,7 +23,7 @@ FORWARDING_TYPES = frozenset({"Cast", "TransData"})
 """Operator types whose output has the values of their input."""
 
 
-class Origin(NamedTuple):
+class OriginalTensor(NamedTuple):
     """A tensor of the original model with the evidence for it; prints `c1:0`."""
 
     name: str
@@ -39,7 +39,7 @@ class Origin(NamedTuple):
 class Trace(NamedTuple):
     """Original tensors to compare with, best first; `problem` is the reason for a trace that ends without one."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[OriginalTensor, ...]
     problem: Reason | None = None
 
 
@@ -76,7 +76,7 @@ def find_producer(operator: RuleOp, index: int, model: GroupedModel) -> tuple[Ru
 
 
 def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> Trace:
-    origins: list[Origin] = []
+    origins: list[OriginalTensor] = []
     through: list[str] = []
     seen: set[tuple[str, str, int]] = set()
     while True:
@@ -96,14 +96,14 @@ def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> T
         operator, index = found
 
 
-def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str]) -> Origin:
+def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str]) -> OriginalTensor:
     number = index if output.origin_index is None else output.origin_index
-    origin = Origin(output.origin_name, number, output.layout, output.shape, ())
+    origin = OriginalTensor(output.origin_name, number, output.layout, output.shape, ())
     step = _input_step(start, origin, through) if start.producer else _output_step(start, origin, through)
     return origin._replace(evidence=(*start.compiled_from, step))
 
 
-def _output_step(start: _Start, origin: Origin, through: Sequence[str]) -> Reason:
+def _output_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
     """Evidence for an output; the first operator of `through` is its own."""
     if not through:
         return because("pair.output_is", index=start.index, origin=str(origin))
@@ -113,7 +113,7 @@ def _output_step(start: _Start, origin: Origin, through: Sequence[str]) -> Reaso
     return because("pair.output_forwards_through", index=start.index, origin=str(origin), through=in_order)
 
 
-def _input_step(start: _Start, origin: Origin, through: Sequence[str]) -> Reason:
+def _input_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
     if through:
         in_order = tuple(reversed(through))
         return because("pair.input_through", index=start.index, origin=str(origin), through=in_order)

@@ -25,7 +25,7 @@ from opdiff.sample.names import DumpName, overflow_name
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.sample.graph import DeviceOp, Network
+    from opdiff.sample.graph import DeviceOp, SampleNetwork
 
 _FIRST_TIMESTAMP = 1_700_000_100_000_000
 _MICROSECONDS_PER_STEP = 173
@@ -44,7 +44,7 @@ class DeviceRun:
     """Operators whose outputs have infinities."""
 
 
-def run_device(network: Network) -> DeviceRun:
+def run_device(network: SampleNetwork) -> DeviceRun:
     """Run all operators; round their outputs to the element types of the device."""
     image = Port(network.image_name)
     values = device_values(network)
@@ -60,7 +60,7 @@ def run_device(network: Network) -> DeviceRun:
     return _with_addresses(network, DeviceRun(features, weights, overflowed))
 
 
-def device_values(network: Network) -> dict[Port, AnyArray]:
+def device_values(network: SampleNetwork) -> dict[Port, AnyArray]:
     """Return the input of the device and the rounded outputs of all its operators."""
     image = network.image if network.device_image is None else network.device_image
     values: dict[Port, AnyArray] = {Port(network.image_name): image}
@@ -69,7 +69,7 @@ def device_values(network: Network) -> dict[Port, AnyArray]:
     return values
 
 
-def dump_files(network: Network, run: DeviceRun) -> dict[str, bytes]:
+def dump_files(network: SampleNetwork, run: DeviceRun) -> dict[str, bytes]:
     """Return names and contents of the files: a dump per operator, an overflow record per overflowed operator."""
     files = {}
     for step, op in enumerate(network.device):
@@ -104,7 +104,7 @@ def rounded(array: AnyArray, dtype: DType) -> AnyArray:
     return array.astype(dtype.storage) if dtype.is_native else elements.decode(elements.encode(array, dtype), dtype)
 
 
-def _with_addresses(network: Network, run: DeviceRun) -> DeviceRun:
+def _with_addresses(network: SampleNetwork, run: DeviceRun) -> DeviceRun:
     """Return the run with device addresses."""
     sizes = {port: len(tensor.payload) for port, tensor in run.features.items()}
     features = memory.plan_features(network.device, sizes, persistent=network.results, given=Port(network.image_name))

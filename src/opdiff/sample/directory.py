@@ -13,7 +13,7 @@ from opdiff.sample.faults import FAULTS, Fault, choose, inject
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from opdiff.sample.graph import Network
+    from opdiff.sample.graph import SampleNetwork
 
 _TARGET, _GOLDEN, _RULES = "npu", "golden", "rules/network.json"
 _MANIFEST = "sample.json"
@@ -58,7 +58,7 @@ def make_sample(faults: Iterable[Fault]) -> dict[str, bytes]:
     return target_files(network) | golden_files(network)
 
 
-def target_files(network: Network) -> dict[str, bytes]:
+def target_files(network: SampleNetwork) -> dict[str, bytes]:
     """Return the dump files and the rule file of a run on the device, by path."""
     from opdiff.sample.device import dump_files, run_device
     from opdiff.sample.rules import rule_json
@@ -68,7 +68,7 @@ def target_files(network: Network) -> dict[str, bytes]:
     return dumps | {_RULES: _json(rule_json(network, run))}
 
 
-def golden_files(network: Network) -> dict[str, bytes]:
+def golden_files(network: SampleNetwork) -> dict[str, bytes]:
     """Return the golden files, by path."""
     from opdiff.sample.golden import npy_files, run_golden
 

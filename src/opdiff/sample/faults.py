@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from opdiff.core.codes import AnyArray
-    from opdiff.sample.graph import DeviceOp, Kernel, Network
+    from opdiff.sample.graph import DeviceOp, Kernel, SampleNetwork
 
     Corruption = Callable[[AnyArray], AnyArray]
 
@@ -49,7 +49,7 @@ def choose(names: Collection[str]) -> tuple[Fault, ...]:
     return tuple(fault for fault in FAULTS.values() if fault.name in names)
 
 
-def inject(network: Network, faults: Iterable[Fault]) -> Network:
+def inject(network: SampleNetwork, faults: Iterable[Fault]) -> SampleNetwork:
     """Return the network with faulty device operators; operators behind them compute with the wrong values."""
     faulty = {fault.operator: fault.make_faulty for fault in faults}
     device = tuple(faulty[op.name](op) if op.name in faulty else op for op in network.device)

@@ -12,12 +12,12 @@ from opdiff.sample.names import golden_name
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
-    from opdiff.sample.graph import Network
+    from opdiff.sample.graph import SampleNetwork
 
 TIMESTAMP = 1_700_000_000_000_000
 
 
-def run_golden(network: Network) -> dict[Port, AnyArray]:
+def run_golden(network: SampleNetwork) -> dict[Port, AnyArray]:
     """Return the model's input and the outputs of all operators: float32, or int64 for indices.
 
     Sums are accumulated in float64 and rounded once, so that they do not depend on the machine's vector units.

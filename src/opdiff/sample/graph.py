@@ -88,7 +88,7 @@ class DeviceOp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class SampleNetwork:
     """Both forms, the model's input, and the device's results.
 
     Attributes:

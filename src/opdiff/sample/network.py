@@ -19,7 +19,7 @@ import numpy as np
 
 from opdiff.core import dtypes
 from opdiff.sample import ops
-from opdiff.sample.graph import DeviceOp, Network, Port
+from opdiff.sample.graph import DeviceOp, Port, SampleNetwork
 from opdiff.sample.network_builder import Conv, Layer, NetworkBuilder, Wire
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _GATE_LIMIT = 2.0**15
 _SIDE_STREAM = 5
 
 
-def build() -> Network:
+def build() -> SampleNetwork:
     """Return the network with all weights, without faults."""
     net = NetworkBuilder(_SEED)
     image = Wire(Port(IMAGE), Port(IMAGE), 3, dtypes.FLOAT32, "NCHW")
@@ -51,7 +51,7 @@ def build() -> Network:
     (x,) = net.apply(Layer("concat", "ConcatD", ops.concat, (sum(part.width for part in parts),)), *parts)
     x = net.hard_swish(net.conv(x, "merge/conv", Conv(64, size=1)), "merge/hswish")
     results = _head(net, x)
-    return Network(_image(), IMAGE, tuple(net.golden), tuple(map(_with_stream, net.device)), results)
+    return SampleNetwork(_image(), IMAGE, tuple(net.golden), tuple(map(_with_stream, net.device)), results)
 
 
 def _residual(net: NetworkBuilder, x: Wire, name: str, channels: int) -> Wire:

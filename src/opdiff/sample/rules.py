@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
     from opdiff.sample.container import EncodedTensor
     from opdiff.sample.device import DeviceRun
-    from opdiff.sample.graph import Const, DeviceOp, Network
+    from opdiff.sample.graph import Const, DeviceOp, SampleNetwork
 
     Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ _TYPE_NAMES: dict[dtypes.DType | int, str] = {
 }
 
 
-def rule_json(network: Network, run: DeviceRun) -> Json:
+def rule_json(network: SampleNetwork, run: DeviceRun) -> Json:
     """Return the contents of the rule file."""
     ops = [op | {"id": number} for number, op in enumerate(_iter_ops(network, run))]
     return {
@@ -37,7 +37,7 @@ def rule_json(network: Network, run: DeviceRun) -> Json:
     }
 
 
-def _iter_ops(network: Network, run: DeviceRun) -> Iterator[Json]:
+def _iter_ops(network: SampleNetwork, run: DeviceRun) -> Iterator[Json]:
     image = Port(network.image_name)
     origin = Output(dtypes.FLOAT32, "NCHW", image)
     yield _op(image.op, "Data", originals=(image.op,), outputs=[_output(run.features[image], origin)])

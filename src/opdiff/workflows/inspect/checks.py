@@ -56,7 +56,7 @@ class Depth(IntEnum):
     VALUES = 2
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """Result of a check, with every location where it applies."""
 
     severity: Severity
@@ -88,13 +88,13 @@ class DumpTree(NamedTuple):
     depth: Depth
 
 
-def run_checks(dumps: DumpTree) -> tuple[Finding, ...]:
+def run_checks(dumps: DumpTree) -> tuple[CheckResult, ...]:
     """Run all checks; return the findings, most severe first."""
     findings = [finding for check in _CHECKS for finding in check(dumps) if finding.where]
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def _unreadable(dumps: DumpTree) -> Iterator[Finding]:
+def _unreadable(dumps: DumpTree) -> Iterator[CheckResult]:
     found = [(problem.path, problem.reason) for record in dumps.records for problem in record.problems]
     for record in dumps.records:
         found += [(entry.path, what) for entry in _unread_entries(record) if (what := _why_unreadable(entry))]
@@ -102,9 +102,9 @@ def _unreadable(dumps: DumpTree) -> Iterator[Finding]:
     fx = {entry.path for entry in dumps.tree.entries() if isinstance(entry.parsed, FxName)}
     arguments = {path for path, what in found if path in fx and what.code == NOT_NUMERIC}
     where = tuple(f"{path}: {what}" for path, what in found if path not in arguments)
-    yield Finding(Severity.ERROR, "unreadable", "files that cannot be read", where)
+    yield CheckResult(Severity.ERROR, "unreadable", "files that cannot be read", where)
     about = "arguments that are not tensors, such as None or a string; they are not compared"
-    yield Finding(Severity.NOTE, "no-tensor", about, tuple(sorted(arguments)))
+    yield CheckResult(Severity.NOTE, "no-tensor", about, tuple(sorted(arguments)))
 
 
 def _unread_entries(record: FolderRecord) -> Iterator[Entry]:
@@ -127,17 +127,17 @@ def _why_unreadable(entry: Entry) -> Reason | None:
     return None
 
 
-def _skipped(dumps: DumpTree) -> Iterator[Finding]:
+def _skipped(dumps: DumpTree) -> Iterator[CheckResult]:
     where = tuple(f"{problem.path}: {problem.reason}" for problem in dumps.tree.problems)
-    yield Finding(Severity.WARNING, "not-taken", "files and folders that were skipped", where)
+    yield CheckResult(Severity.WARNING, "not-taken", "files and folders that were skipped", where)
 
 
-def _unrecognized(dumps: DumpTree) -> Iterator[Finding]:
+def _unrecognized(dumps: DumpTree) -> Iterator[CheckResult]:
     paths = tuple(path for path in dumps.tree.unrecognized if not path.endswith(".json"))
-    yield Finding(Severity.WARNING, "unreadable-name", "file names that match no known pattern; skipped", paths)
+    yield CheckResult(Severity.WARNING, "unreadable-name", "file names that match no known pattern; skipped", paths)
 
 
-def _too_short(dumps: DumpTree) -> Iterator[Finding]:
+def _too_short(dumps: DumpTree) -> Iterator[CheckResult]:
     where = []
     for record, key, tensor in _all_tensors(dumps):
         shape, stored = tensor.spec.shape, tensor.source.nbytes
@@ -145,19 +145,19 @@ def _too_short(dumps: DumpTree) -> Iterator[Finding]:
             where.append(f"{_location(record, key)}: {len(shape)} axes")
         elif (needed := tensor.spec.dtype.nbytes(tensor.spec.count)) > stored:
             where.append(f"{_location(record, key)}: shape {list(shape)} needs {needed} bytes, {stored} are stored")
-    yield Finding(Severity.ERROR, "too-short", "tensors with fewer elements than their shape requires", tuple(where))
+    yield CheckResult(Severity.ERROR, "too-short", "tensors shorter than their shape requires", tuple(where))
 
 
-def _undecodable(dumps: DumpTree) -> Iterator[Finding]:
+def _undecodable(dumps: DumpTree) -> Iterator[CheckResult]:
     where = tuple(
         f"{_location(record, key)}: {tensor.spec.dtype}: {tensor.spec.dtype.opaque}"
         for record, key, tensor in _all_tensors(dumps)
         if tensor.spec.dtype.kind is dtypes.Kind.OPAQUE
     )
-    yield Finding(Severity.WARNING, "undecodable", "tensors whose element type cannot be decoded", where)
+    yield CheckResult(Severity.WARNING, "undecodable", "tensors whose element type cannot be decoded", where)
 
 
-def _lost_types(dumps: DumpTree) -> Iterator[Finding]:
+def _lost_types(dumps: DumpTree) -> Iterator[CheckResult]:
     where = tuple(
         _location(record, _key(operator, Slot.OUTPUT, index))
         for record, operator in _all_operators(dumps)
@@ -166,10 +166,10 @@ def _lost_types(dumps: DumpTree) -> Iterator[Finding]:
         if tensor.spec.dtype is dtypes.BFLOAT16
     )
     what = "NumPy files without an element type (V2), read as bfloat16"
-    yield Finding(Severity.WARNING, "lost-type", what, where)
+    yield CheckResult(Severity.WARNING, "lost-type", what, where)
 
 
-def _constants(dumps: DumpTree) -> Iterator[Finding]:
+def _constants(dumps: DumpTree) -> Iterator[CheckResult]:
     if dumps.depth < Depth.SAMPLES:
         return
     zero: list[str] = []
@@ -178,11 +178,11 @@ def _constants(dumps: DumpTree) -> Iterator[Finding]:
         value = _constant(tensor)
         if value is not None:
             (constant if value else zero).append(_location(record, key) + (f": {value}" if value else ""))
-    yield Finding(Severity.WARNING, "all-zero", "tensors in which all elements are zero", tuple(zero))
-    yield Finding(Severity.NOTE, "constant", "tensors in which all elements are equal", tuple(constant))
+    yield CheckResult(Severity.WARNING, "all-zero", "tensors in which all elements are zero", tuple(zero))
+    yield CheckResult(Severity.NOTE, "constant", "tensors in which all elements are equal", tuple(constant))
 
 
-def _not_finite(dumps: DumpTree) -> Iterator[Finding]:
+def _not_finite(dumps: DumpTree) -> Iterator[CheckResult]:
     if dumps.depth < Depth.VALUES:
         return
     where = []
@@ -190,10 +190,10 @@ def _not_finite(dumps: DumpTree) -> Iterator[Finding]:
         found = _statistics(tensor)
         if found is not None and found.nans + found.infs:
             where.append(f"{_location(record, key)}: {found.nans} NaN and {found.infs} infinite of {found.count}")
-    yield Finding(Severity.WARNING, "not-finite", "tensors with NaN or infinities", tuple(where))
+    yield CheckResult(Severity.WARNING, "not-finite", "tensors with NaN or infinities", tuple(where))
 
 
-def _shared_addresses(dumps: DumpTree) -> Iterator[Finding]:
+def _shared_addresses(dumps: DumpTree) -> Iterator[CheckResult]:
     if dumps.depth < Depth.SAMPLES:
         return
     where = []
@@ -206,10 +206,10 @@ def _shared_addresses(dumps: DumpTree) -> Iterator[Finding]:
             if len({key.op for key, _ in sharers}) > 1 and len({_sample(tensor) for _, tensor in sharers}) > 1:
                 where.append(f"{record.folder.path}: {address:#x}: {_list_first([key for key, _ in sharers])}")
     what = "device addresses with different contents in several operators: memory is reused there"
-    yield Finding(Severity.NOTE, "shared-address", what, tuple(where))
+    yield CheckResult(Severity.NOTE, "shared-address", what, tuple(where))
 
 
-def _repeated(dumps: DumpTree) -> Iterator[Finding]:
+def _repeated(dumps: DumpTree) -> Iterator[CheckResult]:
     several, same_time = [], []
     for record, operator in _all_operators(dumps):
         parsed = [entry.parsed for entry in operator.files]
@@ -220,25 +220,25 @@ def _repeated(dumps: DumpTree) -> Iterator[Finding]:
         if len({name.timestamp for name in parsed}) < len(parsed):
             same_time.append(location)
     what = "operators that were dumped several times; the newest dump is used"
-    yield Finding(Severity.NOTE, "several-dumps", what, tuple(several))
+    yield CheckResult(Severity.NOTE, "several-dumps", what, tuple(several))
     what = "operators with several files of the same time; the newest is ambiguous"
-    yield Finding(Severity.WARNING, "same-timestamp", what, tuple(same_time))
+    yield CheckResult(Severity.WARNING, "same-timestamp", what, tuple(same_time))
 
 
-def _missing_tensors(dumps: DumpTree) -> Iterator[Finding]:
+def _missing_tensors(dumps: DumpTree) -> Iterator[CheckResult]:
     for slot, severity in ((Slot.INPUT, Severity.NOTE), (Slot.OUTPUT, Severity.WARNING)):
         typed = [(record, operator) for record, operator in _all_operators(dumps) if operator.op_type]
         expected = [pair for pair in typed if slot is Slot.OUTPUT or pair[1].op_type not in _TYPES_WITHOUT_INPUTS]
         without = [pair for pair in expected if not pair[1].dump.tensors(slot)]
         if expected and len(without) == len(expected):
             where = tuple({record.folder.path: None for record, _ in without})
-            yield Finding(severity, f"no-{slot}s", f"folders in which no operator has {slot}s", where)
+            yield CheckResult(severity, f"no-{slot}s", f"folders in which no operator has {slot}s", where)
         else:
             where = tuple(f"{record.folder.path}: {operator.name}" for record, operator in without)
-            yield Finding(severity, f"no-{slot}s", f"operators without {slot}s", where)
+            yield CheckResult(severity, f"no-{slot}s", f"operators without {slot}s", where)
 
 
-def _missing_steps(dumps: DumpTree) -> Iterator[Finding]:
+def _missing_steps(dumps: DumpTree) -> Iterator[CheckResult]:
     runs: dict[str, dict[int, list[FolderRecord]]] = defaultdict(lambda: defaultdict(list))
     for record in dumps.records:
         if record.folder.location.step is not None:
@@ -251,8 +251,8 @@ def _missing_steps(dumps: DumpTree) -> Iterator[Finding]:
         if missing:
             gaps.append(f"{path}: no step {_list_first(missing)}")
         uneven += _uneven_operators(path, steps)
-    yield Finding(Severity.WARNING, "missing-steps", "gaps in the step numbers", tuple(gaps))
-    yield Finding(Severity.WARNING, "uneven-steps", "operators that are missing in some steps", tuple(uneven))
+    yield CheckResult(Severity.WARNING, "missing-steps", "gaps in the step numbers", tuple(gaps))
+    yield CheckResult(Severity.WARNING, "uneven-steps", "operators that are missing in some steps", tuple(uneven))
 
 
 def _uneven_operators(path: str, steps: dict[int, list[FolderRecord]]) -> Iterator[str]:
@@ -262,7 +262,7 @@ def _uneven_operators(path: str, steps: dict[int, list[FolderRecord]]) -> Iterat
             yield f"{path}: {name}: in {count} of {len(steps)} steps"
 
 
-def _debug_files(dumps: DumpTree) -> Iterator[Finding]:
+def _debug_files(dumps: DumpTree) -> Iterator[CheckResult]:
     overflows: list[str] = []
     without_overflow: list[str] = []
     statistics: list[str] = []
@@ -271,13 +271,13 @@ def _debug_files(dumps: DumpTree) -> Iterator[Finding]:
             (overflows if _reports_overflow(entry) else without_overflow).append(entry.path)
         elif is_statistics(entry):
             statistics.append(entry.path)
-    yield Finding(
+    yield CheckResult(
         Severity.WARNING, "overflow-records", "overflow debug records that report an overflow", tuple(overflows)
     )
-    yield Finding(
+    yield CheckResult(
         Severity.NOTE, "no-overflow", "overflow debug records that report no overflow", tuple(without_overflow)
     )
-    yield Finding(Severity.NOTE, "statistics", "files with statistics instead of data", tuple(statistics))
+    yield CheckResult(Severity.NOTE, "statistics", "files with statistics instead of data", tuple(statistics))
 
 
 def _reports_overflow(entry: Entry) -> bool:

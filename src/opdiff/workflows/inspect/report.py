@@ -15,7 +15,7 @@ from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import TensorStatistics, read_statistics
-from opdiff.workflows.inspect.checks import Depth, DumpTree, Finding, FolderRecord, run_checks
+from opdiff.workflows.inspect.checks import CheckResult, Depth, DumpTree, FolderRecord, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,7 +101,7 @@ class TreeReport(NamedTuple):
     layouts: tuple[tuple[str, int], ...]
     op_types: tuple[tuple[str, int], ...]
     runs: tuple[RunReport, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
 
 def inspect_file(path: str, *, statistics: bool = False) -> FileReport | StatisticsReport:
