@@ -15,9 +15,9 @@ def outcomes() -> list[Outcome]:
 
 
 def test_correct_runs_have_no_findings(outcomes: list[Outcome]) -> None:
-    sound = [each for each in outcomes if not each.case.fault]
-    assert len(sound) == 2 * len(NETWORKS)
-    assert [each.message for each in sound if each.message] == []
+    correct = [each for each in outcomes if not each.case.fault]
+    assert len(correct) == 2 * len(NETWORKS)
+    assert [each.message for each in correct if each.message] == []
 
 
 def test_operators_and_causes_are_found(outcomes: list[Outcome]) -> None:

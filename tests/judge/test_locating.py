@@ -110,13 +110,13 @@ def test_without_a_graph_the_first_bad_operator_is_at_fault() -> None:
 
 
 def test_near_ties_of_indices_are_not_a_fault() -> None:
-    places = np.arange(8, dtype=np.int32)
-    other = places[::-1].copy()
+    indices = np.arange(8, dtype=np.int32)
+    other = indices[::-1].copy()
     values = numbers(3, 8)
     node = GraphNode("t", "TopKV2")
     given = [
         row("t", values, values, op_type="TopKV2"),
-        row("t", other, places, op_type="TopKV2", index=1, dtype=dtypes.INT32),
+        row("t", other, indices, op_type="TopKV2", index=1, dtype=dtypes.INT32),
     ]
     assert judge_rows(given, node).verdicts[1].level == "noise"
     given[0] = row("t", values * 3, values, op_type="TopKV2")

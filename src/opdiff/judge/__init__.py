@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.judge.graph.units import judge_units
 from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits
 from opdiff.judge.network import build_network
@@ -29,7 +30,5 @@ def judge(rows: Sequence[Row], graphs: Sequence[ModelGraph] = (), limits: Limits
     """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit."""
     limits = limits or Limits()
     if any(row.unit is not None for row in rows):
-        from opdiff.judge.graph.units import judge_units
-
         return judge_units(rows, graphs, limits)
     return judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits)

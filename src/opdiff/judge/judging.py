@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Finding, Judgement
 from opdiff.judge.advice import advice_of, remedies_of
+from opdiff.judge.causes import cause_context, find_cause
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
 
@@ -38,8 +39,6 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judg
 
 
 def _findings(rows: Sequence[Row], network: Network, located: Located, ranked: Sequence[Ranked]) -> tuple[Finding, ...]:
-    from opdiff.judge.causes import cause_context, find_cause
-
     context = cause_context(rows, network, located.verdicts)
     return tuple(_finding(found, find_cause(found.origin, context), context) for found in ranked)
 

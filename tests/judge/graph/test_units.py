@@ -55,7 +55,7 @@ def test_two_empty_tensors_are_equal() -> None:
 
 
 def test_units_are_judged_by_their_own_network() -> None:
-    """The same operators in another order: the error is born in the one that the other reads."""
+    """The same operators in another order: the error originates in the one that the other reads."""
     reads = [("x:0", "a:0"), ("b:0", "x:0"), ("x:0", "a:0")]
     rows = [measured(name, token=token, **WRONG) for token in range(3) for name in ("a", "b")]
     graphs = [

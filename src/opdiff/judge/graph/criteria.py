@@ -164,8 +164,8 @@ def _is_far(row: Row, name: str) -> bool:
     return item.relative > 0.5 and abs(item.absolute) > MAX_STATISTIC_SHARE * _magnitude(row)
 
 
-def _not_finite(figures: Figures) -> bool:
-    return any(end is not None and not isfinite(end) for end in (figures.maximum, figures.minimum))
+def _not_finite(stats: Figures) -> bool:
+    return any(end is not None and not isfinite(end) for end in (stats.maximum, stats.minimum))
 
 
 def _error(row: Row) -> float | int | None:
