@@ -86,7 +86,7 @@ def _in_order(rows: Sequence[Row], units: Sequence[UnitRows], judgements: Sequen
 def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, ...]:
     """Return every finding once, with its units: the one that is described first, then the others in order.
 
-    An error of an early token may affect all later ones, so it comes first; findings that are only suspicious come last.
+    An error of an early token may affect all later ones, so it comes first; merely suspicious findings come last.
     """
     found: dict[tuple[str, str], Finding] = {}
     for level in (Level.WRONG, Level.SUSPICIOUS):
