@@ -22,7 +22,7 @@ from opdiff.core.comparison import Comparison, Mode, OpLabel, Row, Side, SideInf
 from opdiff.core.dump import DumpKind
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.html_page import write_html
 
@@ -94,7 +94,9 @@ def row(number: int, dice: random.Random) -> Row:
         SideInfo(f"/golden/conv_{number // 2}.0.17000001000{number:05}.npy", "float32", address=0),
         (1, 64, 56, 56),
         metrics=Metrics(**figures),
-        steps=(quoted("NC1HWC0 [1,4,56,56,16] -> NCHW [1,64,56,56]"),),
+        steps=(
+            because("align.unpacked", layout="NC1HWC0", stored=(1, 4, 56, 56, 16), axes="NCHW", shape=(1, 64, 56, 56)),
+        ),
         evidence=because("pair.output_is", index=0, origin=f"{name}:0"),
         confidence=1.0,
     )

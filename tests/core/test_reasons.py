@@ -117,7 +117,7 @@ def test_no_reason_is_no_sentence() -> None:
 
 def test_words_are_rendered_in_the_language_of_the_sentence() -> None:
     reason = because("pair.no_file", side="golden", name="conv1")
-    assert render(reason, Language.CHINESE) == "标杆转储中没有 conv1 的文件"
+    assert render(reason, Language.CHINESE) == "标杆转储中没有算子 conv1 的文件"
 
 
 def test_several_reasons_make_one() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 
-from made_comparisons import comparisons
+from made_comparisons import comparisons, failed_operator
 from made_reports import BAD, FAULT, kept, many_rows, not_compared, row, with_judgement
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
-from opdiff.core.reasons import Language, render
+from opdiff.core.reasons import Language, because, render
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
 from opdiff.report.payload import pack
@@ -46,6 +47,16 @@ def test_rows_levels_and_figures_are_there() -> None:
     assert found[0]["story"]["first"] == "c"
     # What graph mode alone has costs other reports nothing.
     assert "graphMode" not in found[0]
+
+
+def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
+    evidence, reason = because("pair.output_is", index=0, origin="a:0"), because("pair.no_tensor")
+    step, note = because("align.padding_cut", count=3), because("pair.no_graph_texts")
+    rows = row("a")._replace(evidence=evidence, steps=(step,)), failed_operator(reason)
+    document, _ = unpacked(pack(replace(kept(*rows), notes=(note,))))
+    chinese = document["story"]["chinese"]
+    for found in (evidence, reason, step, note, because("pair.scenario_original")):
+        assert chinese[str(found)] == render(found, Language.CHINESE)
 
 
 def test_a_judgement_decides_where_there_is_one() -> None:

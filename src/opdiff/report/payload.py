@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Row, Side
     from opdiff.core.judgement import Finding, Judgement
-    from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
 
 VERSION = 2
@@ -58,7 +57,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "rows": _rows(rows, packer) | _verdicts(judgement, packer),
         "metrics": _metrics(rows, packer),
         "custom": _custom(rows, packer),
-        "story": _story(comparison) | {"chinese": _chinese(judgement)},
+        "story": _story(comparison) | {"chinese": _chinese(comparison)},
         "graph": pack_nodes(_offline_nodes(comparison), packer),
         "profiles": [_profile(profile, packer) for profile in comparison.profiles],
     }
@@ -187,12 +186,15 @@ def _story(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _chinese(judgement: Judgement) -> dict[str, str]:
+def _chinese(comparison: Comparison) -> dict[str, str]:
     """Return the Chinese sentence of each English one."""
-    found: list[tuple[Reason, ...]] = [(verdict.rule,) for verdict in judgement.verdicts]
-    found += [(reason,) for finding in judgement.findings for reason in (*finding.evidence, *finding.remedies)]
-    found += [result.why for result in judgement.documented]
-    both = [(render_all(reasons), render_all(reasons, Language.CHINESE)) for reasons in set(found)]
+    judgement = comparison.judgement
+    reasons = [comparison.scenario, *comparison.notes, *(verdict.rule for verdict in judgement.verdicts)]
+    reasons += [reason for finding in judgement.findings for reason in (*finding.evidence, *finding.remedies)]
+    reasons += [reason for row in comparison.rows for reason in (row.evidence, *row.steps) if reason is not None]
+    both = {(render(reason), render(reason, Language.CHINESE)) for reason in set(reasons)}
+    both |= {(render_all(result.why), render_all(result.why, Language.CHINESE)) for result in judgement.documented}
+    both |= {(reason_text(row), reason_text(row, Language.CHINESE)) for row in comparison.rows}
     return {printable(english): printable(chinese) for english, chinese in both if english != chinese}
 
 
