@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.cli.report_options import Gate
+    from opdiff.report.answer_json import Answer
     from opdiff.report.summary_text import SummaryLine
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import Written
@@ -58,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_judging(parser)
     add_gate(parser)
     add_report_options(parser)
+    parser.add_argument(
+        "--json", metavar="FILE", default="", help="write the answer for machines as JSON; - for standard output"
+    )
     _add_work(parser)
 
 
@@ -152,8 +156,12 @@ def run(args: argparse.Namespace) -> int:
         make_folder(options.output)
     if args.mapping:
         return _run_mapping(options)
-    code = compare_and_report(options, MessageOptions(args.quiet > 0, args.lang, args.remedies, args.fail_on))
+    code = compare_and_report(options, _message_options(args))
     return _run_third(args, options, code) if args.third and code in (ExitCode.OK, ExitCode.GATE) else code
+
+
+def _message_options(args: argparse.Namespace) -> MessageOptions:
+    return MessageOptions(args.quiet > 0, args.lang, args.remedies, args.fail_on, args.json)
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
@@ -161,6 +169,8 @@ def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
     from opdiff.report import find_forms
 
     find_forms(options.reports, options.mode)
+    if args.json and os.path.isdir(options.fusion_rules):
+        raise UsageError("--json is about one comparison; a directory of rule files makes many")
     for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
         if options.mode is Mode.GRAPH and getattr(args, name):
             raise UsageError(f"{option} cannot be combined with --mode torchair: {why}")
@@ -215,29 +225,48 @@ def _run_mapping(options: CompareOptions) -> int:
 
 
 class MessageOptions(NamedTuple):
-    """How a comparison is reported on the terminal: progress, language, folder of remedies; and when it fails."""
+    """How a comparison is reported: progress, language, folder of remedies, gate, file of the answer for machines."""
 
     quiet: bool = False
     language: str = "en"
     remedies: str = ""
     gate: Gate | None = None
+    answer: str = ""
 
 
 def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     """Compare, write and summarise every result, and return the exit code."""
+    from opdiff.core.comparison import Mode
+    from opdiff.core.errors import InputError
+    from opdiff.report.answer_json import make_failure
+
+    try:
+        return _compare_and_report(options, messages)
+    except InputError as error:
+        if messages.answer:
+            _write_answer(make_failure(options.mode or Mode.OFFLINE, str(error)), messages.answer)
+        raise
+
+
+def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     from opdiff.cli.terminal import Progress, printable
+    from opdiff.report.answer_json import make_answer
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.pipeline import compare_and_write
 
     compared = defects = 0
     is_hit = False
+    # If the answer goes to standard output, nothing else does.
+    stream = sys.stderr if messages.answer == "-" else sys.stdout
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
         for result in compare_and_write(options, progress.reach):
             if isinstance(result, NotCompared):
-                progress.say(printable(f"{result.path}: not compared: {result.reason}"))
+                progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
                 continue
             made, written = result
-            progress.say("\n".join(_styled_lines(made, written, options, messages)))
+            progress.say("\n".join(_styled_lines(made, written, options, messages)), stream)
+            if messages.answer:
+                _write_answer(make_answer(made.comparison), messages.answer)
             is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
             compared += sum(row.is_compared for row in made.comparison.rows)
             defects += len(made.defects)
@@ -247,6 +276,17 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
     if is_hit:
         print(printable(f"opdiff: {messages.gate}"), file=sys.stderr)
     return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit)
+
+
+def _write_answer(answer: Answer, path: str) -> None:
+    from opdiff.core.atomic_file import open_atomic
+    from opdiff.report.answer_json import encode_answer
+
+    if path == "-":
+        print(encode_answer(answer).decode(), end="")
+        return
+    with open_atomic(path) as file:
+        file.write(encode_answer(answer))
 
 
 def _styled_lines(

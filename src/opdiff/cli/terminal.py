@@ -13,7 +13,7 @@ from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Self
+    from typing import Self, TextIO
 
     from rich.console import Console
     from rich.progress import Progress as RichProgress
@@ -118,11 +118,11 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def say(self, line: str) -> None:
-        """Print a line to standard output, above the bar if there is one."""
+    def say(self, line: str, stream: TextIO | None = None) -> None:
+        """Print a line to standard output, or to another stream, above the bar if there is one."""
         if self._bar is not None:
             self._bar.stop()
-        print(line)
+        print(line, file=stream or sys.stdout)
         if self._bar is not None:
             self._bar.start()
 

@@ -1,0 +1,210 @@
+"""The answer for machines: verdict, coverage, findings and all tensors. See docs/formats/answer-json.md.
+
+The classes are the contract: fields may be added, none changes its meaning without a new version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from opdiff.core.comparison import DataMode, Mode
+from opdiff.core.judgement import Level
+from opdiff.core.reasons import render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from opdiff.core import dump
+    from opdiff.core.comparison import Comparison, ModelGraph, Row
+    from opdiff.core.judgement import Finding
+
+VERSION = 1
+MIN_COVERAGE = 0.5
+"""Below this share of compared operators a comparison without errors is no proof that there are none."""
+
+# Operators that carry data into and out of a graph; they compute nothing, and nothing is dumped for them.
+_PLUMBING = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
+_LOCATION = re.compile(r",(?:inputs|outputs),\d+$")
+_BY = {DataMode.REAL: "data", DataMode.STATISTICS: "statistics", DataMode.MD5: "checksums"}
+
+
+class Coverage(msgspec.Struct):
+    """Operators of the target that should have a partner, and those of which an output was compared."""
+
+    operators: int
+    compared: int
+    by: Literal["data", "statistics", "checksums"] | None
+
+
+class Unit(msgspec.Struct):
+    """Rank, token and graph of graph mode."""
+
+    rank: int | None
+    token: int
+    graph: int | None
+
+
+class Output(msgspec.Struct):
+    """An output of the model."""
+
+    tensor: str
+    cosine: float | None
+    relative_distance: float | None
+    level: str
+    unit: Unit | None
+
+
+class Fault(msgspec.Struct):
+    """An operator at fault."""
+
+    operator: str
+    originals: list[str]
+    tensor: str
+    level: str
+    kind: str
+    share: float | None
+    proved: bool | None
+    before: list[str]
+    units: list[Unit]
+
+
+class TensorAnswer(msgspec.Struct):
+    """A tensor of the target; an operator as a whole if its tensors are not known."""
+
+    tensor: str
+    unit: Unit | None
+    golden: str | None
+    compared: bool
+    level: str
+    origin: str | None
+    reason: str | None
+
+
+class Answer(msgspec.Struct):
+    """The whole document."""
+
+    schema: Literal["opdiff-answer"]
+    version: int
+    mode: Literal["offline", "graph"]
+    verdict: Literal["clean", "suspicious", "wrong", "unsure"]
+    coverage: Coverage
+    outputs: list[Output]
+    advice: list[str]
+    findings: list[Fault]
+    tensors: list[TensorAnswer]
+
+
+def make_answer(comparison: Comparison) -> Answer:
+    """Return the answer of a comparison."""
+    coverage = _coverage(comparison.rows)
+    return Answer(
+        schema="opdiff-answer",
+        version=VERSION,
+        mode=comparison.mode.value,
+        verdict=_verdict(comparison, coverage),
+        coverage=coverage,
+        outputs=list(_outputs(comparison)),
+        advice=[_text(render(sentence)) for sentence in comparison.judgement.advice],
+        findings=[_fault(finding, comparison.graphs) for finding in comparison.judgement.findings],
+        tensors=list(_tensors(comparison)),
+    )
+
+
+def make_failure(mode: Mode, problem: str) -> Answer:
+    """Return the answer when the inputs cannot be used."""
+    return Answer("opdiff-answer", VERSION, mode.value, "unsure", Coverage(0, 0, None), [], [_text(problem)], [], [])
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Return the JSON document; numbers that are not finite are null."""
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def _coverage(rows: Sequence[Row]) -> Coverage:
+    operators: set[tuple[object, str]] = set()
+    compared: set[tuple[object, str]] = set()
+    for row in rows:
+        if row.golden_only or row.label.target == "*" or row.label.op_type in _PLUMBING:
+            continue
+        operator = row.unit, row.key.op if row.key else row.label.target
+        operators.add(operator)
+        if row.is_output and row.is_compared:
+            compared.add(operator)
+    ways = {row.by for row in rows if row.is_compared}
+    weakest = next((_BY[by] for by in (DataMode.MD5, DataMode.STATISTICS, DataMode.REAL) if by in ways), None)
+    return Coverage(len(operators), len(compared), weakest)  # type: ignore[arg-type]  # one of the three words
+
+
+def _verdict(comparison: Comparison, coverage: Coverage) -> Literal["clean", "suspicious", "wrong", "unsure"]:
+    levels = {verdict.level for verdict in comparison.judgement.verdicts}
+    if Level.WRONG in levels:
+        return "wrong"
+    if Level.SUSPICIOUS in levels:
+        return "suspicious"
+    is_enough = coverage.compared > 0 and coverage.compared >= MIN_COVERAGE * coverage.operators
+    return "clean" if is_enough else "unsure"
+
+
+def _outputs(comparison: Comparison) -> Iterator[Output]:
+    """Yield the compared tensors of operators that no other operator reads."""
+    last = {unit: _last_operators(graph) for graph in comparison.graphs for unit in graph.units or (None,)}
+    for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
+        if row.key is None or not row.is_output or not row.is_compared or row.key.op not in last.get(row.unit, ()):
+            continue
+        cosine, distance = None, None
+        if row.metrics is not None:
+            cosine, distance = row.metrics.cosine, row.metrics.relative_euclidean_distance
+        yield Output(_text(str(row.key)), cosine, distance, str(verdict.level), _unit(row.unit))
+
+
+def _last_operators(graph: ModelGraph) -> set[str]:
+    """Return the operators that are read by none, or only by the mark of the model's outputs.
+
+    Operators of which nothing is known that feeds them stand beside the network, not at its end.
+    """
+    sources = (source for node in graph.nodes if node.op_type != "NetOutput" for source in node.inputs)
+    read = {source.rpartition(":")[0] for source in sources}
+    return {node.name for node in graph.nodes if node.name not in read and any(node.inputs)}
+
+
+def _fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
+    nodes = (node for graph in graphs for node in graph.nodes if node.name == finding.operator)
+    return Fault(
+        operator=_text(finding.operator),
+        originals=[_text(name) for name in next((node.originals for node in nodes), ())],
+        tensor=_text(finding.tensor),
+        level=str(finding.level),
+        kind=str(finding.kind),
+        share=finding.share,
+        proved=None,
+        before=[_text(name) for name in finding.before],
+        units=[Unit(*unit) for unit in finding.units],
+    )
+
+
+def _tensors(comparison: Comparison) -> Iterator[TensorAnswer]:
+    for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
+        if row.golden_only or row.label.target == "*":
+            continue
+        yield TensorAnswer(
+            tensor=_text(str(row.key) if row.key else row.label.target),
+            unit=_unit(row.unit),
+            golden=_text(os.path.basename(_LOCATION.sub("", row.golden_path))) or None,
+            compared=row.is_compared,
+            level=str(verdict.level),
+            origin=verdict.origin.value or None,
+            reason=row.reason.code if row.reason else None,
+        )
+
+
+def _unit(unit: dump.Unit | None) -> Unit | None:
+    return None if unit is None else Unit(*unit)
+
+
+def _text(text: str) -> str:
+    """Return a name as valid UTF-8: names of files may hold other bytes."""
+    return text.encode(errors="backslashreplace").decode()
