@@ -115,13 +115,14 @@ floats = st.floats() | st.integers(-(2**63), 2**64)
 shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
 labels = st.builds(OpLabel, st.integers(0), st.integers(0), names, names, names)
 keys = st.builds(TensorKey, names, st.sampled_from(tuple(Slot)), st.integers(0, 9))
+reasons = texts.map(quoted)
 _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(0, 9),
     "bool": st.booleans(),
     "int | None": st.none() | st.integers(0, 9),
     "float | None": st.none() | st.floats(),
     "float | int | None": st.none() | floats,
-    "tuple[str, ...]": st.lists(texts, max_size=2).map(tuple),
+    "tuple[Reason, ...]": st.lists(reasons, max_size=2).map(tuple),
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
 all_metrics = st.builds(
@@ -129,7 +130,6 @@ all_metrics = st.builds(
 )
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 sides = st.builds(with_data, keys, tensors)
-reasons = texts.map(quoted)
 infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(

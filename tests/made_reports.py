@@ -10,7 +10,7 @@ from made_comparisons import failed_operator, label, measured, metrics, pairing
 from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side
 from opdiff.core.dump import DumpKind, Unit
 from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level, Origin, Verdict
-from opdiff.core.metrics import RealFigures
+from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
@@ -130,7 +130,7 @@ def many_tokens(ranks: int, tokens: int, operators: int) -> Comparison:
     template = row("x", **GOOD | {"is_equal": True}).metrics
     assert template is not None
     wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
-    passed = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    passed = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     made = [
         Row(
             OpLabel(number, 0, "", f"layer_{number}", "*"),

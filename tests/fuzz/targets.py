@@ -14,7 +14,7 @@ from opdiff.core.tensor import Container, OpDump
 from opdiff.read import read_operator
 from opdiff.read.filename import operator_name, parse_name
 from opdiff.read.overflow import parse_record
-from opdiff.read.reduced import parse_figures
+from opdiff.read.reduced import parse_stats
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.read.slices import parse_attr
 
@@ -70,7 +70,7 @@ def graph(raw: bytes) -> None:
 def figures(raw: bytes) -> None:
     """The text of a reduced file."""
     with suppress(DumpError):
-        parse_figures(raw, "figures")
+        parse_stats(raw, "statistics")
 
 
 def name(raw: bytes) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
 from measure.plain_formulas import Reference, ratio_root, values_of
 from opdiff.core import dtypes
+from opdiff.core.reasons import because
 from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel.library import NativeJob, Operand
 from opdiff.measure.kernel.results import Failure, measure_all
@@ -166,7 +167,7 @@ def test_both_zero_is_equal() -> None:
 def test_a_target_of_zeros_has_no_cosine() -> None:
     found = of([0, 0], [3, 4])
     assert found.cosine is None
-    assert found.notes == ("the cosine similarity is not defined: all the data of the target is zero",)
+    assert found.notes == (because("measure.zero_side", side="target"),)
     assert (found.relative_euclidean_distance, found.accumulated_relative_error, found.max_relative_error) == (1, 2, 1)
     assert (found.norm_ratio, found.snr_db, found.centred_cosine) == (0.0, 0.0, None)
 
@@ -174,7 +175,7 @@ def test_a_target_of_zeros_has_no_cosine() -> None:
 def test_a_golden_tensor_of_zeros_is_no_pass() -> None:
     found = of([3, 0], [0, 0])
     assert found.cosine is None
-    assert found.notes == ("the cosine similarity is not defined: all the data of the golden tensor is zero",)
+    assert found.notes == (because("measure.zero_side", side="golden"),)
     assert found.relative_euclidean_distance == found.accumulated_relative_error == inf
     assert found.max_relative_error == found.mean_relative_error == found.norm_ratio == inf
     assert (found.snr_db, found.over_5_permille, found.max_absolute_error) == (-inf, 0.5, 3)
@@ -252,7 +253,7 @@ def test_nothing_finite_leaves_ours_unmeasured() -> None:
 def test_a_scalar_has_a_cosine_of_one() -> None:
     found = of([3], [-4], is_scalar=True)
     assert (found.cosine, found.notes, found.max_absolute_error) == (1.0, (SCALAR,), 7)
-    assert SCALAR == "this tensor is scalar."
+    assert str(SCALAR) == "this tensor is scalar."
     assert of([0], [4], is_scalar=True).cosine == 1.0
     assert isnan(of([nan], [4], is_scalar=True).cosine or 0)
     assert of([3], [-4]).cosine == -1.0

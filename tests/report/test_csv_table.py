@@ -165,7 +165,7 @@ def test_what_is_not_measured_is_empty_and_what_is_nan_says_so(tmp_path: Path) -
 
 def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
     row = measured(
-        metrics=metrics(notes=("it is a scalar.", "all zero.")),
+        metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
         custom=(("Mine", "1.5", "mine failed."),),
         notes=(quoted("it is a scalar."),),
     )

@@ -14,7 +14,7 @@ from element_types import KNOWN
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import largest_finite
-from opdiff.measure.extremes import Extremes, find_extremes
+from opdiff.measure.tensor_stats import OutOfRange, find_out_of_range
 from opdiff.sample.container import Overflow, Unit, old_overflow_record, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName, Task, overflow_name
 
@@ -148,13 +148,13 @@ def test_largest_value_of_every_float_type(dtype: dtypes.DType) -> None:
     limit = largest_finite(dtype)
     assert limit is not None
     codes = elements.encode(np.array([limit / 2, limit, limit / 2]), dtype)
-    assert find_extremes(codes, dtype) == Extremes(3, 0, 0, 1, 1)
+    assert find_out_of_range(codes, dtype) == OutOfRange(3, 0, 0, 1, 1)
 
 
 def test_parts_are_merged_in_order() -> None:
-    merged = Extremes(3).merge(Extremes(2, 1, 0, 0, 1)).merge(Extremes(4, 0, 2, 1, 0))
-    assert merged == Extremes(9, 1, 2, 1, 4)
-    assert find_extremes(np.array([127, -128], np.int8), dtypes.INT8) == Extremes(2)
+    merged = OutOfRange(3).merge(OutOfRange(2, 1, 0, 0, 1)).merge(OutOfRange(4, 0, 2, 1, 0))
+    assert merged == OutOfRange(9, 1, 2, 1, 4)
+    assert find_out_of_range(np.array([127, -128], np.int8), dtypes.INT8) == OutOfRange(2)
 
 
 def test_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

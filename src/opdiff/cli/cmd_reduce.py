@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, printable, size
-from opdiff.core.statistics import INFORMATION
+from opdiff.core.tensor_stats import INFORMATION
 
 if TYPE_CHECKING:
     import argparse

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from opdiff.core.dump import DumpKind, SideTensor, Unit
 from opdiff.core.judgement import Judgement
-from opdiff.core.metrics import FurtherFigures, Metrics, RealFigures
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import Reason
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Shape, Slot, TensorKey
+from opdiff.core.tensor_stats import TensorStats
 
 
 class OpLabel(NamedTuple):
@@ -146,7 +146,7 @@ class SideInfo(NamedTuple):
     shape: Shape | None = None
     op_type: str = ""
     address: int | None = None
-    stats: Figures | None = None
+    stats: TensorStats | None = None
 
 
 class Row(NamedTuple):
@@ -184,8 +184,8 @@ class Row(NamedTuple):
     shape: Shape | None = None
     by: DataMode = DataMode.REAL
     metrics: Metrics | None = None
-    documented: RealFigures | None = None
-    extra: FurtherFigures | None = None
+    documented: DocumentedMetrics | None = None
+    extra: ExtraMetrics | None = None
     steps: tuple[Reason, ...] = ()
     custom: tuple[tuple[str, str, str], ...] = ()
     overflow: bool | None = None

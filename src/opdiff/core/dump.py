@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opdiff.core.reasons import Reason
-    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import Tensor, TensorKey
+    from opdiff.core.tensor_stats import TensorStats
 
 
 class Unit(NamedTuple):
@@ -92,7 +92,7 @@ class SideTensor(NamedTuple):
         path: the file.
         location: which tensor of the file, as `,outputs,0`; empty where the file holds one tensor.
         tensor: the data, described.
-        figures: the statistics, where there is no data.
+        stats: the statistics, where there is no data.
         problem: why there is neither.
     """
 
@@ -100,7 +100,7 @@ class SideTensor(NamedTuple):
     path: str
     location: str = ""
     tensor: Tensor | None = None
-    figures: Figures | None = None
+    stats: TensorStats | None = None
     problem: Reason | None = None
 
     @property
@@ -119,7 +119,7 @@ class SideTensor(NamedTuple):
         """Elements without padding; `None` if unknown."""
         if self.tensor is not None:
             return prod(self.tensor.spec.origin_shape or self.tensor.spec.shape)
-        shape = self.figures.shape if self.figures else None
+        shape = self.stats.shape if self.stats else None
         return None if shape is None else prod(shape)
 
     @property

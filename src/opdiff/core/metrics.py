@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from opdiff.core.reasons import Reason
+
 RELATIVE_EDGES = tuple(2.0**power for power in range(-27, 6, 2))
 """Bin 0 has the equal pairs, bin 1 the relative errors below the first edge, bin k those from edge k - 1 on."""
 
@@ -12,14 +14,13 @@ ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
 
 
 class Metrics(NamedTuple):
-    """What two tensors of equal size have to do with each other; numbers only.
+    """Metrics of two tensors with the same number of elements.
 
-    NaN is a measured NaN (there are NaNs or infinities in the data). `None` is not measured: `notes` says why.
-    The documented ten come first; the rest is over the elements that are finite on both sides.
+    NaN is a measured NaN, caused by NaNs or infinities in the data. `None` is not measured, for the reason in `notes`.
+    The ten documented metrics come first; the others are over the elements that are finite on both sides.
 
-    The fit is the straight line x = scale·y + offset that comes nearest to the target; what it leaves is the relative
-    Euclidean distance from that line. The bins of the histograms are: equal, below the first edge,
-    from each edge on.
+    `fit_scale` and `fit_offset` are those of the fitted line x = scale·y + offset; `fit_distance` is the relative
+    Euclidean distance from it. Bins of histograms: equal, below the first edge, from each edge on.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -36,7 +37,7 @@ class Metrics(NamedTuple):
     root_mean_square_error: float | None
     max_relative_error: float | None
     mean_relative_error: float | None
-    # Ours.
+    # Not documented.
     is_equal: bool
     target_nans: int
     target_infs: int
@@ -56,7 +57,7 @@ class Metrics(NamedTuple):
     worst_index: int | None
     worst_target: float | int | None
     worst_golden: float | int | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     target_min: float | int | None = None
     target_max: float | int | None = None
     golden_min: float | int | None = None
@@ -70,10 +71,10 @@ class Metrics(NamedTuple):
     ulp_histogram: tuple[int, ...] = ()
 
 
-class RealFigures(NamedTuple):
-    """The documented metrics of two tensors whose data is there; NaN where one of them has NaN or infinity alone.
+class DocumentedMetrics(NamedTuple):
+    """Documented metrics of graph mode; NaN if only one side has a NaN or an infinity.
 
-    `None` is not defined: the cosine of a single number.
+    `None` is undefined, as the cosine of a single number.
     """
 
     cosine: float | None
@@ -84,8 +85,8 @@ class RealFigures(NamedTuple):
     five_permille: float | None
 
 
-class FurtherFigures(NamedTuple):
-    """The metrics of the columns behind the documented ones; golden values up to 2⁻²³ count as zero in them."""
+class ExtraMetrics(NamedTuple):
+    """Metrics of the additional columns of graph mode; golden values up to 2⁻²³ count as zero."""
 
     cosine: float
     max_relative: float

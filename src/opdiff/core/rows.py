@@ -19,8 +19,8 @@ def side_info(tensor: SideTensor, op_type: str = "") -> SideInfo:
     if tensor.tensor is not None:
         spec = tensor.tensor.spec
         return SideInfo(path, spec.dtype.name, spec.origin_shape or spec.shape, op_type, spec.address or 0)
-    if tensor.figures is not None:
-        return SideInfo(path, tensor.figures.dtype, tensor.figures.shape, op_type, stats=tensor.figures)
+    if tensor.stats is not None:
+        return SideInfo(path, tensor.stats.dtype, tensor.stats.shape, op_type, stats=tensor.stats)
     return SideInfo(path, op_type=op_type)
 
 
@@ -72,4 +72,4 @@ def listed_row(pair: Pair) -> Row:
 def _shape(tensor: SideTensor) -> Shape | None:
     if tensor.tensor is not None:
         return tensor.tensor.spec.shape
-    return tensor.figures.shape if tensor.figures else None
+    return tensor.stats.shape if tensor.stats else None

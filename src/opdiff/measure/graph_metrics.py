@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import inf, ldexp, log, nan, sqrt
 from typing import TYPE_CHECKING
 
-from opdiff.core.metrics import FurtherFigures, RealFigures
-from opdiff.core.statistics import Figures
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics
+from opdiff.core.reasons import because
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.measure.sums import GRAPH_ZERO_THRESHOLD
 
 if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.sums import SideSums, Sums
 
@@ -20,23 +22,21 @@ _MIN_NORM = 1e-8
 _MAX_MAGNITUDE = 1e300
 
 
-def real_figures(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[RealFigures, tuple[str, ...]]:
+def documented_metrics(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[DocumentedMetrics, tuple[Reason, ...]]:
     """Return the documented metrics and notes about them.
 
     Pairs that are NaN or the same infinity on both sides count as equal and are left out. Any other NaN or infinity
     makes all metrics NaN. `is_single`: a tensor of one element; `is_scalar`: a tensor without axes.
     """
     if sums.non_finite.mismatches:
-        return RealFigures(nan, nan, nan, nan, nan, nan), _special_notes(sums)
+        return DocumentedMetrics(nan, nan, nan, nan, nan, nan), _mismatch_notes(sums)
     count = sums.pairs.count
     if not count:
-        return RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0), (
-            "every element is NaN or infinite, and the same on both sides",
-        )
+        return DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0), (because("measure.all_non_finite"),)
     cosine, notes = (None, ()) if is_single else _cosine(sums)
     # Golden values close to zero, but not zero, have relative errors like all others.
     graph, near = sums.graph, sums.distribution.zero_golden - sums.graph.zeros
-    figures = RealFigures(
+    figures = DocumentedMetrics(
         cosine,
         None if is_scalar else _root(sums.pairs.squared_errors, sums.scale.errors),
         _largest_error(sums),
@@ -46,27 +46,28 @@ def real_figures(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple[RealF
     )
     left_out = sums.count - count
     if left_out:
-        notes += (f"{left_out} elements are NaN or infinite, and the same, on both sides; they are left out",)
+        notes += (because("measure.same_non_finite", count=left_out),)
     return figures, notes
 
 
-def _special_notes(sums: Sums) -> tuple[str, ...]:
-    notes = []
-    for side, found in (("target", sums.target), ("golden", sums.golden)):
-        if not found.is_finite:
-            notes.append(f"the {side} has {found.nans} NaN and {found.infs} infinite elements")
-    where = f", the first is element {sums.non_finite.first_mismatch}"
-    return (*notes, f"{sums.non_finite.mismatches} elements are not finite on one side only or differ{where}")
+def _mismatch_notes(sums: Sums) -> tuple[Reason, ...]:
+    sides = [
+        because("measure.non_finite_side", side=name, nans=side.nans, infs=side.infs)
+        for name, side in (("target", sums.target), ("golden", sums.golden))
+        if not side.is_finite
+    ]
+    pairs = sums.non_finite
+    return *sides, because("measure.non_finite_mismatch", count=pairs.mismatches, index=pairs.first_mismatch)
 
 
-def _cosine(sums: Sums) -> tuple[float, tuple[str, ...]]:
+def _cosine(sums: Sums) -> tuple[float, tuple[Reason, ...]]:
     pairs = sums.pairs
     norms = _norms(sums)
     if max(norms) <= _ZERO_NORM:
         return 1.0, ()
     if min(norms) <= _ZERO_NORM:
         side = "target" if norms[0] <= _ZERO_NORM else "golden"
-        return nan, (f"the cosine is not defined: the {side} is all zero",)
+        return nan, (because("measure.zero_side", side=side),)
     if pairs.products == pairs.target_squares == pairs.golden_squares:
         return 1.0, ()
     size = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
@@ -96,7 +97,7 @@ def _root(square: float, scale: int) -> float:
     return _scaled(sqrt(square), scale)
 
 
-def further_figures(sums: Sums) -> FurtherFigures | None:
+def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     """Return the metrics of the additional columns; `None` with NaNs, infinities or without elements."""
     is_finite = sums.target.is_finite and sums.golden.is_finite
     if not sums.count or not is_finite or max(sums.target.largest, sums.golden.largest) > _MAX_MAGNITUDE:
@@ -105,7 +106,7 @@ def further_figures(sums: Sums) -> FurtherFigures | None:
     norm = _root(sums.pairs.golden_squares, sums.scale.golden)
     distance = _root(sums.pairs.squared_errors, sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
-    return FurtherFigures(
+    return ExtraMetrics(
         _clamped_cosine(sums),
         graph.worst_relative,
         graph.relative / sums.count,
@@ -125,13 +126,13 @@ def _clamped_cosine(sums: Sums) -> float:
     return round(products / max(norms[0], _MIN_NORM) / max(norms[1], _MIN_NORM), 10)
 
 
-def figures_of_side(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> Figures:
+def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> TensorStats:
     """The figures that the sums of one side already have; its numbers were divided by 2 to the power of `scale`."""
     count = side.finite + side.nans + side.infs
     if not count:
-        return Figures(dtype=dtype, shape=shape)
+        return TensorStats(dtype=dtype, shape=shape)
     if side.nans:
-        return Figures(nan, nan, nan, nan, side.nans, side.infs, dtype=dtype, shape=shape)
+        return TensorStats(nan, nan, nan, nan, side.nans, side.infs, dtype=dtype, shape=shape)
     low = -inf if side.negative_infs else side.minimum
     high = inf if side.positive_infs else side.maximum
     if side.infs:
@@ -139,11 +140,11 @@ def figures_of_side(side: SideSums, dtype: str, shape: Shape, scale: int = 0) ->
         mean = nan if mixed else inf if side.positive_infs else -inf
         low = inf if low is None else low
         high = -inf if high is None else high
-        return Figures(low, high, mean, inf, 0, side.infs, dtype=dtype, shape=shape)
+        return TensorStats(low, high, mean, inf, 0, side.infs, dtype=dtype, shape=shape)
     mean, norm = side.total / count, sqrt(side.squares)
     if scale:
         mean, norm = _scaled(mean, scale), _scaled(norm, scale)
-    return Figures(low, high, mean, norm, 0, 0, "", dtype, shape)
+    return TensorStats(low, high, mean, norm, 0, 0, "", dtype, shape)
 
 
 def _scaled(value: float, scale: int) -> float:

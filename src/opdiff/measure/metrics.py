@@ -6,19 +6,17 @@ from math import inf, ldexp, log10, nan, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.metrics import Metrics
+from opdiff.core.reasons import because
 from opdiff.measure.sums import ZERO_THRESHOLD
 
 if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
     from opdiff.measure.sums import Number, PairSums, Scale, SideSums, Sums
 
-SCALAR = "this tensor is scalar."
-EMPTY = "the tensor has no elements, there is nothing to measure"
-COMPLEX = "complex numbers are compared as their real and imaginary parts"
-ZERO_TARGET, ZERO_GOLDEN = (
-    f"the cosine similarity is not defined: all the data of the {side} is zero" for side in ("target", "golden tensor")
-)
+SCALAR, EMPTY, COMPLEX = because("measure.scalar"), because("measure.empty"), because("measure.complex_parts")
+"""Notes about the metrics of scalars, empty tensors and complex numbers."""
 
-_SMALL_SQUARE = ZERO_THRESHOLD**2
+_ZERO_SQUARE = ZERO_THRESHOLD**2
 
 
 def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metrics:
@@ -81,7 +79,7 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
 # Documented metrics: over all elements; a single NaN makes them NaN.
 
 
-def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ...]]:
+def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[Reason, ...]]:
     if not sums.count:
         return None, (EMPTY,)
     if not (sums.target.is_finite and sums.golden.is_finite):
@@ -91,7 +89,7 @@ def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ..
     target_is_zero, golden_is_zero = not sums.target.squares, not sums.golden.squares
     is_small = _target_is_small(sums) and _golden_is_small(sums)
     if target_is_zero != golden_is_zero and not is_small:
-        return None, (ZERO_TARGET if target_is_zero else ZERO_GOLDEN,)
+        return None, (because("measure.zero_side", side="target" if target_is_zero else "golden"),)
     if is_small:
         return 1.0, ()
     return _cosine_of(sums.pairs.products, sums.pairs.target_squares, sums.pairs.golden_squares), ()
@@ -99,11 +97,11 @@ def _cosine(sums: Sums, *, is_scalar: bool) -> tuple[float | None, tuple[str, ..
 
 def _target_is_small(sums: Sums) -> bool:
     """Return whether the norm of the target counts as zero."""
-    return _ldexp(sums.target.squares, 2 * sums.scale.target) <= _SMALL_SQUARE
+    return _ldexp(sums.target.squares, 2 * sums.scale.target) <= _ZERO_SQUARE
 
 
 def _golden_is_small(sums: Sums) -> bool:
-    return _ldexp(sums.golden.squares, 2 * sums.scale.golden) <= _SMALL_SQUARE
+    return _ldexp(sums.golden.squares, 2 * sums.scale.golden) <= _ZERO_SQUARE
 
 
 def _non_finite_error(sums: Sums) -> float | None:

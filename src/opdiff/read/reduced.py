@@ -1,4 +1,4 @@
-"""Reduced dumps: figures of tensors instead of their data. See docs/formats/reduced-files.md."""
+"""Reduced dumps: statistics of tensors instead of their data. See docs/formats/reduced-files.md."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 
 
-def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[Figures, ...]]:
-    """The figures of every tensor in a reduced file; an array of its own, as FX has it, is one output.
+def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[TensorStats, ...]]:
+    """The statistics of every tensor in a reduced file; an array of its own, as FX has it, is one output.
 
     Raises:
         DumpError: the file is not a reduced dump.
@@ -39,29 +39,29 @@ def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[Figures, ...]]:
     operator = read_operator(path, name)
     if name.endswith(".npz"):
         text = _member(path)
-        return parse_figures(text, path) if text else _archive(operator.outputs, path)
+        return parse_stats(text, path) if text else _archive(operator.outputs, path)
     (tensor,) = operator.outputs
     text = _behind(path, tensor)
-    return parse_figures(text, path) if text else {Slot.INPUT: (), Slot.OUTPUT: (_extremes(_array(tensor), path),)}
+    return parse_stats(text, path) if text else {Slot.INPUT: (), Slot.OUTPUT: (_extremes(_array(tensor), path),)}
 
 
-def parse_figures(text: bytes, path: str) -> dict[Slot, tuple[Figures, ...]]:
-    """The figures in the JSON text of a reduced file."""
+def parse_stats(text: bytes, path: str) -> dict[Slot, tuple[TensorStats, ...]]:
+    """The statistics in the JSON text of a reduced file."""
     try:
         document = json.loads(text)
         if document["schema"] != SCHEMA or document["version"] != VERSION:
             schema, version = str(document["schema"]), str(document["version"])
             raise DumpError(path, because("read.reduced_schema", schema=schema, version=version))
-        return {slot: tuple(_figures(item) for item in document[key]) for slot, key in _SLOTS.items()}
+        return {slot: tuple(_stats(item) for item in document[key]) for slot, key in _SLOTS.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DumpError(path, because("read.reduced_unreadable", error=repr(error))) from error
 
 
-def _figures(item: dict[str, object]) -> Figures:
+def _stats(item: dict[str, object]) -> TensorStats:
     shape, histogram = item.get("shape"), item.get("histogram") or []
     if not isinstance(histogram, list) or not (shape is None or isinstance(shape, list)):
         raise TypeError("shape and histogram are lists")
-    return Figures(
+    return TensorStats(
         _number(item.get("min")),
         _number(item.get("max")),
         _float(item.get("mean")),
@@ -114,7 +114,7 @@ def _behind(path: str, tensor: Tensor) -> bytes:
         return file.read(_MAX_TEXT)
 
 
-def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[Figures, ...]]:
+def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[TensorStats, ...]]:
     arrays = {tensor.name: tensor for tensor in tensors}
     missing = [name for name in _SLOTS.values() if name not in arrays]
     if missing:
@@ -122,7 +122,7 @@ def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[Figures
     return {slot: _lines(arrays[name], path) for slot, name in _SLOTS.items()}
 
 
-def _lines(tensor: Tensor, path: str) -> tuple[Figures, ...]:
+def _lines(tensor: Tensor, path: str) -> tuple[TensorStats, ...]:
     if tensor.spec.count == 0:
         return ()
     if len(tensor.spec.shape) != 2 or tensor.spec.shape[0] > _MAX_TENSORS:
@@ -134,10 +134,10 @@ def _array(tensor: Tensor) -> AnyArray:
     return tensor.array()
 
 
-def _extremes(line: AnyArray, path: str) -> Figures:
+def _extremes(line: AnyArray, path: str) -> TensorStats:
     if line.ndim != 1 or line.size < 2:
         raise DumpError(path, because("read.reduced_extremes", shape=line.shape))
     low, high = line[0].item(), line[1].item()
     if isinstance(low, complex) or isinstance(high, complex):
         raise DumpError(path, because("read.reduced_complex"))
-    return Figures(low, high)
+    return TensorStats(low, high)

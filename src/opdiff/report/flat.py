@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Mode
-from opdiff.core.metrics import Metrics, RealFigures
+from opdiff.core.metrics import DocumentedMetrics, Metrics
 from opdiff.core.reasons import render, render_all
-from opdiff.core.statistics import STATISTICS
+from opdiff.core.tensor_stats import STATISTICS
 from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
 
@@ -58,7 +58,7 @@ _FIRST_COLUMNS: dict[str, Callable[[Row], Value]] = {
     **{name: partial(_metric, name) for name in METRICS},
 }
 _GRAPH_NUMBERS: dict[str, Callable[[Row], Value]] = {
-    **{f"documented_{name}": partial(_documented, name) for name in RealFigures._fields},
+    **{f"documented_{name}": partial(_documented, name) for name in DocumentedMetrics._fields},
     **{
         f"{side}_statistic_{name}": partial(_statistic, side, field)
         for side in _SIDES

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import RealFigures
+from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import render, render_all
-from opdiff.core.statistics import differences
+from opdiff.core.tensor_stats import differences
 from opdiff.report.packing import printable
 from opdiff.report.payload import pack_nodes
 
@@ -76,7 +76,7 @@ def _result(row: Row, result: DocumentedResult) -> int:
 def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """The documented metrics of data."""
     found = [(number, row.documented) for number, row in enumerate(rows) if row.documented is not None]
-    columns = zip(RealFigures._fields, zip(*(metrics for _, metrics in found), strict=True), strict=False)
+    columns = zip(DocumentedMetrics._fields, zip(*(metrics for _, metrics in found), strict=True), strict=False)
     return {
         "rows": packer.integers([number for number, _ in found]),
         "columns": {name: packer.exact(column) for name, column in columns},

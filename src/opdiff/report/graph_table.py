@@ -10,9 +10,9 @@ from math import inf, isnan
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.metrics import FurtherFigures
+from opdiff.core.metrics import ExtraMetrics
 from opdiff.core.reasons import render, render_all
-from opdiff.core.statistics import Figures, differences
+from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import escape_formula
 from opdiff.report.table import Columns, JudgedRow, Table
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 NOT_KNOWN = "N/A"
 """Text of a documented column where nothing could be computed."""
 
-_NO_STATS = Figures()
-_NO_EXTRA = (None,) * len(FurtherFigures._fields)
+_NO_STATS = TensorStats()
+_NO_EXTRA = (None,) * len(ExtraMetrics._fields)
 # PyTorch shows these types as the next wider ones that it has.
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
 

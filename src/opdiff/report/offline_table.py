@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import Language, quoted, render, render_all
+from opdiff.core.reasons import Language, render, render_all
 from opdiff.report.cells import NOT_GIVEN, format_cell, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
 
@@ -141,7 +141,7 @@ def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Columns:
 
 def reason_text(row: Row, language: Language = Language.ENGLISH) -> str:
     """Return why there are no numbers, and the reservations about those that there are; each sentence once."""
-    notes = [quoted(note) for note in row.metrics.notes] if row.metrics else []
+    notes = row.metrics.notes if row.metrics else ()
     text = render_all([*([row.reason] if row.reason else ()), *row.notes, *notes], language)
     messages = dict.fromkeys(message for _, _, message in row.custom if message and message not in text)
     return " ".join([text, *messages] if text else messages)

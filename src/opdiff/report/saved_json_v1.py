@@ -27,10 +27,10 @@ from opdiff.core.comparison import (
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
 from opdiff.core.judgement import Finding, Judgement, Verdict
-from opdiff.core.metrics import FurtherFigures, Metrics, RealFigures
+from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import quoted
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.report.saved_json import SCHEMA, head_of, read_document
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ def _optional(kind: Any, value: Object | None) -> list[object] | None:  # noqa: 
     return None if value is None else _array(kind, value)
 
 
+def _metrics(value: Object | None) -> list[object] | None:
+    return None if value is None else _array(Metrics, value, notes=_reasons(value.get("notes", ())))
+
+
 def _reason(text: str) -> Reason | None:
     return quoted(text) if text else None
 
@@ -123,7 +127,7 @@ def _offline_row(row: Object) -> list[object]:
         key=_optional(TensorKey, row.get("key")),
         golden_key=_optional(TensorKey, row.get("golden_key")),
         **sides,
-        metrics=_optional(Metrics, row.get("metrics")),
+        metrics=_metrics(row.get("metrics")),
         steps=_reasons(row.get("steps", ())),
         reason=None if has_numbers else quoted(row.get("reason", "")),
         notes=_reasons([row["reason"]] if has_numbers and row.get("reason") else ()),
@@ -226,9 +230,9 @@ def _graph_row(row: Object, number: int, part: Object) -> list[object]:
         golden=_graph_side(golden),
         shape=figures.get("shape"),
         by=row["mode"],
-        metrics=_optional(Metrics, row.get("metrics")),
-        documented=_optional(RealFigures, row.get("real")),
-        extra=_optional(FurtherFigures, row.get("further")),
+        metrics=_metrics(row.get("metrics")),
+        documented=_optional(DocumentedMetrics, row.get("real")),
+        extra=_optional(ExtraMetrics, row.get("further")),
         notes=_reasons(row.get("notes", ())),
         reason=_reason(row.get("reason", "")),
         evidence=_reason(row.get("rule", "")),
@@ -241,7 +245,7 @@ def _graph_side(side: Object | None) -> list[object] | None:
         return None
     figures = side.get("figures", {})
     known = {"dtype": figures.get("dtype", ""), "shape": figures.get("shape")}
-    return _array(SideInfo, side | known, stats=_array(Figures, figures))
+    return _array(SideInfo, side | known, stats=_array(TensorStats, figures))
 
 
 def _golden_key(path: str, row: Object) -> TensorKey:

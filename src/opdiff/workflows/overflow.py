@@ -19,7 +19,7 @@ from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError, InputError, OpdiffError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.measure.extremes import Extremes, find_extremes
+from opdiff.measure.tensor_stats import OutOfRange, find_out_of_range
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, real_name, scan
 from opdiff.read.filename import DumpName
@@ -65,7 +65,7 @@ class TensorState(NamedTuple):
     dtype: str
     layout: str
     shape: Shape
-    extremes: Extremes | None
+    extremes: OutOfRange | None
     problem: Reason | None = None
 
 
@@ -209,11 +209,11 @@ def _state(operator: Operator) -> OperatorState:
 def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
     spec = tensor.spec
     description = (slot, index, spec.dtype.name, spec.layout, spec.shape)
-    found = Extremes()
+    found = OutOfRange()
     try:
         walk = walk_stored(tensor)
         for start in range(0, walk.count, _BLOCK_ELEMENTS):
-            found = found.merge(find_extremes(walk.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
+            found = found.merge(find_out_of_range(walk.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
         walk.stored.release()
     except OpdiffError as error:
         return TensorState(*description, None, error.brief)

@@ -7,23 +7,23 @@ from math import inf, nan
 import pytest
 
 from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
-from opdiff.core.metrics import RealFigures
+from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import quoted
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.judge.graph.criteria import documented_results
 
-GOOD = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
-FINITE = Figures(-1.0, 1.0, 0.0, 1.0)
+GOOD = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+FINITE = TensorStats(-1.0, 1.0, 0.0, 1.0)
 
 
 def row(
     slot: Slot = Slot.OUTPUT,
     mode: DataMode = DataMode.REAL,
     *,
-    real: RealFigures | None = None,
-    target: Figures = FINITE,
-    golden: Figures = FINITE,
+    real: DocumentedMetrics | None = None,
+    target: TensorStats = FINITE,
+    golden: TensorStats = FINITE,
     reason: str = "",
     golden_only: bool = False,
 ) -> Row:
@@ -33,8 +33,8 @@ def row(
     return Row(label, key, key, *sides, by=mode, documented=real, reason=why, golden_only=golden_only)
 
 
-def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> RealFigures:
-    return RealFigures(cosine, 0.0, error, relative, share, share)
+def figures(cosine: float | None, relative: float, error: float = 0.0, share: float | None = 1.0) -> DocumentedMetrics:
+    return DocumentedMetrics(cosine, 0.0, error, relative, share, share)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,9 @@ def test_real_data(cosine: float | None, relative: float, error: float, result: 
         (figures(1.0, 0.0), figures(0.995, 0.0), "green", ""),
     ],
 )
-def test_an_output_is_compared_with_the_inputs(before: RealFigures, after: RealFigures, colour: str, why: str) -> None:
+def test_an_output_is_compared_with_the_inputs(
+    before: DocumentedMetrics, after: DocumentedMetrics, colour: str, why: str
+) -> None:
     first, second = documented_results([row(Slot.INPUT, real=before), row(real=after)])
     assert str(first.colour) == "green"
     assert str(second.colour) == colour
@@ -79,19 +81,19 @@ def test_an_output_is_compared_with_the_inputs(before: RealFigures, after: RealF
     ("target", "result", "reached", "colour"),
     [
         (FINITE, "PASS", "Yes", "green"),
-        (Figures(-1.0, 1.009, 0.0, 1.0), "PASS", "Yes", "green"),
-        (Figures(-1.0, 1.02, 0.0, 1.0), "FAIL", "Yes", "yellow"),
-        (Figures(-1.0, 1.0, 0.001, 1.0), "PASS", "Yes", "green"),
-        (Figures(-1.0, 1.0, 0.0011, 1.0), "FAIL", "Yes", "yellow"),
-        (Figures(-1.0, 1.6, 0.0, 1.0), "FAIL", "Yes", "red"),
-        (Figures(-1.0, 3.0, 0.0, 1.0), "FAIL", "No", "red"),
-        (Figures(-1.0, 1.0), "PASS", "Yes", "green"),
-        (Figures(nan, nan, nan, nan), "FAIL", "No", "red"),
-        (Figures(-1.0, inf, inf, inf), "FAIL", "No", "red"),
-        (Figures(), "FAIL", "No", "yellow"),
+        (TensorStats(-1.0, 1.009, 0.0, 1.0), "PASS", "Yes", "green"),
+        (TensorStats(-1.0, 1.02, 0.0, 1.0), "FAIL", "Yes", "yellow"),
+        (TensorStats(-1.0, 1.0, 0.001, 1.0), "PASS", "Yes", "green"),
+        (TensorStats(-1.0, 1.0, 0.0011, 1.0), "FAIL", "Yes", "yellow"),
+        (TensorStats(-1.0, 1.6, 0.0, 1.0), "FAIL", "Yes", "red"),
+        (TensorStats(-1.0, 3.0, 0.0, 1.0), "FAIL", "No", "red"),
+        (TensorStats(-1.0, 1.0), "PASS", "Yes", "green"),
+        (TensorStats(nan, nan, nan, nan), "FAIL", "No", "red"),
+        (TensorStats(-1.0, inf, inf, inf), "FAIL", "No", "red"),
+        (TensorStats(), "FAIL", "No", "yellow"),
     ],
 )
-def test_statistics(target: Figures, result: str, reached: str, colour: str) -> None:
+def test_statistics(target: TensorStats, result: str, reached: str, colour: str) -> None:
     (verdict,) = documented_results([row(mode=DataMode.STATISTICS, target=target)])
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (result, reached, colour)
 
@@ -101,7 +103,9 @@ def test_statistics(target: Figures, result: str, reached: str, colour: str) -> 
     [("00ff", "00ff", "PASS", "green"), ("00ff", "00fe", "FAIL", "red"), ("", "", "FAIL", "red")],
 )
 def test_checksums(ours: str, theirs: str, result: str, colour: str) -> None:
-    (verdict,) = documented_results([row(mode=DataMode.MD5, target=Figures(crc32=ours), golden=Figures(crc32=theirs))])
+    (verdict,) = documented_results(
+        [row(mode=DataMode.MD5, target=TensorStats(crc32=ours), golden=TensorStats(crc32=theirs))]
+    )
     assert (verdict.result, verdict.reached, str(verdict.colour)) == (
         result, "Yes" if result == "PASS" else "No", colour,
     )  # fmt: skip

@@ -11,10 +11,10 @@ from made_reports import row as measured_row
 from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, OpLabel, Row, SideInfo
 from opdiff.core.dump import Unit
 from opdiff.core.judgement import Level, Origin
-from opdiff.core.metrics import RealFigures
+from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import because, quoted
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.judge import judge
 
 # The largest number of the target; that of the golden tensor is 1.
@@ -24,14 +24,14 @@ WRONG = BAD | {"snr_db": 0.9}
 
 def row(op: str, largest: float, slot: Slot = Slot.OUTPUT, *, token: int = 0, rank: int = 0) -> Row:
     """A row that was compared by statistics."""
-    sides = SideInfo(stats=Figures(-1.0, largest, 0.0, 1.0)), SideInfo(stats=Figures(-1.0, 1.0, 0.0, 1.0))
+    sides = SideInfo(stats=TensorStats(-1.0, largest, 0.0, 1.0)), SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0))
     key = TensorKey(op, slot, 0)
     return Row(OpLabel(0, 0, "Add", op, op), key, key, *sides, by=DataMode.STATISTICS, unit=Unit(rank, token, None))
 
 
 def measured(op: str = "a", *, token: int = 0, rank: int = 0, **numbers: Any) -> Row:
     """A row that was compared by its data; without numbers both sides are equal."""
-    documented = RealFigures(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    documented = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     made = measured_row(op, **numbers or {"is_equal": True})
     return made._replace(documented=documented, unit=Unit(rank, token, None))
 
@@ -45,7 +45,7 @@ def test_the_colour_decides_by_statistics(largest: float, level: Level) -> None:
 
 @pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.WRONG)])
 def test_checksums_are_equal_or_wrong(checksum: str, level: Level) -> None:
-    sides = SideInfo(stats=Figures(crc32="00ff")), SideInfo(stats=Figures(crc32=checksum))
+    sides = SideInfo(stats=TensorStats(crc32="00ff")), SideInfo(stats=TensorStats(crc32=checksum))
     made = row("a", GREEN)._replace(by=DataMode.MD5, target=sides[0], golden=sides[1])
     assert judge([made]).verdicts[0].level is level
 
@@ -113,7 +113,7 @@ def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None
     [(DataMode.STATISTICS, "judge.all_statistics_agree"), (DataMode.MD5, "judge.all_checksums_equal")],
 )
 def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, code: str) -> None:
-    side = SideInfo(stats=Figures(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
+    side = SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
     advice = judge([row("a", GREEN)._replace(by=mode, target=side, golden=side)]).advice
     assert advice[0] == because(code, count=1)
 

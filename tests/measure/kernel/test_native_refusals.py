@@ -45,12 +45,12 @@ def both(folder: Path, side: str, bad: Operand, size: int) -> NativeJob:
 
 
 def reason(job_: NativeJob, threads: int = 2) -> str:
-    """Why it is not measured; a sound job beside it is."""
+    """Return why it is not measured; other jobs of the batch are."""
     array = Stored(np.arange(2000, dtype="<f4"), FLOAT32)
     first, bad, last = run([job(array, array), job_, job(array, array)], threads)
     assert measured(first)[0].unequal == measured(last)[0].unequal == 0
     assert isinstance(bad, Failure)
-    return bad.reason
+    return str(bad.reason or "")
 
 
 # Files
@@ -63,7 +63,7 @@ def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing:
     bad = file(tmp_path, "bad", size)
     os.truncate(bad.path, 4 * size - missing)
     said = reason(both(tmp_path, side, bad, size))
-    assert said == f"{bad.path}: {4 * size} bytes are wanted here, but the file ends at {4 * size - missing}"
+    assert said == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size - missing}"
 
 
 @SIZES
@@ -71,7 +71,7 @@ def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing:
 def test_an_offset_behind_the_end(tmp_path: Path, side: str, size: int) -> None:
     bad = file(tmp_path, "bad", size)._replace(offset=1 << 40)
     said = reason(both(tmp_path, side, bad, size))
-    assert said == f"{bad.path}: {4 * size} bytes are wanted here, but the file ends at {4 * size}"
+    assert said == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
 
 
 @SIZES
@@ -128,7 +128,7 @@ SHRINKING = """
     size = 6 << 20
     sides = [native.Operand(f"{folder}/{name}", 0, 4 * size, dtypes.FLOAT32) for name in ("target", "golden")]
     path = f"{folder}/{victim}"
-    shrunk = f"{path}: the file shrank while it was read"
+    shrunk = f"{path}: the file was truncated while it was read"
     numbers = short = 0
 
     def write(name):
@@ -144,8 +144,9 @@ SHRINKING = """
         answer, = measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
         timer.join()
         if isinstance(answer, Failure):
-            assert answer.reason == shrunk or answer.reason.startswith(f"{path}: {4 * size} bytes are wanted"), answer
-            short += answer.reason == shrunk
+            said = str(answer.reason)
+            assert said == shrunk or said.startswith(f"{path}: {4 * size} bytes are expected"), answer
+            short += said == shrunk
         else:
             assert answer[0].count == size, answer
             numbers += 1
@@ -183,7 +184,7 @@ SHRUNK = """
 def test_what_is_said_of_a_file_that_shrank(tmp_path: Path, side: str) -> None:
     done = outside(SHRUNK, str(tmp_path), side)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{tmp_path}/{side}: the file shrank while it was read"
+    assert done.stdout == f"{tmp_path}/{side}: the file was truncated while it was read"
 
 
 def outside(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -133,7 +133,7 @@ def test_what_has_no_statistics_says_why(tmp_path: Path, capsys: pytest.CaptureF
     outcome = run(capsys, "inspect", path, "--stats")
     assert outcome.code == 0
     assert outcome.out.splitlines()[-3:] == [
-        "  output:0: element type complex64: complex numbers have no smallest and largest",
+        "  output:0: element type complex64: complex numbers have no minimum and maximum",
         "  output:1: element type string: strings are not numbers",
         "  output:2: shape [3] needs 3 elements of float32, but 1 are stored",
     ]

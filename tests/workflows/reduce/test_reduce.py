@@ -18,7 +18,7 @@ from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.read.reduced import parse_figures, read_reduced
+from opdiff.read.reduced import parse_stats, read_reduced
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_mode import ge_dump, write_graph_sample
 from opdiff.sample.names import DumpName, hashed_name, mapping_csv
@@ -307,4 +307,4 @@ def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], pr
 )  # fmt: skip
 def test_json_that_is_not_statistics(text: str) -> None:
     with pytest.raises(DumpError, match="statistics"):
-        parse_figures(text.encode(), "a file")
+        parse_stats(text.encode(), "a file")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, DocumentedResult
 from opdiff.core.reasons import because
-from opdiff.core.statistics import differences
 from opdiff.core.tensor import Slot
+from opdiff.core.tensor_stats import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
     from opdiff.core.reasons import Reason
-    from opdiff.core.statistics import Difference, Figures
+    from opdiff.core.tensor_stats import Difference, TensorStats
 
 MIN_COSINE, MAX_RELATIVE_ERROR = 0.99, 0.01
 """Documented limits of PASS: cosine at least, relative error below."""
@@ -164,7 +164,7 @@ def _is_far(row: Row, name: str) -> bool:
     return item.relative > 0.5 and abs(item.absolute) > MAX_STATISTIC_SHARE * _magnitude(row)
 
 
-def _not_finite(stats: Figures) -> bool:
+def _not_finite(stats: TensorStats) -> bool:
     return any(end is not None and not isfinite(end) for end in (stats.maximum, stats.minimum))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
+from opdiff.core.reasons import because
 from opdiff.measure.kernel.library import ROW, Call, parts_of, scale_of
 from opdiff.measure.sums import (
     ZERO_THRESHOLD,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
     from opdiff.measure.kernel.library import NativeJob, Operand
     from opdiff.measure.reference.ulp import UlpScale
     from opdiff.measure.sums import Number
@@ -39,9 +41,9 @@ _BINS = 4 + _RELATIVE_BINS, 4 + _RELATIVE_BINS + _ULP_BINS
 
 
 class Failure(NamedTuple):
-    """Why two tensors were not measured; the reason is empty if the kernel does not support the pair."""
+    """Why two tensors were not measured; `None` if the kernel does not support the pair."""
 
-    reason: str = ""
+    reason: Reason | None = None
 
 
 KernelResult = tuple[Sums, float | None]
@@ -148,13 +150,16 @@ def _index(index: int) -> int | None:
 
 
 def _failure(status: int, detail: int, side: Operand) -> Failure:
-    if status in (_NO_FILE, _CANNOT_READ):
-        verb = "opened" if status == _NO_FILE else "read"
-        return Failure(f"{side.path}: cannot be {verb}: {os.strerror(detail)}")
+    if status == _NO_FILE:
+        return _file_failure(side, because("core.cannot_open", error=os.strerror(detail)))
+    if status == _CANNOT_READ:
+        return _file_failure(side, because("core.cannot_read", error=os.strerror(detail)))
+    if status == _TOO_SHORT and detail < 0:
+        return _file_failure(side, because("measure.file_shrank"))
     if status == _TOO_SHORT:
-        if detail < 0:
-            return Failure(f"{side.path}: the file shrank while it was read")
-        return Failure(f"{side.path}: {side.nbytes} bytes are wanted here, but the file ends at {detail}")
-    if status == _NO_MEMORY:
-        return Failure("there is not enough memory for it")
-    return Failure()
+        return _file_failure(side, because("measure.file_too_short", nbytes=side.nbytes, size=detail))
+    return Failure(because("measure.no_memory") if status == _NO_MEMORY else None)
+
+
+def _file_failure(side: Operand, problem: Reason) -> Failure:
+    return Failure(because("core.in_file", path=side.path, problem=problem))

@@ -12,6 +12,7 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import ElementError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -152,7 +153,7 @@ def real_type(dtype: DType, other: DType) -> DType:
     if dtype.kind is not Kind.COMPLEX:
         return dtype
     if other.kind is not Kind.COMPLEX:
-        raise ElementError(dtype.name, f"complex numbers cannot be compared with {other.name}")
+        raise ElementError(dtype.name, because("measure.complex_with_real", dtype=other.name))
     return _PARTS[dtype]
 
 

@@ -343,7 +343,7 @@ def _unpaired(
         op.timestamp,
         stack,
         golden_only,
-        has_data=not any(each.figures is not None for each in tensors),
+        has_data=not any(each.stats is not None for each in tensors),
     )
 
 

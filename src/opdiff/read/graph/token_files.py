@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from opdiff.core.dump import GraphKind, GraphOp, Problem, SideTensor, TokenDump
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.statistics import Figures
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import DumpName, FxName, operator_name
@@ -104,11 +104,11 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
 
 
 def _from_figures(name: str, entry: Entry) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
-    figures = read_reduced(entry.path, entry.name)
+    stats = read_reduced(entry.path, entry.name)
     inputs, outputs = (
         tuple(
-            SideTensor(TensorKey(name, slot, index), entry.path, f",{_PLACES[slot]},{index}", figures=known)
-            for index, known in enumerate(figures[slot])
+            SideTensor(TensorKey(name, slot, index), entry.path, f",{_PLACES[slot]},{index}", stats=known)
+            for index, known in enumerate(stats[slot])
         )
         for slot in (Slot.INPUT, Slot.OUTPUT)
     )
@@ -120,7 +120,7 @@ def _from_table(name: str, path: str) -> tuple[tuple[SideTensor, ...], tuple[Sid
     inputs, outputs = (
         tuple(
             SideTensor(
-                TensorKey(name, slot, line.index), path, f",{_PLACES[slot]},{line.index}", figures=_line_figures(line)
+                TensorKey(name, slot, line.index), path, f",{_PLACES[slot]},{line.index}", stats=_line_stats(line)
             )
             for line in lines
             if line.slot is slot
@@ -130,7 +130,7 @@ def _from_table(name: str, path: str) -> tuple[tuple[SideTensor, ...], tuple[Sid
     return inputs, outputs
 
 
-def _line_figures(line: TensorStatistics) -> Figures:
+def _line_stats(line: TensorStatistics) -> TensorStats:
     values = dict(line.values)
 
     def find(names: tuple[str, ...]) -> float | None:
@@ -138,7 +138,7 @@ def _line_figures(line: TensorStatistics) -> Figures:
 
     infs = [values[name] for name in _INFS if values.get(name) is not None]
     nans = find(_NANS)
-    return Figures(
+    return TensorStats(
         find(_MIN),
         find(_MAX),
         find(_MEAN),
@@ -191,8 +191,8 @@ def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:
     key = TensorKey(parsed.op_name, parsed.slot, parsed.index)
     try:
         if parsed.reduced:
-            (figures,) = read_reduced(entry.path, entry.name)[Slot.OUTPUT]
-            return SideTensor(key, entry.path, figures=figures)
+            (stats,) = read_reduced(entry.path, entry.name)[Slot.OUTPUT]
+            return SideTensor(key, entry.path, stats=stats)
         (tensor,) = read_operator(entry.path, entry.name).outputs
     except DumpError as error:
         return SideTensor(key, entry.path, problem=error.brief)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
 from opdiff.core.errors import OpdiffError
-from opdiff.core.reasons import quoted
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import NotStrided, StridedView
 from opdiff.measure.kernel import library as native
@@ -150,7 +149,7 @@ def _results(running: _Running) -> Iterator[Summed | Reason | None]:
             continue
         result = next(results)
         if isinstance(result, Failure):
-            yield quoted(result.reason) if result.reason else None
+            yield result.reason
         else:
             yield Summed(prepared.pair, *result)
 

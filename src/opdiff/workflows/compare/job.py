@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import DataMode, Pairing, Row
 from opdiff.core.dtypes import largest_finite
 from opdiff.core.errors import ElementError, LayoutError, OpdiffError
-from opdiff.core.reasons import Reason, because, quoted
+from opdiff.core.reasons import Reason, because
 from opdiff.core.rows import paired_row, side_info
-from opdiff.core.statistics import Figures
+from opdiff.core.tensor_stats import TensorStats
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
@@ -161,10 +161,6 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
     return row if pairing.unit is None else _with_documented(row, job, pair, sums)
 
 
-def _reasons(*found: str | Reason) -> tuple[Reason, ...]:
-    return tuple(each if isinstance(each, Reason) else quoted(each) for each in found if each)
-
-
 def _custom(job: Job, pair: AlignedPair) -> tuple[tuple[str, str, str], ...]:
     """Return name, value and message of each metric that is not built in."""
     from opdiff.measure.custom import MetricArgs, run_metric
@@ -189,24 +185,24 @@ def _overflow(dtype: DType, metrics: Metrics) -> bool | None:
 
 
 def _with_documented(row: Row, job: Job, pair: AlignedPair, sums: Sums) -> Row:
-    from opdiff.measure.graph_metrics import figures_of_side, further_figures, real_figures
+    from opdiff.measure.graph_metrics import documented_metrics, extra_metrics, stats_of_sums
 
     target, golden = job.pairing.target.data, job.pairing.golden.data
     count, shapes = pair.target.size, (pair.target.shape, pair.golden.shape)
-    documented, notes = real_figures(sums, is_single=count == 1, is_scalar=not shapes[0])
+    documented, notes = documented_metrics(sums, is_single=count == 1, is_scalar=not shapes[0])
     stats = (
-        figures_of_side(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target),
-        figures_of_side(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden),
+        stats_of_sums(sums.target, target.spec.dtype.name, shapes[0], sums.scale.target),
+        stats_of_sums(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden),
     )
-    reasons = (*_reasons(*notes), *_alignment_notes(pair, target, golden))
-    return _with_stats(row, *stats)._replace(documented=documented, extra=further_figures(sums), notes=reasons)
+    reasons = (*notes, *_alignment_notes(pair, target, golden))
+    return _with_stats(row, *stats)._replace(documented=documented, extra=extra_metrics(sums), notes=reasons)
 
 
-def _with_stats(row: Row, target: Figures, golden: Figures) -> Row:
+def _with_stats(row: Row, target: TensorStats, golden: TensorStats) -> Row:
     return row._replace(target=_side_with(row.target, target), golden=_side_with(row.golden, golden))
 
 
-def _side_with(side: SideInfo | None, stats: Figures) -> SideInfo | None:
+def _side_with(side: SideInfo | None, stats: TensorStats) -> SideInfo | None:
     return side and side._replace(dtype=stats.dtype, shape=stats.shape, stats=stats)
 
 
@@ -234,16 +230,16 @@ def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple
 
 
 def _measure_statistics(job: Job) -> Row:
-    from opdiff.measure.figures import figures_of
+    from opdiff.measure.tensor_stats import tensor_stats
 
-    stats: list[Figures] = []
+    stats: list[TensorStats] = []
     notes: list[Reason] = []
     for side in (job.pairing.target, job.pairing.golden):
         if side.tensor is None:
-            stats.append(side.figures or Figures())
+            stats.append(side.stats or TensorStats())
             continue
         codes, note = _logical(side.tensor)
-        stats.append(figures_of(codes, side.tensor.spec.dtype))
+        stats.append(tensor_stats(codes, side.tensor.spec.dtype))
         notes += [note] if note else []
     target, golden = stats
     if target.shape is not None and golden.shape is not None and target.shape != golden.shape:
@@ -252,7 +248,7 @@ def _measure_statistics(job: Job) -> Row:
     return row._replace(notes=tuple(notes), reason=_nothing_known(target, golden))
 
 
-def _nothing_known(target: Figures, golden: Figures) -> Reason | None:
+def _nothing_known(target: TensorStats, golden: TensorStats) -> Reason | None:
     for name, stats in (("target", target), ("golden", golden)):
         known = (stats.maximum, stats.minimum, stats.mean, stats.norm)
         if all(value is None for value in known) and stats.shape is not None and 0 in stats.shape:
@@ -282,15 +278,15 @@ def _measure_checksums(job: Job) -> Row:
     row, arrays = paired_row(job.pairing, job.by), _aligned_codes(job.pairing)
     sides: list[SideInfo] = []
     for side, array in zip((job.pairing.target, job.pairing.golden), arrays, strict=True):
-        info, stats = side_info(side), side.figures or Figures()
+        info, stats = side_info(side), side.stats or TensorStats()
         if side.tensor is not None:
             codes = array if array is not None else _logical(side.tensor)[0]
-            stats = Figures(crc32=crc32(codes, side.tensor.spec.dtype), dtype=info.dtype, shape=codes.shape)
+            stats = TensorStats(crc32=crc32(codes, side.tensor.spec.dtype), dtype=info.dtype, shape=codes.shape)
         if not stats.crc32:
             return row._replace(reason=because("compare.no_checksum", path=side.path))
         sides.append(info._replace(shape=stats.shape, stats=stats))
     ours, theirs = sides
-    row = _with_stats(row, ours.stats or Figures(), theirs.stats or Figures())
+    row = _with_stats(row, ours.stats or TensorStats(), theirs.stats or TensorStats())
     if ours.dtype and theirs.dtype and ours.dtype != theirs.dtype:
         return row._replace(notes=(because("compare.dtypes_differ", target=ours.dtype, golden=theirs.dtype),))
     return row

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dump import Problem
     from opdiff.core.reasons import Reason
-    from opdiff.measure.statistics import Statistics
+    from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Folder, Tree
     from opdiff.read.folder import Operator
 
@@ -319,7 +319,7 @@ def _is_sliced(operator: Operator) -> bool:
 
 
 def _constant(tensor: Tensor) -> float | int | complex | None:
-    from opdiff.measure.statistics import constant_value
+    from opdiff.measure.tensor_stats import constant_value
 
     if len(tensor.spec.shape) > MAX_RANK or tensor.spec.count < 2:
         return None
@@ -330,11 +330,11 @@ def _constant(tensor: Tensor) -> float | int | complex | None:
         return None
 
 
-def _statistics(tensor: Tensor) -> Statistics | None:
-    from opdiff.measure.statistics import describe
+def _statistics(tensor: Tensor) -> FiniteStats | None:
+    from opdiff.measure.tensor_stats import finite_stats
 
     try:
-        return describe(tensor.codes(), tensor.spec.dtype)
+        return finite_stats(tensor.codes(), tensor.spec.dtype)
     except OpdiffError:
         # As above; complex tensors have no statistics.
         return None

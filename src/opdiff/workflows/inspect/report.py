@@ -20,9 +20,9 @@ from opdiff.workflows.inspect.checks import CheckResult, Depth, DumpTree, Folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import OpDump, Shape, Tensor
-    from opdiff.measure.statistics import Statistics
+    from opdiff.core.tensor_stats import TensorStats
+    from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Tree
 
 _WITH_PADDING = "the statistics include padding"
@@ -43,7 +43,7 @@ class TensorReport(NamedTuple):
     nbytes: int
     address: int | None
     notes: tuple[str, ...]
-    statistics: Statistics | None = None
+    statistics: FiniteStats | None = None
     problem: str = ""
 
 
@@ -151,7 +151,7 @@ def inspect_tree(
     return _tree_report(DumpTree(tree, tuple(records), depth))
 
 
-def _reduced_stats(entry: Entry) -> list[Figures]:
+def _reduced_stats(entry: Entry) -> list[TensorStats]:
     """Return the statistics of a reduced file; empty if it is damaged, which a check reports."""
     try:
         return [known for stats in read_reduced(entry.path, entry.name).values() for known in stats]
@@ -167,7 +167,7 @@ def _reduced_lines(path: str, name: str) -> tuple[TensorStatistics, ...]:
     )
 
 
-def _columns(known: Figures) -> tuple[tuple[str, float | None], ...]:
+def _columns(known: TensorStats) -> tuple[tuple[str, float | None], ...]:
     return (
         ("min", known.minimum), ("max", known.maximum), ("mean", known.mean), ("l2norm", known.norm),
         ("NaN", known.nans), ("inf", known.infs),
@@ -189,11 +189,11 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
     )  # fmt: skip
 
 
-def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]]:
+def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, str, tuple[str, ...]]:
     """Return statistics of the logical tensor, or of the stored one with a note if its padding is unknown."""
     from opdiff.align import LAYOUTS, convert
     from opdiff.align.permute import is_plain
-    from opdiff.measure.statistics import describe
+    from opdiff.measure.tensor_stats import finite_stats
 
     spec = tensor.spec
     try:
@@ -204,7 +204,7 @@ def _statistics(tensor: Tensor) -> tuple[Statistics | None, str, tuple[str, ...]
             codes = convert(codes, spec, "ND").codes
         except OpdiffError:
             notes = (_WITH_PADDING,)
-        return describe(codes, spec.dtype), "", notes
+        return finite_stats(codes, spec.dtype), "", notes
     except OpdiffError as error:
         return None, str(error.brief), ()
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import IO
 
     from opdiff.core.reasons import Reason
-    from opdiff.core.statistics import Figures
     from opdiff.core.tensor import OpDump, Tensor
+    from opdiff.core.tensor_stats import TensorStats
     from opdiff.workflows.reduce.plan import ReducibleFile
 
-    FileStats = Mapping[Slot, tuple[Figures, ...]]
+    FileStats = Mapping[Slot, tuple[TensorStats, ...]]
 
 _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -88,14 +88,14 @@ def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
             raise DumpError(file.path, because("workflows.too_few_bytes", needed=needed, stored=stored))
 
 
-def _stats(tensor: Tensor, wanted: Collection[str]) -> Figures:
+def _stats(tensor: Tensor, wanted: Collection[str]) -> TensorStats:
     from opdiff.align import convert
-    from opdiff.measure.figures import figures_of
+    from opdiff.measure.tensor_stats import tensor_stats
 
     codes = tensor.codes()
     with suppress(LayoutError):
         codes = convert(codes, tensor.spec, "ND").codes
-    return figures_of(codes, tensor.spec.dtype, wanted)
+    return tensor_stats(codes, tensor.spec.dtype, wanted)
 
 
 def _write(draft: IO[bytes], stats: FileStats, file: ReducibleFile) -> None:
@@ -126,7 +126,7 @@ def _document(stats: FileStats) -> dict[str, object]:
     return {"schema": SCHEMA, "version": VERSION, **lists}
 
 
-def _item(stats: Figures) -> dict[str, object]:
+def _item(stats: TensorStats) -> dict[str, object]:
     numbers = {"min": stats.minimum, "max": stats.maximum, "mean": stats.mean, "l2norm": stats.norm}
     item: dict[str, object] = {name: _plain(value) for name, value in numbers.items()}
     item |= {"nans": stats.nans, "infs": stats.infs, "crc32": stats.crc32, "dtype": stats.dtype}

@@ -1,4 +1,4 @@
-"""Statistics of one tensor, and how far those of two tensors are apart."""
+"""Statistics of one tensor, and their differences between two tensors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import NamedTuple
 from opdiff.core.tensor import Shape
 
 INFORMATION = ("mean", "l2norm", "specials", "crc32", "histogram")
-"""What can be known of a tensor beside its smallest and its largest number, as users ask for it."""
+"""Statistics besides minimum and maximum, by the names of the command line."""
 
 
-class Figures(NamedTuple):
-    """What is known about the numbers of one tensor; `None` is not known. NaN in the data makes the first four NaN.
+class TensorStats(NamedTuple):
+    """Statistics of one tensor; `None` if unknown. A NaN in the data makes the first four NaN.
 
     Attributes:
-        minimum: the smallest number; integers stay exact.
-        maximum: the largest number.
-        mean: the mean.
-        norm: the L2 norm.
-        nans: how many elements are NaN.
-        infs: how many elements are infinite.
-        crc32: the CRC-32 of the bytes, 8 hexadecimal digits; empty when not known.
-        dtype: the element type; empty when not known.
-        shape: the logical shape.
-        histogram: how many finite elements are in each of as many equal parts of the range; empty when not made.
+        minimum: minimum; integers stay exact.
+        maximum: maximum.
+        mean: mean.
+        norm: L2 norm.
+        nans: number of NaNs.
+        infs: number of infinities.
+        crc32: CRC-32 of the bytes, 8 hexadecimal digits; empty if unknown.
+        dtype: element type; empty if unknown.
+        shape: logical shape.
+        histogram: number of finite elements in equal parts of the range; empty if not computed.
     """
 
     minimum: float | int | None = None
@@ -40,17 +40,17 @@ class Figures(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How far a statistic is off: signed, and relative to the golden's; `None` where a side does not know it."""
+    """Difference of a statistic: signed, and relative to the golden value; `None` if unknown."""
 
     absolute: float | int | None
     relative: float | None
 
 
 STATISTICS = {"max": "maximum", "min": "minimum", "mean": "mean", "norm": "norm"}
-"""The statistics that are compared, and their fields in `Figures`."""
+"""Compared statistics, and their fields in `TensorStats`."""
 
 
-def differences(target: Figures | None, golden: Figures | None) -> dict[str, Difference]:
+def differences(target: TensorStats | None, golden: TensorStats | None) -> dict[str, Difference]:
     """Return the differences of the statistics of both sides."""
     if target is None or golden is None:
         return {name: Difference(None, None) for name in STATISTICS}

@@ -1,0 +1,231 @@
+"""Statistics of one tensor, block by block, so that memory does not grow with the tensor."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite, nan, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import Kind, largest_finite
+from opdiff.core.errors import ElementError
+from opdiff.core.reasons import because
+from opdiff.core.tensor_stats import TensorStats
+from opdiff.measure.checksum import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+
+HISTOGRAM_BINS = 64
+"""Equal parts of the range in a histogram."""
+
+# Fits in the caches; the overhead of calls is negligible.
+_BLOCK = 1 << 16
+
+
+# Over all elements
+
+
+def tensor_stats(
+    codes: AnyArray, dtype: DType, wanted: Collection[str] = ("mean", "l2norm", "specials")
+) -> TensorStats:
+    """Return the statistics of a tensor in its logical shape.
+
+    Minimum and maximum are always included; `wanted` adds `mean`, `l2norm`, `specials`, `crc32` and `histogram`.
+    Complex numbers are taken as their parts. A NaN makes the first four NaN, as in NumPy.
+
+    Raises:
+        ElementError: the type has no numbers.
+    """
+    lows: list[float | int] = []
+    highs: list[float | int] = []
+    count = nans = infs = 0
+    total = squares = 0.0
+    for block in _iter_rows(codes, dtype):
+        count += block.size
+        wide = block.astype(np.float64)
+        # 64-bit integers would be rounded; 16-bit floats are slow.
+        exact = wide if block.dtype.kind == "f" else block
+        low, high = exact.min().item(), exact.max().item()
+        lows.append(low)
+        highs.append(high)
+        if not (isfinite(low) and isfinite(high)):
+            nans += int(np.count_nonzero(np.isnan(wide)))
+            infs += int(np.count_nonzero(np.isinf(wide)))
+        with np.errstate(all="ignore"):
+            total += float(wide.sum())
+            squares += float(np.square(wide, out=wide).sum())
+    low, high, mean, norm = (nan,) * 4 if nans else _combined(lows, highs, total, squares, count)
+    return TensorStats(
+        low,
+        high,
+        mean if "mean" in wanted else None,
+        norm if "l2norm" in wanted else None,
+        nans if "specials" in wanted else None,
+        infs if "specials" in wanted else None,
+        crc32(codes, dtype) if "crc32" in wanted else "",
+        dtype.name,
+        codes.shape,
+        _histogram(codes, dtype) if "histogram" in wanted else (),
+    )
+
+
+def _combined(
+    lows: list[float | int], highs: list[float | int], total: float, squares: float, count: int
+) -> tuple[float | int | None, float | int | None, float | None, float | None]:
+    return (min(lows), max(highs), total / count, sqrt(squares)) if count else (None, None, None, None)
+
+
+def _iter_rows(codes: AnyArray, dtype: DType) -> Iterator[AnyArray]:
+    """Yield the numbers in row-major order."""
+    flat = elements.contiguous(codes).reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        numbers = elements.decode(flat[start : start + _BLOCK], dtype)
+        if dtype.kind is Kind.COMPLEX:
+            numbers = np.ascontiguousarray(numbers).view(numbers.real.dtype)
+        elif dtype.kind is Kind.BOOL:
+            numbers = numbers.astype(np.uint8)
+        yield numbers
+
+
+def _histogram(codes: AnyArray, dtype: DType) -> tuple[int, ...]:
+    finite = (block[np.isfinite(block)].astype(np.float64) for block in _iter_rows(codes, dtype))
+    parts = [(float(block.min()), float(block.max())) for block in finite if block.size]
+    if not parts:
+        return ()
+    low, high = min(part[0] for part in parts), max(part[1] for part in parts)
+    if not np.isfinite(high - low):
+        return ()
+    counts = np.zeros(HISTOGRAM_BINS, np.int64)
+    for block in _iter_rows(codes, dtype):
+        wide = block.astype(np.float64)
+        counts += np.histogram(wide[np.isfinite(wide)], HISTOGRAM_BINS, (low, high))[0]
+    return tuple(counts.tolist())
+
+
+# Over finite elements
+
+
+class FiniteStats(NamedTuple):
+    """Statistics of the finite values; `None` if there are none. Integers stay exact."""
+
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    minimum: float | int | None
+    maximum: float | int | None
+    mean: float | None
+    zeros: int
+    nans: int
+    infs: int
+
+
+def finite_stats(codes: AnyArray, dtype: DType) -> FiniteStats:
+    """Return the statistics of the finite numbers.
+
+    Raises:
+        ElementError: complex numbers have no order, opaque types no numbers.
+    """
+    if dtype.kind is Kind.COMPLEX:
+        raise ElementError(dtype.name, because("measure.complex_order"))
+    lows: list[float | int] = []
+    highs: list[float | int] = []
+    total = Fraction()
+    zeros = nans = infs = finite = 0
+    for values in _iter_stored(codes, dtype):
+        chosen = values[np.isfinite(values)] if dtype.kind is Kind.FLOAT else values
+        nans += int(np.count_nonzero(np.isnan(values))) if dtype.kind is Kind.FLOAT else 0
+        infs += int(np.count_nonzero(np.isinf(values))) if dtype.kind is Kind.FLOAT else 0
+        zeros += int(chosen.size - np.count_nonzero(chosen))
+        finite += chosen.size
+        if chosen.size:
+            lows.append(chosen.min().item())
+            highs.append(chosen.max().item())
+            total += _sum(chosen, dtype)
+    if not finite:
+        return FiniteStats(codes.size, None, None, None, zeros, nans, infs)
+    low, high = min(lows), max(highs)
+    # Rounding may carry a sum of floats beyond the range.
+    mean = float(min(max(total / finite, Fraction(low)), Fraction(high)))
+    return FiniteStats(codes.size, low, high, mean, zeros, nans, infs)
+
+
+def constant_value(codes: AnyArray, dtype: DType) -> float | int | complex | None:
+    """Return the number that all elements have, NaN included; `None` if they differ. Stops at the first difference."""
+    first: AnyArray | None = None
+    for values in _iter_stored(codes, dtype):
+        first = values[:1].copy() if first is None else first
+        is_nan = dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and bool(np.isnan(first[0]))
+        if not (np.isnan(values) if is_nan else values == first).all():
+            return None
+    return None if first is None else first[0].item()
+
+
+def _iter_stored(codes: AnyArray, dtype: DType) -> Iterator[AnyArray]:
+    """Yield the numbers in the order of memory, without a copy of the whole tensor."""
+    flags: list[Any] = ["external_loop", "buffered", "zerosize_ok"]
+    parts = np.nditer(codes, flags, order="K", buffersize=_BLOCK)
+    return (elements.decode(np.asarray(part), dtype) for part in parts)
+
+
+def _sum(values: AnyArray, dtype: DType) -> Fraction:
+    """Return the sum of a block: exact for integers, in float64 for floats, without overflow."""
+    if dtype.kind is Kind.FLOAT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(values.sum(dtype=np.float64))
+        return Fraction(total) if isfinite(total) else Fraction(float((values / _BLOCK).sum())) * _BLOCK
+    if dtype.bits < 64:
+        return Fraction(int(values.sum(dtype=np.int64)))
+    # A block of 64-bit integers can exceed 64 bits: add the halves.
+    return Fraction((int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum()))
+
+
+# Outside the range of the type
+
+
+class OutOfRange(NamedTuple):
+    """Number of elements beyond or at the limit of a float type, and the index of the first in storage order."""
+
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    nans: int = 0
+    infs: int = 0
+    saturated: int = 0
+    first: int | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return self.first is not None
+
+    def merge(self, later: OutOfRange) -> OutOfRange:
+        """Return the counts of two parts of a tensor; `later` follows this one."""
+        first = self.first
+        if first is None and later.first is not None:
+            first = self.count + later.first
+        return OutOfRange(
+            self.count + later.count,
+            self.nans + later.nans,
+            self.infs + later.infs,
+            self.saturated + later.saturated,
+            first,
+        )
+
+
+def find_out_of_range(codes: AnyArray, dtype: DType) -> OutOfRange:
+    """Count NaNs, infinities and saturated values in a block of flat codes; other types than floats have none."""
+    limit = largest_finite(dtype)
+    if limit is None:
+        return OutOfRange(int(codes.size))
+    numbers = elements.decode(codes, dtype)
+    with np.errstate(invalid="ignore"):
+        magnitudes = np.abs(numbers)
+        bad = ~(magnitudes < limit)
+    if not bad.any():
+        return OutOfRange(int(codes.size))
+    infs, nans = int(np.count_nonzero(np.isinf(magnitudes))), int(np.count_nonzero(np.isnan(magnitudes)))
+    saturated = int(np.count_nonzero(bad)) - infs - nans
+    return OutOfRange(int(codes.size), nans, infs, saturated, int(bad.argmax()))
