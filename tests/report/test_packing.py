@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.report.packing import Packer, printable
+from opdiff.report.packing import Packer
+from opdiff.report.printable import printable
 
 
 def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:

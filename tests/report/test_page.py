@@ -13,16 +13,14 @@ from pathlib import Path
 import pytest
 
 from opdiff.core.judgement import ErrorKind
-from opdiff.core.sentences import TABLE, in_chinese
-from opdiff.pair.scenario import Scenario
+from opdiff.core.reasons import Language, Reason, because, catalogue, quoted, render, template
 from opdiff.report.html_page import PAGE
+from opdiff.report.page_reasons import ReasonEncoder
+from opdiff.report.printable import printable
 
 ROOT = Path(__file__).parent.parent.parent
 WEB = ROOT / "web"
 PAGE_TEXT = Path(PAGE).read_text(encoding="utf-8")
-SENTENCES = [
-    text for text in json.loads(Path(TABLE).read_text(encoding="utf-8"))["sentences"] if "{SOURCE}" not in text
-]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +31,6 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no npm here: the page of the report cannot be built again")
     folder = tmp_path_factory.mktemp("web") / "web"
     shutil.copytree(WEB, folder, ignore=shutil.ignore_patterns("node_modules"))
-    table = folder.parent / "src" / "opdiff" / "sentences.json"
-    table.parent.mkdir(parents=True)
-    shutil.copy(TABLE, table)
     done = subprocess.run([npm, "ci", "--silent", "--ignore-scripts"], cwd=folder, check=False, capture_output=True)
     if done.returncode:
         pytest.skip("npm cannot get its packages here: the page of the report cannot be built again")
@@ -57,32 +52,36 @@ def test_the_source_is_sound(workshop: Path) -> None:
     node(workshop, "--test")
 
 
-SAID = [
-    "the target is 2 times the golden tensor",
-    "conv1 is fused from a, b; output 0 is c:0, but the golden side has no file of c; the nearest name is d",
-    "input 0 comes from cast, which passes on trans, which passes on images:0",
-    "/a/b.npy: the data ends inside field the section of inputs (byte 12)",
-    "NC1HWC0 [1, 1, 4, 4, 16] -> NCHW [1, 3, 4, 4], 208 padding elements cut",
-    "relative error 0.5, centred cosine not defined",
-    "12.50% of the indices are unequal, 1.00% allowed",
-    "a word of your own: nothing that is known",
-    "",
-]
+SAID = (
+    because("core.text", text="one"),
+    because("judge.relative_error_allowed", error=0.012345, allowed=0.5),
+    because("core.all", reasons=(quoted("one"), quoted("two"))),
+    *(Reason(code, tuple((field.name, f"<{field.name}>") for field in template(code, Language.ENGLISH) if field.name))
+      for code in sorted(catalogue())),
+)  # fmt: skip
 
 
-def test_the_page_says_in_chinese_what_python_says(workshop: Path) -> None:
-    (workshop / "said.json").write_text(json.dumps([*SAID, *(sentence.format(*"abcdef") for sentence in SENTENCES)]))
+@pytest.mark.parametrize("language", list(Language))
+def test_the_page_says_what_python_says(workshop: Path, language: Language) -> None:
+    encoder = ReasonEncoder()
+    said = [reason for reason in SAID if reason.code in catalogue()]
+    encoded = {
+        "reasons": [encoder.encode(reason) for reason in said],
+        "templates": encoder.templates,
+        "language": language,
+    }
+    (workshop / "said.json").write_text(json.dumps(encoded))
     (workshop / "say.mjs").write_text("""
         import { readFileSync, writeFileSync } from "node:fs";
         import { build } from "esbuild";
-        await build({ entryPoints: ["src/sentences.ts"], bundle: true, format: "esm", outfile: "told.mjs" });
-        const { inChinese } = await import("./told.mjs");
-        writeFileSync("told.json", JSON.stringify(JSON.parse(readFileSync("said.json", "utf8")).map(inChinese)));
+        await build({ entryPoints: ["src/sentences.ts"], bundle: true, format: "esm", outfile: "sentences.mjs" });
+        const { sentence } = await import("./sentences.mjs");
+        const { reasons, templates, language } = JSON.parse(readFileSync("said.json", "utf8"));
+        writeFileSync("shown.json", JSON.stringify(reasons.map((each) => sentence(each, templates, language))));
     """)
     node(workshop, "say.mjs")
-    said = json.loads((workshop / "said.json").read_text())
-    told = json.loads((workshop / "told.json").read_text(encoding="utf-8"))
-    assert told == [in_chinese(text) for text in said]
+    shown = json.loads((workshop / "shown.json").read_text(encoding="utf-8"))
+    assert shown == [printable(render(reason, language)) for reason in said]
 
 
 def test_only_its_own_script_and_style_may_run() -> None:
@@ -114,11 +113,6 @@ def test_nothing_in_the_source_makes_elements_of_texts() -> None:
 def test_every_kind_of_error_has_a_name_on_the_page() -> None:
     named = re.findall(r"finding_([a-z]+): ", (WEB / "src" / "texts.ts").read_text(encoding="utf-8"))
     assert sorted(named) == sorted([*ErrorKind, *ErrorKind])  # in both languages
-
-
-def test_every_scenario_has_a_name_in_chinese() -> None:
-    source = (WEB / "src" / "texts.ts").read_text(encoding="utf-8")
-    assert [scenario for scenario in Scenario if f'"{scenario.reason}": "' not in source] == []
 
 
 def test_packages_are_pinned_and_come_from_no_named_place() -> None:

@@ -1,4 +1,6 @@
 // The data of the report, as report/payload.py packs it: columns, decoded when they are first looked at.
+import { type Encoded, joined, type Templates } from "./sentences";
+import type { Language } from "./texts";
 import { type GraphModeData, Tokens } from "./tokens";
 
 export const LEVELS = ["exact", "rounding", "noise", "suspicious", "wrong", "unknown"] as const;
@@ -12,20 +14,20 @@ interface Side { path: string; kind: string; quantized: boolean }
 export type Environment = Record<string, string>;
 export interface Finding {
   operator: string; type: string; tensor: string; level: number; kind: string;
-  evidence: string[]; remedies: string[]; share: number | null;
+  evidence: Encoded[]; remedies: Encoded[]; share: number | null;
   path: string[]; before: string[]; passes: string[];
 }
-interface Story { plain: boolean; first: string; advice: { en: string[]; zh: string[] }; chinese: Record<string, string>; findings: Finding[] }
+interface Story { first: string; advice: Encoded[]; findings: Finding[] }
 interface PackedProfile { row: number; axis: number; letter: string; extent: number; width: number; seen: number | null; errors: Packed; largest: Packed; notFinite: Packed }
 /** The errors of a tensor in the slices of one of its axes. */
 export interface Profile { axis: number; letter: string; extent: number; width: number; seen: number; errors: Numbers; largest: Numbers; notFinite: Numbers }
 interface Document {
-  version: number; scenario: string; target: Side; golden: Side; environment: Environment;
+  version: number; scenario: Encoded[]; target: Side; golden: Side; environment: Environment;
   edges: { relative: number[]; ulp: number[] };
   rows: { count: number } & Record<string, Packed>;
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
-  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: string[];
+  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: (string | Encoded[])[]; templates: Templates;
   graphMode?: GraphModeData;
   changes?: { old: Environment; new: Environment } & Record<string, Packed>;
 }
@@ -52,6 +54,7 @@ export class Report {
   /** What graph mode has besides; `null` in other reports. */
   readonly tokens: Tokens | null;
   private readonly columns = new Map<string, Column>();
+  private readonly rendered: Partial<Record<Language, string[]>> = {};
   private readonly places: Int32Array;
   private readonly start: number;
 
@@ -70,7 +73,18 @@ export class Report {
 
   row(name: string): Column { return this.decode(`row.${name}`, this.document.rows[name]!); }
 
-  text(name: string, row: number): string { return this.document.texts[this.row(name).numbers[row]!]!; }
+  text(name: string, row: number, language: Language = "en"): string { return this.texts(language)[this.row(name).numbers[row]!]!; }
+
+  /** The sentences of a row, one by one. */
+  sentences(name: string, row: number): Encoded[] {
+    const found = this.document.texts[this.row(name).numbers[row]!]!;
+    return typeof found === "string" ? [] : found;
+  }
+
+  /** All texts by number; sentences in the language. */
+  texts(language: Language): string[] {
+    return (this.rendered[language] ??= this.document.texts.map((text) => (typeof text === "string" ? text : joined(text, this.document.templates, language))));
+  }
 
   /** A figure of a row; `null` when it was not measured. */
   metric(name: string, row: number): number | null {
@@ -99,7 +113,7 @@ export class Report {
 
   custom(row: number): [string, string][] {
     return this.document.custom
-      .map(({ name, values }): [string, string] => [name, this.document.texts[this.decode(`custom.${name}`, values).numbers[row]!]!])
+      .map(({ name, values }): [string, string] => [name, this.texts("en")[this.decode(`custom.${name}`, values).numbers[row]!]!])
       .filter(([, value]) => value !== "");
   }
 

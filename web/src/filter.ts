@@ -5,11 +5,11 @@ import { DIMENSIONS, type Dimension } from "./tokens";
 
 export function filtered(app: App): Int32Array {
   const { report, filter } = app;
-  const { texts } = report.document;
+  const texts = report.texts("en");
   const wanted = filter.text.trim().toLowerCase();
   // Texts repeat: each is looked through once, as it is and as it is shown.
-  const isShown = app.language === "zh" && /[^ -~]/.test(wanted);
-  const fits = wanted ? texts.map((text) => text.toLowerCase().includes(wanted) || (isShown && app.told(text).toLowerCase().includes(wanted))) : null;
+  const shown = app.language === "zh" && /[^ -~]/.test(wanted) ? report.texts("zh") : texts;
+  const fits = wanted ? texts.map((text, number) => text.toLowerCase().includes(wanted) || shown[number]!.toLowerCase().includes(wanted)) : null;
   const columns = ["target", "golden", "operator", "goldenTensor", "type", "reason", "why"].map((name) => report.row(name).numbers);
   const types = report.row("type").numbers, slots = report.row("slot").numbers;
   const units = wantedUnits(app);
@@ -54,7 +54,7 @@ const TEXTS: Record<string, string> = { operator: "target", type: "type", tensor
 const METRICS: Record<string, string> = { cosine: "cosine", distance: "relative_euclidean_distance", relative: "max_relative_error", ulp: "max_ulp" };
 
 function textKeys(app: App, rows: Int32Array, name: string): Float64Array {
-  const { texts } = app.report.document;
+  const texts = app.report.texts(app.language);
   const numbers = app.report.row(name).numbers;
   const used = [...new Set(Array.from(rows, (row) => numbers[row]!))];
   const collator = new Intl.Collator("en", { numeric: true });

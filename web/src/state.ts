@@ -1,8 +1,8 @@
 // What the page knows and what is chosen on it.
 import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "./data";
-import { inChinese } from "./sentences";
+import { type Encoded, joined, sentence } from "./sentences";
 import { CHECKSUMS, type Dimension, REAL } from "./tokens";
-import { type Key, type Language, scenarios, texts } from "./texts";
+import { type Key, type Language, texts } from "./texts";
 
 export interface Filter { text: string; levels: Set<number>; type: string; outputs: boolean; where: Record<Dimension, number | null> }
 export interface View {
@@ -56,15 +56,13 @@ export class App {
   }
 
   /** A sentence of the comparison, in the language of the page. */
-  told(sentence: string): string {
-    return this.language === "zh" ? (this.report.story.chinese[sentence] ?? inChinese(sentence)) : sentence;
-  }
+  sentence(encoded: Encoded): string { return sentence(encoded, this.report.document.templates, this.language); }
+
+  /** The sentences of a row, in one line. */
+  sentences(name: string, row: number): string { return this.report.text(name, row, this.language); }
 
   /** What was compared with what, in words. */
-  get scenario(): string {
-    const told = this.report.document.scenario;
-    return this.language === "zh" ? (scenarios[told] ?? told) : told;
-  }
+  get scenario(): string { return joined(this.report.document.scenario, this.report.document.templates, this.language); }
 
   go(...parts: (string | number)[]): void {
     location.hash = `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;

@@ -1,5 +1,5 @@
 // Every text of the page, in both languages; those of graph mode alone are in texts_tokens.ts.
-import { tokensEn, tokensScenarios, tokensZh } from "./texts_tokens";
+import { tokensEn, tokensZh } from "./texts_tokens";
 
 const en = {
   overview: "Overview", graph: "Graph", table: "Tensors", missing: "Not compared", changes: "Changes", about: "About",
@@ -59,7 +59,6 @@ const en = {
   change_worse: "worse", change_better: "better", change_appeared: "appeared", change_vanished: "vanished", old: "Old", new: "New", no_changes: "Nothing got worse or better.",
   environment: "Environment", scenario: "Scenario", e_opdiff: "opdiff", e_python: "Python", e_system: "System", e_kernel: "Kernel", e_time: "Compared at",
   about_text: "This file needs no network and no other file: it may be sent, archived and opened anywhere.",
-  plain_limits: "This comparison was saved without a judgement: levels come from plain limits (cosine 0.99, relative Euclidean distance 0.05, norm ratio 1 %).",
   legend: "What the colours mean", keys: "Keyboard", k_search: "search", k_move: "next and previous", k_open: "open", k_back: "back", k_help: "this help",
   k_views: "overview, graph, tensors", loading: "Opening …", failed: "This report cannot be opened: {problem}",
   ...tokensEn,
@@ -102,7 +101,7 @@ const zh: Record<Key, string> = {
   missing_hint: "所有没有指标的张量和算子及其原因", reasons: "原因", none_missing: "全部数据均已比对。",
   change_worse: "变差", change_better: "变好", change_appeared: "新增", change_vanished: "消失", old: "旧", new: "新", no_changes: "没有变好或变差的张量。",
   environment: "环境", scenario: "场景", e_opdiff: "opdiff", e_python: "Python", e_system: "系统", e_kernel: "计算内核", e_time: "比对时间",
-  about_text: "本文件无需网络，也不依赖其他文件，可任意发送、归档和打开。", plain_limits: "该比对未保存判定结果：级别由简单限值得出（余弦相似度 0.99，相对欧氏距离 0.05，范数比 1 %）。",
+  about_text: "本文件无需网络，也不依赖其他文件，可任意发送、归档和打开。",
   legend: "颜色含义", keys: "快捷键", k_search: "搜索", k_move: "下一个、上一个", k_open: "打开", k_back: "返回", k_help: "显示帮助", k_views: "概览、计算图、张量", loading: "正在打开……", failed: "无法打开该报告：{problem}",
   ...tokensZh,
 };
@@ -110,17 +109,5 @@ const zh: Record<Key, string> = {
 export const texts: Record<Language, Record<Key, string>> = { en, zh };
 
 /** What was compared with what, as comparisons say it. */
-export const scenarios: Record<string, string> = {
-  "NPU dump against the original model": "NPU 转储与原始模型比对",
-  "quantized NPU dump against the original model, by the fusion rules": "量化 NPU 转储与原始模型比对（融合规则）",
-  "quantized NPU dump against the original model, by the quantization rules": "量化 NPU 转储与原始模型比对（量化规则）",
-  "quantized NPU dump against the original model, by fusion and quantization rules": "量化 NPU 转储与原始模型比对（融合与量化规则）",
-  "quantized NPU dump against the quantized original model": "量化 NPU 转储与量化原始模型比对",
-  "quantized original model against the original model": "量化原始模型与原始模型比对",
-  "NPU dump against NPU dump, by names": "NPU 转储之间按名称比对",
-  "NPU dump with fusion against NPU dump without fusion": "开启融合与关闭融合的 NPU 转储比对",
-  ...tokensScenarios,
-};
-
 /** A key that is put together at run time, where the text may be missing. */
 export function hasText(key: string): key is Key { return key in en; }

@@ -26,8 +26,3 @@ export const tokensZh: Record<keyof typeof tokensEn, string> = {
   by_unit: "Rank 与 token", by_unit_hint: "各自的异常张量数；单击查看其曲线", first_tokens: "共 {all} 个 token，显示前 {shown} 个", found_in: "{place} 等共 {count} 处", documented: "既定指标", result: "结果", marks: "标记原因", stack: "代码位置",
   statistics_off: "统计量的偏差", s_max: "最大值", s_min: "最小值", s_mean: "均值", s_norm: "L2 范数", crc: "CRC-32", norm: "L2 范数", no_data: "未比对数据本身，因此没有其他指标。", run_notes: "关于两份转储",
 };
-
-export const tokensScenarios: Record<string, string> = {
-  "GE with fusion on against FX": "开启融合的 GE 与 FX 比对",
-  "GE with fusion on against GE with fusion off": "开启融合与关闭融合的 GE 比对",
-};

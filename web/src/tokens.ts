@@ -1,5 +1,6 @@
 // What only reports of graph mode have: ranks, tokens and graphs, PASS and FAIL, statistics, checksums.
 import type { Column, Packed, Report } from "./data";
+import type { Encoded } from "./sentences";
 
 export interface Unit { rank: number | null; token: number; graph: number | null; network: number }
 export const DIMENSIONS = ["rank", "token", "graph"] as const;
@@ -11,7 +12,7 @@ interface Part { rows: Packed; columns: Record<string, Packed> }
 export interface GraphModeData {
   units: [number | null, number, number | null, number][];
   networks: Record<string, Packed>[];
-  notes: string[];
+  notes: Encoded[];
   unit: Packed; mode: Packed; result: Packed; marks: Packed; stack: Packed;
   real: Part; statistics: Part;
   checksums: { rows: Packed; target: Packed; golden: Packed };
@@ -50,7 +51,7 @@ export class Tokens {
   checksum(side: "target" | "golden", row: number): string {
     const place = this.placeOf("checksums", row);
     if (place < 0) return "";
-    return this.report.document.texts[this.report.decode(`tokens.checksums.${side}`, this.data.checksums[side]).numbers[place]!]!;
+    return this.report.texts("en")[this.report.decode(`tokens.checksums.${side}`, this.data.checksums[side]).numbers[place]!]!;
   }
 
   /** The units in the order of time: a token of all ranks before the next one. */

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import DocumentedMetrics
-from opdiff.core.reasons import render, render_all
 from opdiff.core.tensor_stats import differences
-from opdiff.report.packing import printable
 from opdiff.report.payload import pack_nodes
 
 if TYPE_CHECKING:
@@ -36,11 +34,11 @@ def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]
     return {
         "units": [[*unit, numbers.get(unit, -1)] for unit in units],
         "networks": [pack_nodes(nodes, packer) for nodes in networks],
-        "notes": [printable(render(note)) for note in comparison.notes],
+        "notes": packer.sentences(comparison.notes),
         "unit": packer.integers([units[row.unit] for row in rows if row.unit is not None]),
         "mode": packer.integers([MODES.index(row.by) for row in rows]),
         "result": packer.integers([_result(*pair) for pair in zip(rows, results, strict=True)]),
-        "marks": packer.texts([render_all(result.why) for result in results]),
+        "marks": packer.reasons([result.why for result in results]),
         "stack": packer.texts([row.stack for row in rows]),
         "real": _real(rows, packer),
         "statistics": _statistics(rows, packer),

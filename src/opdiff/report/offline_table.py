@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import Language, render, render_all
+from opdiff.core.reasons import render, render_all
 from opdiff.report.cells import NOT_GIVEN, format_cell, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.metrics import Metrics
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
 
@@ -139,10 +140,15 @@ def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Columns:
     return Columns(titles, cells)
 
 
-def reason_text(row: Row, language: Language = Language.ENGLISH) -> str:
-    """Return why there are no numbers, and the reservations about those that there are; each sentence once."""
+def reservations(row: Row) -> tuple[Reason, ...]:
+    """Return why there are no numbers, and the reservations about those that there are."""
     notes = row.metrics.notes if row.metrics else ()
-    text = render_all([*([row.reason] if row.reason else ()), *row.notes, *notes], language)
+    return (*([row.reason] if row.reason else ()), *row.notes, *notes)
+
+
+def reason_text(row: Row) -> str:
+    """Return reservations and messages of custom metrics, each sentence once."""
+    text = render_all(reservations(row))
     messages = dict.fromkeys(message for _, _, message in row.custom if message and message not in text)
     return " ".join([text, *messages] if text else messages)
 

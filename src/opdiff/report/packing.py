@@ -19,9 +19,14 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
+from opdiff.report.page_reasons import ReasonEncoder
+from opdiff.report.printable import printable
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
+
+    from opdiff.core.reasons import Reason
 
     Number = float | int | None
 
@@ -32,15 +37,6 @@ _ORDER = "@" if sys.byteorder == "little" else "<"
 _LARGEST = sys.float_info.max
 # The last bytes of single floats, of either sign: those that are nearly zero, and those that are huge or not finite.
 _TINY, _HUGE = (0x00, 0x80), (0x7F, 0xFF)
-# Controls, joiners, marks of direction: what ASCII does not have of them.
-_HIDDEN = {
-    code: chr(code).encode("unicode_escape").decode()
-    for first, last in (
-        (0x80, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
-        (0xFEFF, 0xFEFF),
-    )
-    for code in range(first, last + 1)
-}  # fmt: skip
 # The levels above take up to twice as long for two percent less.
 _DEFLATE_LEVEL = 2
 
@@ -49,13 +45,23 @@ class Packer:
     """Collects texts and arrays, and makes one byte string of them and a document that refers to them."""
 
     def __init__(self) -> None:
-        self._numbers_of_texts: dict[str, int] = defaultdict(count().__next__)
+        # A text, or what stands for a sentence of the page.
+        self._numbers_of_texts: dict[str | tuple[Reason, ...], int] = defaultdict(count().__next__)
+        self._reasons = ReasonEncoder()
         self._parts: list[bytes] = []
         self._end = 0
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
         """A column of texts."""
         return self.integers(list(map(self._numbers_of_texts.__getitem__, texts)))
+
+    def reasons(self, reasons: Sequence[tuple[Reason, ...]]) -> dict[str, Any]:
+        """A column of reasons, several in each row, which the page shows in its language."""
+        return self.integers([self._numbers_of_texts[each or ""] for each in reasons])
+
+    def sentences(self, reasons: Iterable[Reason]) -> list[list[object]]:
+        """Reasons that stand in the document itself."""
+        return self._reasons.encode_all(reasons)
 
     def integers(self, numbers: Sequence[int]) -> dict[str, Any]:
         """A column of integers; those that 32 bits do not hold become floats."""
@@ -83,10 +89,13 @@ class Packer:
 
     def packed(self, document: dict[str, Any]) -> bytes:
         """Everything, deflated; the document gets `texts`, in the order of their numbers."""
-        texts = list(self._numbers_of_texts)
-        if not "".join(texts).isascii():
-            texts = list(map(printable, texts))
-        head = json.dumps(document | {"texts": texts}, separators=(",", ":"), allow_nan=False).encode()
+        texts = [
+            printable(text) if isinstance(text, str) else self._reasons.encode_all(text)
+            for text in self._numbers_of_texts
+        ]
+        head = json.dumps(
+            document | {"texts": texts, "templates": self._reasons.templates}, separators=(",", ":"), allow_nan=False
+        ).encode()
         # At a multiple of 8, so that arrays can be looked at where they are.
         head += b" " * (-(len(head) + 4) % 8)
         return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *self._parts]), _DEFLATE_LEVEL)
@@ -97,17 +106,6 @@ class Packer:
         start, self._end = self._end, self._end + len(data)
         place = {"type": kind, "at": start, "count": len(data) // width}
         return place | {"absent": list(absent)} if absent else place
-
-
-def printable(text: str) -> str:
-    """A text as the page shows it.
-
-    Names of files need not be text, and may hold marks that turn the letters around or are not seen: those become
-    escapes, so that one name cannot look like another.
-    """
-    if text.isascii():
-        return text
-    return text.encode(errors="backslashreplace").decode().translate(_HIDDEN)
 
 
 def _packed(kind: str, numbers: Sequence[float | int]) -> bytes:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from opdiff.core.comparison import Mode, OpLabel
 from opdiff.core.judgement import LEVELS, Origin
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
-from opdiff.core.reasons import Language, render, render_all
+from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
-from opdiff.report.offline_table import reason_text
-from opdiff.report.packing import Packer, printable
+from opdiff.report.offline_table import reservations
+from opdiff.report.packing import Packer
+from opdiff.report.printable import printable
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Row, Side
     from opdiff.core.judgement import Finding, Judgement
+    from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
 
-VERSION = 2
+VERSION = 3
 
 # Fields of `Metrics` that the page shows; of those in `_EXACT` every digit counts.
 _FLOATS = (
@@ -49,7 +51,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
     rows, judgement = comparison.rows, comparison.judgement
     document: dict[str, Any] = {
         "version": VERSION,
-        "scenario": render(comparison.scenario),
+        "scenario": packer.sentences([comparison.scenario]),
         "target": _side(comparison.target),
         "golden": _side(comparison.golden),
         "environment": comparison.environment._asdict(),
@@ -57,7 +59,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "rows": _rows(rows, packer) | _verdicts(judgement, packer),
         "metrics": _metrics(rows, packer),
         "custom": _custom(rows, packer),
-        "story": _story(comparison) | {"chinese": _chinese(comparison)},
+        "story": _story(comparison, packer),
         "graph": pack_nodes(_offline_nodes(comparison), packer),
         "profiles": [_profile(profile, packer) for profile in comparison.profiles],
     }
@@ -104,12 +106,17 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
         "targetAddress": packer.exact([row.target_address for row in rows]),
         "goldenAddress": packer.exact([row.golden_address for row in rows]),
         "shape": strings(_made(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
-        "steps": strings(["\n".join(map(render, row.steps)) for row in rows]),
-        "reason": strings([reason_text(row) for row in rows]),
-        "rule": strings([render(row.evidence) if row.evidence else "" for row in rows]),
+        "steps": packer.reasons([row.steps for row in rows]),
+        "reason": packer.reasons([_row_reasons(row) for row in rows]),
+        "rule": packer.reasons([(row.evidence,) if row.evidence else () for row in rows]),
         "confidence": integers(_made(_permille, [row.confidence for row in rows])),
         "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
     }
+
+
+def _row_reasons(row: Row) -> tuple[Reason, ...]:
+    """Return the reservations about a row, and the messages of its custom metrics."""
+    return (*reservations(row), *(quoted(message) for _, _, message in row.custom if message))
 
 
 def _by_field(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
@@ -136,7 +143,7 @@ def _verdicts(judgement: Judgement, packer: Packer) -> dict[str, Any]:
     verdicts = judgement.verdicts
     return {
         "level": packer.integers([LEVELS.index(verdict.level) for verdict in verdicts]),
-        "why": packer.texts([render(verdict.rule) for verdict in verdicts]),
+        "why": packer.reasons([(verdict.rule,) for verdict in verdicts]),
         "origin": packer.integers([_ORIGINS.index(verdict.origin) for verdict in verdicts]),
         "excess": packer.floats([verdict.excess for verdict in verdicts]),
     }
@@ -175,38 +182,24 @@ def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
     ]
 
 
-def _story(comparison: Comparison) -> dict[str, Any]:
+def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
     judgement = comparison.judgement
     return {
         "first": printable(first_bad_operator(comparison)),
-        "advice": {
-            language: [printable(render(reason, language)) for reason in judgement.advice] for language in Language
-        },
-        "findings": [_finding(finding) for finding in judgement.findings],
+        "advice": packer.sentences(judgement.advice),
+        "findings": [_finding(finding, packer) for finding in judgement.findings],
     }
 
 
-def _chinese(comparison: Comparison) -> dict[str, str]:
-    """Return the Chinese sentence of each English one."""
-    judgement = comparison.judgement
-    reasons = [comparison.scenario, *comparison.notes, *(verdict.rule for verdict in judgement.verdicts)]
-    reasons += [reason for finding in judgement.findings for reason in (*finding.evidence, *finding.remedies)]
-    reasons += [reason for row in comparison.rows for reason in (row.evidence, *row.steps) if reason is not None]
-    both = {(render(reason), render(reason, Language.CHINESE)) for reason in set(reasons)}
-    both |= {(render_all(result.why), render_all(result.why, Language.CHINESE)) for result in judgement.documented}
-    both |= {(reason_text(row), reason_text(row, Language.CHINESE)) for row in comparison.rows}
-    return {printable(english): printable(chinese) for english, chinese in both if english != chinese}
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
     return {
         "operator": printable(finding.operator),
         "type": printable(finding.op_type),
         "tensor": printable(finding.tensor),
         "level": LEVELS.index(finding.level),
         "kind": printable(finding.kind),
-        "evidence": [printable(render(reason)) for reason in finding.evidence],
-        "remedies": [printable(render(reason)) for reason in finding.remedies],
+        "evidence": packer.sentences(finding.evidence),
+        "remedies": packer.sentences(finding.remedies),
         "share": _finite(finding.share),
         "path": [*map(printable, finding.path)],
         "before": [*map(printable, finding.before)],

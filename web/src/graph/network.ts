@@ -23,7 +23,7 @@ const CONSTANT = /^(const|constant|constplaceholder|fileconstant|variable)$/i;
 
 /** The network, coloured by the rows of one token. */
 export function networkOf(report: Report, withConstants: boolean, unit = 0): Network {
-  const { texts } = report.document;
+  const texts = report.texts("en");
   const names = Array.from(report.graphColumn("name", unit), (text) => texts[text]!);
   const known = names.length > 0;
   const operators = known ? described(report, names, unit) : byRows(report, unit);
@@ -43,7 +43,7 @@ function without({ operators, edges, known }: Network, unwanted: (operator: Oper
 }
 
 function described(report: Report, names: string[], unit: number): Operator[] {
-  const { texts } = report.document;
+  const texts = report.texts("en");
   const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => texts[text]!);
   const [types, originals, passes] = [column("type"), column("originals"), column("passes")];
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);

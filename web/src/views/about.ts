@@ -18,7 +18,7 @@ export function about(app: App): View {
     ...made,
   ]), h("p", { class: "muted" }, app.t("about_text")));
   const legend = card(app.t("legend"), "", h("div", { class: "legend-list" }, ...LEVELS.flatMap((level, n) =>
-    [chip(app, n), h("span", {}, app.t(`about_${level}`))])), app.report.story.plain ? h("p", { class: "muted" }, app.t("plain_limits")) : null, app.report.tokens ? h("p", { class: "muted" }, app.t("graph_levels")) : null);
+    [chip(app, n), h("span", {}, app.t(`about_${level}`))])), app.report.tokens ? h("p", { class: "muted" }, app.t("graph_levels")) : null);
   return { element: h("main", { class: "about" }, what, legend, card(app.t("keys"), "", keyList(app))) };
 }
 

@@ -11,7 +11,7 @@ const KINDS = ["worse", "vanished", "appeared", "better"] as const;
 
 export function changes(app: App): View {
   const { report } = app;
-  const texts = report.document.texts;
+  const texts = report.texts("en");
   const kinds = report.changesColumn("kind").numbers;
   const all = Array.from(kinds.keys());
   const counts = new Map<string, number>();

@@ -178,7 +178,7 @@ class GraphView {
     this.panel.replaceChildren(
       h("header", {}, name(operator.name, "big"), button("×", () => this.panel.setAttribute("hidden", ""), "small quiet", app.t("close"))),
       h("p", {}, chip(app, operator.level, operator.origin), " ", h("span", { class: "muted" }, operator.type)),
-      ...(operator.row >= 0 ? [h("p", { class: "why" }, app.told(app.report.text("why", operator.row)))] : [h("p", { class: "muted" }, app.t("not_dumped"))]),
+      ...(operator.row >= 0 ? [h("p", { class: "why" }, app.sentences("why", operator.row))] : [h("p", { class: "muted" }, app.t("not_dumped"))]),
       ...(this.scene!.path.size > 1 ? [h("p", { class: "muted" }, app.t("path_hint"))] : []),
       ...list("originals", operator.originals.filter((original, _, all) => all.length > 1 || original !== operator.name)).filter((part) => part !== null), ...list("passes", operator.passes).filter((part) => part !== null),
       ...near("producers", network.edges.filter(({ to }) => to === node).map(({ from }) => from)).filter((part) => part !== null),

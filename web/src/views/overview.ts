@@ -43,7 +43,7 @@ function hero(app: App, counts: number[]): HTMLElement {
   const { story } = report;
   const compared = report.count - counts[UNKNOWN]!;
   const worst = counts[WRONG] ? WRONG : counts[SUSPICIOUS] ? SUSPICIOUS : compared ? 0 : UNKNOWN;
-  const advice = story.advice[app.language];
+  const advice = story.advice.map((each) => app.sentence(each));
   return h(
     "header",
     { class: `hero level-${LEVELS[worst]!}` },
@@ -121,8 +121,8 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
-    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((text) => h("li", {}, app.told(text))))) : null,
-    finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((told) => app.told(told)).map((text) =>
+    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
+    finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
       h("div", { class: "remedy" }, h("span", {}, text), copyButton(app, text)))) : null,
     finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
@@ -159,7 +159,7 @@ function lookFirst(app: App): HTMLElement | null {
   if (!rows.length) return null;
   const list = rows.slice(0, MOST).map((row) =>
     h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
-      h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.told(report.text("why", row))),
+      h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.sentences("why", row)),
       report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
   const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
   return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), moreButton(app, rows.length - MOST));

@@ -63,7 +63,7 @@ function heading(app: App, number: number, step: (by: number) => void, back: () 
       button(`‹ ${app.t("previous")}`, () => step(-1), "small quiet", "k"), button(`${app.t("next")} ›`, () => step(1), "small quiet", "j")),
     h("h1", {}, h("code", {}, title)),
     h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), report.tokens && h("b", { class: "place" }, placeText(app, number)), h("span", { class: "muted" }, report.text("type", number)),
-      h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${app.told(report.text("why", number))}`),
+      h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${app.sentences("why", number)}`),
       excess !== null && excess > 1 && h("span", { class: "muted why" }, app.t("excess", { times: format.number(excess, 3) })),
       h("span", { class: "spacer" }),
       report.hasGraph && button(app.t("in_graph"), () => {
@@ -148,12 +148,12 @@ function worst(app: App, row: number): HTMLElement | null {
 function pairing(app: App, row: number): HTMLElement {
   const { report } = app;
   const confidence = report.row("confidence").at(row) ?? -1;
-  const steps = report.text("steps", row).split("\n").filter(Boolean);
+  const steps = report.sentences("steps", row);
   const facts: [string, Node | string][] = [];
-  if (report.text("rule", row)) facts.push([app.t("rule"), app.told(report.text("rule", row))]);
+  if (report.text("rule", row)) facts.push([app.t("rule"), app.sentences("rule", row)]);
   if (confidence >= 0) facts.push([app.t("confidence"), format.percent(confidence / 1000)]);
-  if (report.levels[row] !== UNKNOWN && !report.tokens) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.told(step)))) : app.t("no_steps")]);
-  if (report.text("reason", row)) facts.push([app.t("notes"), app.told(report.text("reason", row))]);
+  if (report.levels[row] !== UNKNOWN && !report.tokens) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.sentence(step)))) : app.t("no_steps")]);
+  if (report.text("reason", row)) facts.push([app.t("notes"), app.sentences("reason", row)]);
   facts.push(...unitFacts(app, row));
   return card(app.t("evidence_pair"), "", definition(facts));
 }
@@ -164,7 +164,7 @@ function siblings(app: App, row: number): HTMLElement | null {
   if (rows.length < 2) return null;
   return card(app.t("siblings"), "", h("div", { class: "looks" }, ...rows.map((other) =>
     h("a", { class: other === row ? "look current" : "look", attrs: { href: `#/row/${other}` } }, dot(report.levels[other]!),
-      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || app.told(report.text("reason", other))), report.isMeasured(other) && h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
+      h("span", { class: "slot" }, short(app, other)), name(report.text("goldenTensor", other) || app.sentences("reason", other)), report.isMeasured(other) && h("span", { class: "num" }, format.cosine(report.metric("cosine", other)))))));
 }
 
 function rowsOfOperator(report: Report, row: number): number[] {

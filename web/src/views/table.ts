@@ -65,7 +65,7 @@ function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTML
     } }, dot(level), levelText(app, level));
     return element;
   });
-  const names = [...new Set(Array.from(report.row("type").numbers, (text) => report.document.texts[text]!))].filter(Boolean).sort();
+  const names = [...new Set(Array.from(report.row("type").numbers, (text) => report.texts("en")[text]!))].filter(Boolean).sort();
   const types = select([["", app.t("all_types")], ...names.map((type) => [type, type] as const)], filter.type, (value) => { filter.type = value; update(); }, app.t("c_type"));
   const outputs = h("input", { attrs: { type: "checkbox" }, onchange: () => { filter.outputs = outputs.checked; update(); } });
   outputs.checked = filter.outputs;
@@ -88,7 +88,7 @@ function columns(app: App): ColumnSpec[] {
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
   const byData = !report.tokens || report.tokens.modes.has(REAL);
   return [
-    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.told(report.text("why", row)) }) },
+    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.sentences("why", row) }) },
     ...unitColumns(app),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
@@ -103,7 +103,7 @@ function columns(app: App): ColumnSpec[] {
       { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
     ] : []),
     ...unitFigures(app),
-    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: (row) => ({ text: app.told(report.text("reason", row)) }) },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: (row) => ({ text: app.sentences("reason", row) }) },
   ];
 }
 

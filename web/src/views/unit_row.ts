@@ -81,7 +81,7 @@ function figureCard(app: App, title: string, row: number, lines: (HTMLElement | 
 export function unitFacts(app: App, row: number): [string, string][] {
   const { tokens } = app.report;
   if (!tokens) return [];
-  const texts = app.report.document.texts;
-  const facts: [string, string][] = [[app.t("marks"), app.told(texts[tokens.column("marks").numbers[row]!]!)], [app.t("stack"), texts[tokens.column("stack").numbers[row]!]!]];
+  const texts = app.report.texts(app.language);
+  const facts: [string, string][] = [[app.t("marks"), texts[tokens.column("marks").numbers[row]!]!], [app.t("stack"), texts[tokens.column("stack").numbers[row]!]!]];
   return facts.filter(([, value]) => value);
 }

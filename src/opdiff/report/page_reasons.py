@@ -1,0 +1,68 @@
+"""Reasons as the page reads them: templates in both languages, and the facts of each reason.
+
+See web/src/sentences.ts for the other end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.reasons import Language, Reason, catalogue, render, show, template
+from opdiff.report.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.core.reasons import Fact
+
+    # Number of a template, and the values of its facts.
+    Encoded = list[object]
+    Fields = dict[tuple[str, str], int]
+
+
+class ReasonEncoder:
+    """Encodes reasons; `templates` has the English and the Chinese template of each code that occurred."""
+
+    def __init__(self) -> None:
+        self.templates: list[tuple[str, str]] = []
+        self._known: dict[str, tuple[int, Fields]] = {}
+
+    def encode(self, reason: Reason) -> Encoded:
+        """Return the number of the template and its facts, each formatted as the template says."""
+        if reason.code not in catalogue():
+            return self.encode(Reason("core.text", (("text", render(reason)),)))
+        number, fields = self._template(reason.code)
+        facts = dict(reason.facts)
+        return [number, *(self._value(facts.get(name), spec) for name, spec in fields)]
+
+    def encode_all(self, reasons: Iterable[Reason]) -> list[Encoded]:
+        """Return each of the reasons, once."""
+        return [self.encode(reason) for reason in dict.fromkeys(reasons)]
+
+    def _template(self, code: str) -> tuple[int, Fields]:
+        if code not in self._known:
+            fields: Fields = {}
+            english, chinese = (_positional(code, language, fields) for language in Language)
+            self._known[code] = len(self.templates), fields
+            self.templates.append((english, chinese))
+        return self._known[code]
+
+    def _value(self, fact: Fact, spec: str) -> object:
+        """Return a nested reason, several of them, a string, or one string for each language."""
+        if isinstance(fact, Reason):
+            return self.encode(fact)
+        if isinstance(fact, tuple) and fact and isinstance(fact[0], Reason):
+            return {"all": self.encode_all(item for item in fact if isinstance(item, Reason))}
+        english, chinese = (printable(show(fact, spec, language)) for language in Language)
+        return english if english == chinese else {"en": english, "zh": chinese}
+
+
+def _positional(code: str, language: Language, fields: Fields) -> str:
+    """Return a template with `{0}` for its first fact; each fact in each format has a position of its own."""
+    pieces = []
+    for field in template(code, language):
+        pieces.append(field.literal)
+        if field.name:
+            position = fields.setdefault((field.name, field.spec), len(fields))
+            pieces.append(f"{{{position}}}")
+    return "".join(pieces)
