@@ -122,7 +122,7 @@ def test_no_sentence_is_left_in_english_on_the_chinese_page(
     if kind.startswith("damaged"):
         report.go("missing")
         shown = report.page.inner_text("main")
-        for text in ("只有目标侧有", "标杆转储中没有该 token", "缺少原始图", "文件为空", "有块在未开始时结束"):
+        for text in ("只有目标转储中有", "标杆转储中没有该 token", "缺少原始图", "文件为空", "有块在未开始时结束"):
             assert text in shown
 
 

@@ -16,7 +16,7 @@ from opdiff.core.reasons import Language, because, render
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
 from opdiff.report.payload import pack
-from report.test_packing import numbers, unpacked
+from report.test_packing import numbers, sentences, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,9 @@ def test_a_judgement_decides_where_there_is_one() -> None:
     assert column(found, "rows", "excess") == [None, 7.5, None, None]
     (finding,) = found[0]["story"]["findings"]
     assert (finding["kind"], finding["share"], finding["path"]) == ("scale", 0.93, ["b", "c"])
-    assert found[0]["story"]["advice"]["zh"] == [render(FAULT.remedies[0], Language.CHINESE) + "。"]
+    assert sentences(found[0]["story"]["advice"], found[0], Language.CHINESE) == [
+        render(FAULT.remedies[0], Language.CHINESE) + "。"
+    ]
     assert column(found, "graph", "fanIn") == [0, 2, 1, 2]
     assert column(found, "graph", "inputs") == [0, -1, 1, 2, 0]
 

@@ -13,14 +13,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opdiff.core.reasons import Language
 from opdiff.report.packing import Packer
 from opdiff.report.printable import printable
 
 
 def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
+    """The document, its texts in English, and the arrays."""
     data = zlib.decompress(packed)
     (length,) = struct.unpack_from("<I", data)
-    return json.loads(data[4 : 4 + length]), data[4 + length :]
+    document = json.loads(data[4 : 4 + length])
+    texts = [text if isinstance(text, str) else "; ".join(sentences(text, document)) for text in document["texts"]]
+    return document | {"texts": texts}, data[4 + length :]
+
+
+def sentences(encoded: list[list[Any]], document: dict[str, Any], language: Language = Language.ENGLISH) -> list[str]:
+    """Encoded reasons as the page shows them."""
+    return [_sentence(each, document, language) for each in encoded]
+
+
+def _sentence(encoded: Any, document: dict[str, Any], language: Language) -> str:
+    if isinstance(encoded, str):
+        return encoded
+    if isinstance(encoded, dict):
+        return encoded[language] if language in encoded else "; ".join(sentences(encoded["all"], document, language))
+    number, *values = encoded
+    template: str = document["templates"][number][list(Language).index(language)]
+    return template.format(*(_sentence(value, document, language) for value in values))
 
 
 def numbers(column: dict[str, Any], data: bytes) -> list[float | None]:

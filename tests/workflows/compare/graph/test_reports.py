@@ -18,7 +18,7 @@ from graph_dumps import floats
 from opdiff.report.saved_json import load, save
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
-from report.test_packing import numbers, unpacked
+from report.test_packing import numbers, sentences, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     (place,) = page.graph_mode["findings"]
     assert [units[number][:2] for number in place["units"]] == [[0, 1], [1, 1]]
     assert page.texts(page.document["rows"]["operator"])[place["row"]] == "MatMul_1"
-    assert page.document["story"]["advice"]["en"][0] == "Look first at MatMul_1 in rank 0, token 1."
+    assert sentences(page.document["story"]["advice"], page.document)[0] == "Look first at MatMul_1 in rank 0, token 1."
     assert page.document["environment"]["opdiff"] == opdiff.__version__
     levels = page.numbers(page.document["rows"]["level"])
     bad = {page.numbers(page.graph_mode["unit"])[row] for row, level in enumerate(levels) if level in (3, 4)}
@@ -333,7 +333,8 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
     for folder in (tmp_path / "sample" / "fx").rglob("*rank1"):
         shutil.rmtree(folder)
     compare(capsys, made, tmp_path / "out")
-    assert shown(tmp_path / "out").graph_mode["notes"] == ["rank 1: only the target dump has it; not compared"]
+    page = shown(tmp_path / "out")
+    assert sentences(page.graph_mode["notes"], page.document) == ["rank 1: only the target dump has it; not compared"]
 
 
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
