@@ -14,7 +14,7 @@ from opdiff.core.metrics import Metrics
 from opdiff.core.reasons import quoted
 from opdiff.core.rows import paired_row, unpaired_row
 from opdiff.core.source import FileRange
-from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey, TensorSpec
 from opdiff.report.offline_table import MetricColumn, TableColumns
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
         "label": of,
         "target": with_data(changes.pop("key", TensorKey(of.target, Slot.OUTPUT, 0)), tensor(path="/target/file")),
         "golden": with_data(TensorKey(of.golden, Slot.OUTPUT, 1), tensor(address=77, path="/golden/file")),
-        "layout": "ND",
-        "origin_shape": (),
+        "declared": Declared("ND"),
         "evidence": quoted("named in the rule file"),
     }
     return Pairing(**values | changes)

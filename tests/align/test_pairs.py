@@ -7,31 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opdiff.align.pairs import align_pair
+from opdiff.align.pairs import AlignedPair, align_codes
 from opdiff.core import dtypes
-from opdiff.core.comparison import OpLabel, Pairing
-from opdiff.core.dump import with_data
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
-from opdiff.core.source import FileRange
-from opdiff.core.tensor import Slot, Tensor, TensorKey, TensorSpec
+from opdiff.core.tensor import Declared, TensorSpec
 from opdiff.sample.storage import store
 
-NOWHERE = FileRange("file", 0, 0)
-KEY = TensorKey("op", Slot.OUTPUT, 0)
-LABEL = OpLabel(0, 0, "Op", "op", "op")
 
-
-def pairing(
+def align(
     target: Any, golden: Any, layout: str, declared: str, origin: tuple[int, ...], golden_layout: str = "ND"
-) -> Pairing:
+) -> AlignedPair:
     golden_origin = origin if golden_layout != "ND" else ()
     specs = (
         TensorSpec(dtypes.INT32, target.shape, layout, origin),
         TensorSpec(dtypes.INT32, golden.shape, golden_layout, golden_origin),
     )
-    ours, theirs = (Tensor(spec, NOWHERE) for spec in specs)
-    return Pairing(LABEL, with_data(KEY, ours), with_data(KEY, theirs), declared)
+    return align_codes(specs, (target, golden), Declared(declared))
 
 
 def nchw(*shape: int) -> Any:
@@ -66,7 +58,7 @@ MATRIX = nchw(2, 3, 20, 9)
 def test_each_element_meets_its_own(
     stored: Any, layout: str, declared: str, origin: tuple[int, ...], golden: Any
 ) -> None:
-    pair = align_pair(pairing(stored, golden, layout, declared, origin), stored, golden)
+    pair = align(stored, golden, layout, declared, origin)
     np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
     assert pair.golden is golden
     assert int(np.prod(pair.shape)) == golden.size
@@ -74,7 +66,7 @@ def test_each_element_meets_its_own(
 
 def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
     stored, golden = nchw(4, 6), nchw(3, 8)
-    pair = align_pair(pairing(stored, golden, "ND", "ND", (4, 6)), stored, golden)
+    pair = align(stored, golden, "ND", "ND", (4, 6))
     np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
     assert pair.steps == (because("align.elementwise", target=(4, 6), golden=(3, 8)),)
 
@@ -96,7 +88,7 @@ def test_nothing_but_padding_is_cut(
     stored: Any, layout: str, origin: tuple[int, ...], golden: Any, problem: str
 ) -> None:
     with pytest.raises(LayoutError) as caught:
-        align_pair(pairing(stored, golden, layout, "NCHW", origin), stored, golden)
+        align(stored, golden, layout, "NCHW", origin)
     assert problem in str(caught.value)
 
 
@@ -104,19 +96,19 @@ def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
     """Ten channels in one tile: the header says ten, the golden five; that is a difference and not padding."""
     wide = nchw(2, 10, 3, 4)
     stored = store(wide, "NC1HWC0")
-    pair = align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", ()), stored, LOGICAL)
+    pair = align(stored, LOGICAL, "NC1HWC0", "NCHW", ())
     assert pair.shape == (2, 5, 3, 4)
     assert pair.doubt == because("align.padding_not_zero")
     narrow = store(LOGICAL, "NC1HWC0")
-    assert not align_pair(pairing(narrow, LOGICAL, "NC1HWC0", "NCHW", ()), narrow, LOGICAL).doubt
+    assert not align(narrow, LOGICAL, "NC1HWC0", "NCHW", ()).doubt
     with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
-        align_pair(pairing(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4)), stored, LOGICAL)
+        align(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4))
 
 
 def test_two_devices_without_their_padding() -> None:
     ours, theirs = store(LOGICAL, "NC1HWC0"), store(LOGICAL, "NC1HWC0", c0=32)
     ours[:, :, :, :, 5:] = 77
-    pair = align_pair(pairing(ours, theirs, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0"), ours, theirs)
+    pair = align(ours, theirs, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0")
     np.testing.assert_array_equal(pair.target, pair.golden)
     assert pair.shape == (2, 5, 3, 4)
 
@@ -124,7 +116,7 @@ def test_two_devices_without_their_padding() -> None:
 def test_two_devices_of_other_sizes() -> None:
     ours, theirs = nchw(4, 5), nchw(4, 6)
     with pytest.raises(LayoutError, match=r"the target has shape \[4, 5\], the golden \[4, 6\]"):
-        align_pair(pairing(ours, theirs, "ND", "", (4, 5), "NCHW"), ours, theirs)
+        align(ours, theirs, "ND", "", (4, 5), "NCHW")
 
 
 VIDEO = nchw(1, 3, 2, 4, 5)
@@ -133,10 +125,10 @@ VIDEO = nchw(1, 3, 2, 4, 5)
 @pytest.mark.parametrize("origin", [(), (1, 3, 2, 4, 5)], ids=["no origin", "origin"])
 def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
     ours, theirs = VIDEO, store(VIDEO, "NDHWC")
-    pair = align_pair(pairing(ours, theirs, "NCDHW", "", origin, "NDHWC"), ours, theirs)
+    pair = align(ours, theirs, "NCDHW", "", origin, "NDHWC")
     np.testing.assert_array_equal(pair.target, pair.golden)
     image, other = LOGICAL, np.ascontiguousarray(NHWC)
-    pair = align_pair(pairing(image, other, "NCHW", "", (), "NHWC"), image, other)
+    pair = align(image, other, "NCHW", "", (), "NHWC")
     np.testing.assert_array_equal(pair.target, pair.golden)
 
 
@@ -144,12 +136,12 @@ def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
 def test_padding_of_two_videos(garbage: bool) -> None:
     ours, theirs = store(VIDEO, "NDC1HWC0"), store(VIDEO, "NDC1HWC0")
     ours[..., 3:] = 77 if garbage else 0
-    pair = align_pair(pairing(ours, theirs, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0"), ours, theirs)
+    pair = align(ours, theirs, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0")
     np.testing.assert_array_equal(pair.target, pair.golden)
     assert pair.shape == ((1, 3, 2, 4, 5) if garbage else ours.shape)
 
 
 def test_a_golden_of_the_other_order_is_told() -> None:
-    pair = align_pair(pairing(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape), LOGICAL, NHWC)
+    pair = align(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape)
     np.testing.assert_array_equal(pair.target, NHWC)
     assert pair.steps[0] == because("align.declared_differs", declared="NCHW", layout="NHWC")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,10 +13,8 @@ from dump_files import TIME, add, dump, tensor
 from opdiff.align.pairs import align_pair
 from opdiff.align.walk import walk_pair, walk_stored
 from opdiff.core import dtypes
-from opdiff.core.comparison import OpLabel, Pairing
-from opdiff.core.dump import with_data
 from opdiff.core.errors import DumpError
-from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor import Declared
 from opdiff.read import read_operator
 
 if TYPE_CHECKING:
@@ -25,21 +23,16 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Tensor
 
-KEY = TensorKey("a", Slot.OUTPUT, 0)
-
 
 def read(path: Path) -> Tensor:
     return read_operator(str(path)).outputs[0]
 
 
-def paired(target: Tensor, golden: Tensor, layout: str = "") -> Pairing:
-    return Pairing(OpLabel(0, 0, "Op", "a", "a"), with_data(KEY, target), with_data(KEY, golden), layout)
-
-
-def pairing(folder: Path, values: AnyArray, layout: str, golden: AnyArray, declared: str = "") -> Pairing:
+def written(folder: Path, values: AnyArray, layout: str, golden: AnyArray) -> tuple[Tensor, Tensor]:
+    """Write a dump and a golden array; return both, described."""
     path = add(folder, f"Op.a.1.2.{TIME}", dump(tensor(values, dtypes.FLOAT16, layout)))
     np.save(folder / "a.0.1.npy", golden)
-    return paired(read_operator(path).outputs[0], read(folder / "a.0.1.npy"), declared)
+    return read_operator(path).outputs[0], read(folder / "a.0.1.npy")
 
 
 @pytest.mark.parametrize("layout", ["ND", "NC1HWC0", "FRACTAL_NZ", "FRACTAL_Z", "NHWC1C0", "C1HWNCoC0"])
@@ -48,9 +41,9 @@ def test_a_walk_gives_what_alignment_gives(
     tmp_path_factory: pytest.TempPathFactory, layout: str, shape: tuple[int, ...]
 ) -> None:
     values = np.random.default_rng(1).integers(-99, 99, shape).astype(np.float32)
-    pair = pairing(tmp_path_factory.mktemp("walk"), values, layout, values, "NCHW")
-    walked = walk_pair(pair)
-    moved = align_pair(pair, pair.target.data.codes(), pair.golden.data.codes())
+    pair = written(tmp_path_factory.mktemp("walk"), values, layout, values)
+    walked = walk_pair(*pair, Declared("NCHW"))
+    moved = align_pair(*pair, Declared("NCHW"))
     for walk, codes in ((walked.target, moved.target), (walked.golden, moved.golden)):
         flat = np.ascontiguousarray(codes).reshape(-1)
         np.testing.assert_array_equal(walk.block(0, walk.count), flat)
@@ -65,9 +58,9 @@ def test_a_walk_gives_what_alignment_gives(
 def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
     values = np.arange(24).reshape(2, 3, 4).astype(descr)
     arranged = np.asfortranarray(values) if order == "F" else values
-    pair = pairing(tmp_path, values.astype(np.float32), "ND", arranged)
-    np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 24), np.arange(24))
-    np.testing.assert_array_equal(walk_stored(pair.golden.data).block(0, 24), np.arange(24))
+    pair = written(tmp_path, values.astype(np.float32), "ND", arranged)
+    np.testing.assert_array_equal(walk_pair(*pair).golden.block(0, 24), np.arange(24))
+    np.testing.assert_array_equal(walk_stored(pair[1]).block(0, 24), np.arange(24))
 
 
 def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
@@ -80,17 +73,17 @@ def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
 
 
 def test_a_file_that_became_shorter(tmp_path: Path) -> None:
-    pair = pairing(tmp_path, np.ones((3, 4), np.float32), "ND", np.ones((3, 4), np.float32))
+    pair = written(tmp_path, np.ones((3, 4), np.float32), "ND", np.ones((3, 4), np.float32))
     path = tmp_path / f"Op.a.1.2.{TIME}"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(DumpError, match="the file ends"):
-        walk_pair(pair)
+        walk_pair(*pair)
 
 
 def test_a_compressed_array_is_loaded(tmp_path: Path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.savez_compressed(tmp_path / "a.0.1.npz", values)
-    pair = pairing(tmp_path, values, "ND", values)
-    pair = paired(pair.target.data, read(tmp_path / "a.0.1.npz"))
-    assert cast("object", walk_pair(pair).golden.stored.mapping) is None
-    np.testing.assert_array_equal(walk_pair(pair).golden.block(0, 99), np.arange(12))
+    target, _ = written(tmp_path, values, "ND", values)
+    walk = walk_pair(target, read(tmp_path / "a.0.1.npz")).golden
+    assert walk.stored.mapping is None
+    np.testing.assert_array_equal(walk.block(0, 99), np.arange(12))

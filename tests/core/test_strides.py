@@ -104,7 +104,7 @@ def test_what_a_layout_with_tiles_does() -> None:
     places, array = StridedView.of((2, 3, 4, 5, 16)), numbered((2, 3, 4, 5, 16))
     moved = places.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35]
     check(moved, array.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35])
-    assert moved.split_axes() == [(2, 1, 960, 0), (35, 16, 320, 1), (4, 1, 80, 0), (5, 1, 16, 0)]
+    assert moved.split_axes() == ((2, 1, 960, 0), (35, 16, 320, 1), (4, 1, 80, 0), (5, 1, 16, 0))
 
 
 INDICES: list[tuple[str, Any]] = [

@@ -60,7 +60,7 @@ def test_every_operator_has_its_rows() -> None:
 def test_the_layout_of_a_golden_npu_dump_is_not_declared() -> None:
     row = compared()[4]
     assert isinstance(row, Pairing)
-    assert row.layout == ""
+    assert row.declared.layout == ""
 
 
 def test_the_evidence_covers_both_models() -> None:

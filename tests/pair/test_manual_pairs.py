@@ -44,7 +44,7 @@ def test_a_tensor_without_a_row_gets_one() -> None:
         "in/ner:output:0",
     ]
     assert isinstance(rows[2], Pairing)
-    assert (rows[2].layout, str(rows[2].evidence)) == ("NHWC", "paired by the user")
+    assert (rows[2].declared.layout, str(rows[2].evidence)) == ("NHWC", "paired by the user")
 
 
 @pytest.mark.parametrize(

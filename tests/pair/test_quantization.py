@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opdiff.core.comparison import Unpaired
+from opdiff.core.tensor import Declared
 from opdiff.pair import Rules
 from opdiff.pair.fusion import group_rules
 from opdiff.pair.quantization import find_quantized
@@ -144,8 +145,7 @@ def test_offline_rules_are_carried_on_through_the_quantization() -> None:
         "3 two_and_more one two_and_more:output:1 = one:output:4",
         "3 two_and_more one two_and_more:output:2 = ?",
     ]
-    assert getattr(rows[2], "layout", None) == "NHWC"
-    assert getattr(rows[2], "origin_shape", None) == (1, 2)
+    assert getattr(rows[2], "declared", None) == Declared("NHWC", (1, 2))
 
 
 def test_the_quantization_rules_alone_connect_too() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.tensor import Declared
 from opdiff.pair import PairOptions, Rules, pair
 from opdiff.pair.fusion import Relation, group_rules
 from opdiff.pair.selection import Range
@@ -184,7 +185,7 @@ def test_every_operator_has_rows_if_requested() -> None:
 def test_a_pairing_has_the_declared_layout_and_shape() -> None:
     _, row = paired(npu(dumped("stem", outputs=1)), npy("r1"), rules(DATA, FUSED))
     assert isinstance(row, Pairing)
-    assert (row.layout, row.origin_shape) == ("NCHW", (1, 8))
+    assert row.declared == Declared("NCHW", (1, 8))
     assert str(row.evidence) == "stem is fused from c1, r1; output 0 is r1:0"
 
 

@@ -13,13 +13,13 @@ from opdiff.align.layout import Aligned
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
+from opdiff.core.tensor import NOTHING_DECLARED
 
 if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape, TensorSpec
+    from opdiff.core.tensor import Declared, Shape, Tensor, TensorSpec
 
 # Layouts between which a declared one may be mistaken for the other.
 _TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
@@ -41,18 +41,35 @@ class AlignedPair(NamedTuple):
     layout: str = ""
 
 
-def align_pair(pairing: Pairing, target: AnyArray, golden: AnyArray, custom: Conversions | None = None) -> AlignedPair:
-    """Bring the target's stored codes to the golden's layout.
+def align_pair(
+    target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED, custom: Conversions | None = None
+) -> AlignedPair:
+    """Load two tensors and bring them to one layout.
+
+    Raises:
+        DumpError, ElementError: one of them cannot be read.
+        LayoutError: they cannot be brought to one shape.
+    """
+    return align_codes((target.spec, golden.spec), (target.codes(), golden.codes()), declared, custom)
+
+
+def align_codes(
+    specs: tuple[TensorSpec, TensorSpec],
+    codes: tuple[AnyArray, AnyArray],
+    declared: Declared = NOTHING_DECLARED,
+    custom: Conversions | None = None,
+) -> AlignedPair:
+    """Bring stored codes of two tensors to one layout; target first.
 
     Raises:
         LayoutError: they cannot be brought to one shape.
     """
-    spec = pairing.target.data.spec
-    if not spec.origin_shape and pairing.origin_shape:
-        spec = spec._replace(origin_shape=pairing.origin_shape)
-    if pairing.golden.data.spec.layout != "ND" or pairing.golden.data.spec.origin_shape:
-        return _align_devices(spec, pairing.golden.data.spec, target, golden, custom)
-    return _align_to_array(spec, pairing.layout, target, golden, custom)
+    target, golden = specs
+    if not target.origin_shape:
+        target = target._replace(origin_shape=declared.origin_shape)
+    if golden.layout != "ND" or golden.origin_shape:
+        return _align_devices(target, golden, *codes, custom)
+    return _align_to_array(target, declared.layout, *codes, custom)
 
 
 def _align_to_array(

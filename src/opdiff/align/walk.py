@@ -12,8 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.pairs import align_pair
+from opdiff.align.strided import align_strided
 from opdiff.core.source import FileRange, codes_from_bytes
-from opdiff.core.strides import NotStrided, StridedView
+from opdiff.core.tensor import NOTHING_DECLARED
 
 if TYPE_CHECKING:
     import mmap
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
 
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
-    from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape, Tensor
+    from opdiff.core.strides import SplitAxis
+    from opdiff.core.tensor import Declared, Shape, Tensor
 
     Index = npt.NDArray[np.intp]
-    Axes = tuple[tuple[int, int, int, int], ...]
 
 
 # Elements at the end of a walk whose places are worked out together.
@@ -66,7 +66,7 @@ class Walk(NamedTuple):
     stored: Stored
     dtype: DType
     shape: Shape
-    axes: Axes = ()
+    axes: tuple[SplitAxis, ...] = ()
 
     @property
     def count(self) -> int:  # type: ignore[override]  # hides tuple.count
@@ -127,7 +127,7 @@ def _coordinates(elements: Index, shape: Shape) -> list[Index]:
     return [np.asarray(index) for index in np.unravel_index(elements, shape)] if shape else [np.zeros_like(elements)]
 
 
-def _added(axes: Axes, coordinates: Sequence[Index]) -> Index:
+def _added(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> Index:
     """What the steps along the axes add up to."""
     import numpy as np
 
@@ -158,27 +158,27 @@ class WalkedPair(NamedTuple):
         self.golden.stored.release()
 
 
-def walk_pair(pairing: Pairing, custom: Conversions | None = None) -> WalkedPair:
-    """Both tensors of a pairing, brought to one layout.
+def walk_pair(
+    target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED, custom: Conversions | None = None
+) -> WalkedPair:
+    """Return walks over two tensors that were brought to one layout.
 
     Raises:
         DumpError, ElementError: one of them cannot be read.
         LayoutError: they cannot be brought to one shape.
     """
-    sides = pairing.target.data, pairing.golden.data
-    if custom is None and all(isinstance(side.source, FileRange) for side in sides):
-        try:
-            pair = align_pair(pairing, cast("AnyArray", _places(sides[0])), cast("AnyArray", _places(sides[1])))
-            axes = _axes(pair.target, sides[0]), _axes(pair.golden, sides[1])
-        except NotStrided:
-            pass
-        else:
-            target = Walk(open_stored(sides[0]), sides[0].spec.dtype, pair.target.shape, axes[0])
-            golden = Walk(open_stored(sides[1]), sides[1].spec.dtype, pair.golden.shape, axes[1])
-            return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
-    pair = align_pair(pairing, pairing.target.data.codes(), pairing.golden.data.codes(), custom)
-    target, golden = walk_array(pair.target, sides[0].spec.dtype), walk_array(pair.golden, sides[1].spec.dtype)
-    return WalkedPair(target, golden, pair.shape, pair.steps, pair.doubt, pair.layout)
+    dtypes = target.spec.dtype, golden.spec.dtype
+    strided = align_strided(target, golden, declared) if custom is None else None
+    if strided is None:
+        pair = align_pair(target, golden, declared, custom)
+        walks = walk_array(pair.target, dtypes[0]), walk_array(pair.golden, dtypes[1])
+    else:
+        pair = strided.pair
+        walks = (
+            Walk(open_stored(target), dtypes[0], pair.target.shape, strided.target_axes),
+            Walk(open_stored(golden), dtypes[1], pair.golden.shape, strided.golden_axes),
+        )
+    return WalkedPair(*walks, pair.shape, pair.steps, pair.doubt, pair.layout)
 
 
 def walk_stored(tensor: Tensor) -> Walk:
@@ -207,19 +207,3 @@ def open_stored(tensor: Tensor) -> Stored:
     codes = codes_from_bytes(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
     mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
     return Stored(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)
-
-
-def _places(tensor: Tensor) -> StridedView:
-    from opdiff.core.source import MAX_RANK
-
-    if len(tensor.spec.shape) > MAX_RANK or min(tensor.spec.shape, default=0) < 0:
-        raise NotStrided
-    return StridedView.of(tensor.spec.shape, fortran_order=cast("FileRange", tensor.source).fortran_order)
-
-
-def _axes(found: object, tensor: Tensor) -> Axes:
-    if not isinstance(found, StridedView):
-        raise NotStrided
-    axes = tuple(found.split_axes())
-    plain = StridedView.of(found.shape).split_axes()
-    return () if list(axes) == plain and found.size == tensor.spec.count else axes

@@ -15,7 +15,7 @@ from opdiff.core.dump import DumpKind, SideTensor, Unit
 from opdiff.core.judgement import Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import Reason
-from opdiff.core.tensor import Shape, Slot, TensorKey
+from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
 from opdiff.core.tensor_stats import TensorStats
 
 
@@ -44,8 +44,7 @@ class Pairing(NamedTuple):
         label: what it has in common with the other rows of its operator.
         target: the target's tensor.
         golden: the golden tensor.
-        layout: the layout of the golden array that the rule file declares; empty when it does not.
-        origin_shape: the shape that the rule file declares; empty when it does not.
+        declared: layout and origin shape that the rule file declares.
         evidence: why these two belong together.
         confidence: 1.0 for what a rule file or equal names say, less for what was guessed.
         unit: the token of graph mode; `None` offline.
@@ -57,8 +56,7 @@ class Pairing(NamedTuple):
     label: OpLabel
     target: SideTensor
     golden: SideTensor
-    layout: str = ""
-    origin_shape: Shape = ()
+    declared: Declared = Declared()
     evidence: Reason | None = None
     confidence: float = 1.0
     unit: Unit | None = None
@@ -75,6 +73,15 @@ class Pairing(NamedTuple):
     def golden_key(self) -> TensorKey:
         """The golden tensor."""
         return self.golden.key
+
+    @property
+    def operands(self) -> tuple[Tensor, Tensor, Declared]:
+        """The arguments of alignment.
+
+        Raises:
+            ValueError: a side has no data.
+        """
+        return self.target.data, self.golden.data, self.declared
 
     @property
     def nbytes(self) -> int:

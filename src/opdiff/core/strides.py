@@ -62,6 +62,15 @@ class Axis(NamedTuple):
         return Axis(extent, factors)
 
 
+class SplitAxis(NamedTuple):
+    """An axis with at most two strides: index i is `i // split * outer + i % split * inner` elements from its start."""
+
+    extent: int
+    split: int
+    outer: int
+    inner: int
+
+
 class StridedView:
     """The places of a tensor's elements, seen as an array."""
 
@@ -121,13 +130,24 @@ class StridedView:
                 axes.append(axis if part.stop is None else axis.cut(part.stop))
         return _places([*axes, *self.axes[len(wanted) :]])
 
-    def split_axes(self) -> list[tuple[int, int, int, int]]:
-        """Each axis as extent, split, outer, inner: index i is i // split * outer + i % split * inner from its start.
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements are stored one after the other in row-major order.
 
         Raises:
-            NotStrided: an axis has more digits.
+            NotStrided: an axis has more than two strides.
         """
-        return [_two_digits(axis) for axis in self.axes]
+        if self._axes is None and not self._fortran_order:
+            return True
+        return self.split_axes() == StridedView.of(self.shape).split_axes()
+
+    def split_axes(self) -> tuple[SplitAxis, ...]:
+        """Return the axes with at most two strides each.
+
+        Raises:
+            NotStrided: an axis has more than two strides.
+        """
+        return tuple([_split_axis(axis) for axis in self.axes])
 
 
 def is_strided_view(array: object) -> bool:
@@ -158,12 +178,12 @@ def _stored_axes(shape: Shape, *, fortran_order: bool) -> list[Axis]:
     return [Axis(extent, (Factor(extent, step),)) for extent, step in zip(shape, strides, strict=True)]
 
 
-def _two_digits(axis: Axis) -> tuple[int, int, int, int]:
+def _split_axis(axis: Axis) -> SplitAxis:
     factors = _joined(axis.factors)
     if len(factors) == 1:
-        return axis.extent, 1, factors[0].stride, 0
+        return SplitAxis(axis.extent, 1, factors[0].stride, 0)
     if len(factors) == 2:
-        return axis.extent, factors[1].extent, factors[0].stride, factors[1].stride
+        return SplitAxis(axis.extent, factors[1].extent, factors[0].stride, factors[1].stride)
     raise NotStrided
 
 

@@ -76,6 +76,21 @@ class TensorSpec(NamedTuple):
         return prod(self.shape)
 
 
+class Declared(NamedTuple):
+    """Properties of a pair that rule files declare; empty where they do not.
+
+    Attributes:
+        layout: the layout of the golden array.
+        origin_shape: the shape of the tensor in the original model.
+    """
+
+    layout: str = ""
+    origin_shape: Shape = ()
+
+
+NOTHING_DECLARED = Declared()
+
+
 class Tensor(NamedTuple):
     """A tensor in a file.
 

@@ -8,7 +8,7 @@ from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import with_data
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, all_of, because
-from opdiff.core.tensor import Slot, TensorKey, file_safe_name
+from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
     if side is None or isinstance(partner, Reason):
         problem = all_of(found for found in (tensor, partner) if isinstance(found, Reason))
         return Unpaired(label, key, side, because("pair.manual_but", golden=str(pair.golden), problem=problem))
-    return Pairing(label, side, with_data(pair.golden, partner), pair.layout, evidence=because("pair.manual"))
+    return Pairing(label, side, with_data(pair.golden, partner), Declared(pair.layout), evidence=because("pair.manual"))
 
 
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, with_data
 from opdiff.core.reasons import all_of, because
-from opdiff.core.tensor import Slot, TensorKey, file_safe_name
+from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 from opdiff.pair.fusion import Relation, is_inner
 from opdiff.pair.golden import Found
 from opdiff.pair.names import NameIndex, with_nearest
@@ -175,9 +175,10 @@ def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp,
         found = context.golden.find(origin)
         if isinstance(found, Found):
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
+            declared = Declared(layout, origin.shape)
             evidence = all_of((*origin.evidence, *found.evidence))
             golden = with_data(found.key, found.tensor)
-            return Pairing(label, with_data(key, tensor), golden, layout, origin.shape, evidence)
+            return Pairing(label, with_data(key, tensor), golden, declared, evidence)
         reasons.append(because("pair.but", evidence=all_of(origin.evidence), problem=found))
     if traced.problem is not None:
         reasons.append(traced.problem)

@@ -17,7 +17,7 @@ from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import with_data
 from opdiff.core.reasons import because
-from opdiff.core.tensor import Slot, Tensor, TensorKey
+from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample.container import EncodedTensor
 from opdiff.sample.storage import store
@@ -43,7 +43,7 @@ def explanations(
     path = add(folder, f"Op.a.1.2.{TIME}", dump(target))
     layout = "NCHW" if golden.ndim == 4 else ""
     both = with_data(KEY, read_operator(path).outputs[0]), with_data(KEY, golden_tensor(folder, golden))
-    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, layout, golden.shape)
+    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, Declared(layout, golden.shape))
     others = [
         Candidate(TensorKey(f"other{number}", Slot.OUTPUT, 0), golden_tensor(folder, other, f"other{number}.0.1.npy"))
         for number, other in enumerate(candidates)

@@ -16,7 +16,7 @@ from made_dumps import numbers
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import with_data
-from opdiff.core.tensor import Slot, TensorKey
+from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample
 from opdiff.workflows.selftest.faults import FAULTS
@@ -93,7 +93,7 @@ def test_only_the_bytes_of_the_tensor_change(case: Case, layout: str) -> None:
     dump, array = read_operator(str(path)), read_operator(str(case.root / "a.1.npy"))
     key = TensorKey("a", Slot.OUTPUT, 1)
     both = with_data(key, dump.outputs[1]), with_data(key, array.outputs[0])
-    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, "NCHW", golden.shape)
+    pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, Declared("NCHW", golden.shape))
     before = path.read_bytes()
     (case.root / "copy").mkdir()
     injected = inject(pairing, golden[:, ::-1], str(case.root / "copy"))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from opdiff.align.pairs import align_pair
+from opdiff.align.strided import align_strided
 from opdiff.core.errors import OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
-from opdiff.core.strides import NotStrided, StridedView
+from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import data_row, failed
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.pairs import AlignedPair
-    from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing, Row
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
     from opdiff.measure.sums import Sums
     from opdiff.workflows.compare.job import Job
 
-    Axes = tuple[tuple[int, int, int, int], ...]
+    Axes = tuple[SplitAxis, ...]
     Progress = Callable[[int], None]
 
 # Pairs that are measured while as many others are prepared.
 _PAIRS_PER_CALL = 300
+_COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 
 
 class Batched(NamedTuple):
@@ -176,7 +176,7 @@ class _Aligned(NamedTuple):
 
 def _alike(pairing: Pairing) -> tuple[object, ...]:
     """Everything that alignment goes by."""
-    return pairing.layout, pairing.origin_shape, *_kind(pairing.target.data), *_kind(pairing.golden.data)
+    return pairing.declared, *_kind(pairing.target.data), *_kind(pairing.golden.data)
 
 
 def _kind(tensor: Tensor) -> tuple[object, ...]:
@@ -188,21 +188,20 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
-    """Where the elements of both sides are, in one order; `None` when that cannot be told."""
-    target, golden = pairing.target.data, pairing.golden.data
+    """Align both sides by strides; `None` if the kernel cannot read them so."""
+    target, golden, declared = pairing.operands
     if not (_is_plain(target) and _is_plain(golden) and native.is_supported(target.spec.dtype, golden.spec.dtype)):
         return None
-    sides = _places(target), _places(golden)
     try:
-        pair = align_pair(pairing, cast("AnyArray", sides[0]), cast("AnyArray", sides[1]))
-        axes = _axes(target, pair.target, sides[0]), _axes(golden, pair.golden, sides[1])
-    except NotStrided:
-        return None
+        strided = align_strided(target, golden, declared)
     except OpdiffError as error:
         return error
+    if strided is None:
+        return None
+    pair, target_axes, golden_axes = strided
     parts = native.parts_of(target.spec.dtype)
     shape = pair.shape if parts == 1 else (*pair.shape, parts)
-    return _Aligned(pair, _described(target, axes[0]), _described(golden, axes[1]), shape)
+    return _Aligned(pair, _described(target, target_axes), _described(golden, golden_axes), shape)
 
 
 def _is_plain(tensor: Tensor) -> bool:
@@ -212,32 +211,15 @@ def _is_plain(tensor: Tensor) -> bool:
         isinstance(source, FileRange)
         and not source.big_endian
         and len(spec.shape) <= MAX_RANK
-        and min(spec.shape, default=0) >= 0
         and spec.dtype.nbytes(spec.count) <= source.nbytes
     )
 
 
-def _places(tensor: Tensor) -> StridedView:
-    source = tensor.source
-    return StridedView.of(tensor.spec.shape, fortran_order=isinstance(source, FileRange) and source.fortran_order)
-
-
-def _axes(tensor: Tensor, found: object, before: StridedView) -> Axes:
-    """How the kernel finds the elements; no axes when they are stored one behind the other."""
-    if not isinstance(found, StridedView):
-        raise NotStrided
-    is_plain = found is before and not (isinstance(tensor.source, FileRange) and tensor.source.fortran_order)
-    if is_plain or not found.size:
-        return ()
-    axes = found.split_axes()
-    if native.parts_of(tensor.spec.dtype) == 1:
-        return tuple(axes)
-    # Both parts of a complex number lie side by side.
-    return (*((extent, split, 2 * outer, 2 * inner) for extent, split, outer, inner in axes), (2, 1, 1, 0))
-
-
 def _described(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
     spec = tensor.spec
+    if axes and native.parts_of(spec.dtype) > 1:
+        # The real and the imaginary part of a number are neighbours.
+        axes = (*(SplitAxis(axis.extent, axis.split, 2 * axis.outer, 2 * axis.inner) for axis in axes), _COMPLEX_PARTS)
     return spec.dtype.nbytes(spec.count), spec.dtype, axes
 
 

@@ -131,7 +131,7 @@ def _measure_data(job: Job) -> Row:
         if side.tensor is None:
             return failed(job, because("compare.statistics_only", side=name))
     target, golden = pairing.target.data, pairing.golden.data
-    pair = align_pair(pairing, target.codes(), golden.codes(), job.options.conversions)
+    pair = align_pair(*pairing.operands, job.options.conversions)
     if pairing.unit is not None and not pair.target.size:
         return _empty_row(job, pair)
     sides = pair.target, target.spec.dtype, pair.golden, golden.spec.dtype
@@ -299,7 +299,7 @@ def _aligned_codes(pairing: Pairing) -> tuple[AnyArray | None, AnyArray | None]:
     if pairing.target.tensor is None or pairing.golden.tensor is None:
         return None, None
     try:
-        pair = align_pair(pairing, pairing.target.tensor.codes(), pairing.golden.tensor.codes())
+        pair = align_pair(*pairing.operands)
     except (LayoutError, ElementError):
         return None, None
     return pair.target, pair.golden

@@ -87,7 +87,7 @@ def _measure_loaded(pairing: Pairing, custom: Conversions | None) -> Measures:
     from opdiff.align.walk import walk_pair
     from opdiff.measure.slices import cuts_of, measure_slices, sample_of
 
-    walked = walk_pair(pairing, custom)
+    walked = walk_pair(*pairing.operands, custom)
     target, golden = walked.target, walked.golden
     parts = native.parts_of(target.dtype)
     cuts, sample = cuts_of(walked.shape, parts), sample_of(parts * target.count)

@@ -108,10 +108,10 @@ def examine_operator(
     pairing = find_pairing(pairs, wanted.name, wanted.slot, wanted.index)
     tensors, measured = _summarize_tensors(pairs, pairing, options)
     custom = conversions(options)
-    pair = walk_pair(pairing, custom)
+    pair = walk_pair(*pairing.operands, custom)
     detail = examine_elements(pair, wanted.top_n, progress)
     candidates = [_candidate(row, pairing) for row in pairs if isinstance(row, Pairing) and row is not pairing]
-    labels = axis_labels(pairing.layout, len(pair.golden.shape))
+    labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
     omits_tables = wanted.tables is None and detail.count > MAX_ELEMENTS_OF_TABLES
     files = ElementFiles(pair, detail, file_names(options.output, pairing.key), labels)
     return ElementReport(

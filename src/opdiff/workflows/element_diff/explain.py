@@ -96,12 +96,12 @@ class HypothesisTest(NamedTuple):
     @classmethod
     def of(cls, pairing: Pairing, custom: Conversions | None = None) -> HypothesisTest:
         """Open both tensors of a pairing."""
-        pair = walk_pair(pairing, custom)
+        pair = walk_pair(*pairing.operands, custom)
         count = prod(pair.shape)
         random = np.random.default_rng(count)
         sample = np.arange(count) if count <= _MAX_FULL_ELEMENTS else _random_sample(random, count)
         preview = np.sort(random.permutation(sample.size)[:_PREVIEW_ELEMENTS])
-        labels = axis_labels(pairing.layout, len(pair.golden.shape))
+        labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
         spec = pairing.target.data.spec
         context = HypothesisContext(pair.target, pair.golden.shape, labels, spec.layout, max(spec.groups, 1))
         return cls(pairing, pair.golden, context, sample, preview)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from opdiff.align.walk import Axes
     from opdiff.core.codes import AnyArray
     from opdiff.core.reasons import Reason
+    from opdiff.core.strides import SplitAxis
     from opdiff.core.tensor import Shape
 
     Index = npt.NDArray[np.intp]
@@ -187,7 +187,7 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
     """Assume that the stored data is in another layout, or in other tiles, than its header declares."""
     if prod(context.shape) > _MAX_PACKED_ELEMENTS or not context.shape:
         return
-    seen: set[Axes] = {context.target.axes}
+    seen: set[tuple[SplitAxis, ...]] = {context.target.axes}
     for name in _TILED_LAYOUTS:
         for tile in _TILES:
             axes = _axes_in_layout(context, name, tile)
@@ -201,7 +201,7 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
             yield Hypothesis(ExplanationKind.LAYOUT, reason, walk.places)
 
 
-def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> Axes | None:
+def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[SplitAxis, ...] | None:
     """Return the strides of the elements in a layout; `None` if it cannot hold them."""
     layout = LAYOUTS.find(name)
     labels = context.axis_labels or _LABELS_BY_RANK.get(len(context.shape), "")
@@ -212,6 +212,6 @@ def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> Axes |
     try:
         stored = layout.pack(np.broadcast_to(np.uint8(0), shape), tile, context.groups).shape
         unpacked = cast("StridedView", layout.unpack(cast("AnyArray", StridedView.of(stored)), shape, context.groups))
-        return tuple(unpacked.transpose(np.argsort(to_layout).tolist()).split_axes())
+        return unpacked.transpose(np.argsort(to_layout).tolist()).split_axes()
     except (LayoutError, NotStrided, ValueError):
         return None

@@ -65,7 +65,7 @@ def diagnose(row: MeasuredPair, candidates: Iterable[Candidate]) -> tuple[str, .
         is_other = explanations[0].kind in (ExplanationKind.OTHER_TENSOR, ExplanationKind.INPUT_ORDER)
         return ("other tensor" if is_other else "order",)
     # A few slices of one axis carry nearly all of the error.
-    axes = examine_elements(walk_pair(row.pairing)).axes
+    axes = examine_elements(walk_pair(*row.pairing.operands)).axes
     return ("channel",) if any(axis.carriers for axis in axes) else ()
 
 

@@ -30,7 +30,7 @@ def is_injectable(pairing: Pairing) -> bool:
 
 def logical_values(pairing: Pairing) -> AnyArray:
     """Return the values of the target in the shape in which they are compared, as float64."""
-    pair = walk_pair(pairing)
+    pair = walk_pair(*pairing.operands)
     codes = pair.target.block(0, pair.target.count)
     return elements.decode(codes, pair.target.dtype).astype(np.float64).reshape(pair.golden.shape)
 
@@ -45,7 +45,7 @@ def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
     """
     target = pairing.target.data
     source = cast("FileRange", target.source)
-    walk = walk_pair(pairing).target
+    walk = walk_pair(*pairing.operands).target
     codes = elements.encode(_clip_to_range(values, walk.dtype), walk.dtype).reshape(-1)
     stored = open_stored(target)
     stored_codes = stored.codes.copy()
@@ -57,7 +57,8 @@ def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
         file.seek(source.offset)
         file.write(elements.pack(stored_codes, walk.dtype))
     injected = pairing._replace(target=with_data(pairing.key, _read_copy(copy, target)))
-    return injected if np.array_equal(_bits(walk_pair(injected).target.take(all_elements)), _bits(codes)) else None
+    written = walk_pair(*injected.operands).target.take(all_elements)
+    return injected if np.array_equal(_bits(written), _bits(codes)) else None
 
 
 def _read_copy(copy: str, tensor: Tensor) -> Tensor:

@@ -173,7 +173,7 @@ def _inject(row: MeasuredPair, fault: Fault, context: _TrialContext) -> Pairing 
 
 
 def _channel_axis(row: MeasuredPair, rank: int) -> int:
-    layout = row.pairing.layout
+    layout = row.pairing.declared.layout
     if len(layout) == rank and "C" in layout:
         return layout.index("C")
     return 1 if rank in (4, 5) else rank - 1

@@ -1,0 +1,62 @@
+"""Two tensors aligned by their strides alone, without reading them.
+
+Tensor, Tensor ──views──► align ──axes──► positions of the elements in both files
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from opdiff.align.pairs import align_codes
+from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.strides import NotStrided, StridedView
+from opdiff.core.tensor import NOTHING_DECLARED
+
+if TYPE_CHECKING:
+    from opdiff.align.pairs import AlignedPair
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.strides import SplitAxis
+    from opdiff.core.tensor import Declared, Tensor
+
+
+class StridedPair(NamedTuple):
+    """Two aligned tensors, described and not loaded.
+
+    Attributes:
+        pair: the alignment; its codes are views.
+        target_axes: how elements of the target are found; empty if they are stored in the order of comparison.
+        golden_axes: the same of the golden tensor.
+    """
+
+    pair: AlignedPair
+    target_axes: tuple[SplitAxis, ...]
+    golden_axes: tuple[SplitAxis, ...]
+
+
+def align_strided(target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED) -> StridedPair | None:
+    """Align two tensors by strides; `None` if strides cannot describe them or the result.
+
+    Raises:
+        LayoutError: they cannot be brought to one shape.
+    """
+    try:
+        views = _stored_view(target), _stored_view(golden)
+        pair = align_codes((target.spec, golden.spec), cast("tuple[AnyArray, AnyArray]", views), declared)
+        return StridedPair(pair, _axes(pair.target, target), _axes(pair.golden, golden))
+    except NotStrided:
+        return None
+
+
+def _stored_view(tensor: Tensor) -> StridedView:
+    source, shape = tensor.source, tensor.spec.shape
+    if not isinstance(source, FileRange) or len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        raise NotStrided
+    return StridedView.of(shape, fortran_order=source.fortran_order)
+
+
+def _axes(codes: object, tensor: Tensor) -> tuple[SplitAxis, ...]:
+    if not isinstance(codes, StridedView):
+        raise NotStrided
+    if not codes.size or (codes.is_contiguous and codes.size == tensor.spec.count):
+        return ()
+    return codes.split_axes()
