@@ -30,7 +30,7 @@ def test_a_sample_is_made_inspected_and_compared(
         assert f"\n  {fault.operator}: {fault.description}\n" in outcome.out
 
 
-def test_what_it_proposes_works(
+def test_proposed_command_works(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shlex
@@ -48,7 +48,7 @@ def test_a_second_sample_replaces_the_first(tmp_path: Path, capsys: pytest.Captu
     assert [run(capsys, "demo", tmp_path / "s").code for _ in range(2)] == [0, 0]
 
 
-def test_other_files_are_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     outcome = run(capsys, "demo", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
@@ -57,7 +57,7 @@ def test_other_files_are_not_touched(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "precious").read_bytes() == b"precious"
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_bytes(b"")
     outcome = run(capsys, "demo", tmp_path / "file" / "below")
     assert outcome.code == 3

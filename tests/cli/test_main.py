@@ -1,4 +1,4 @@
-"""The command line as a whole: help, exit codes, streams, and what costs nothing."""
+"""The command line as a whole: help, exit codes, streams and memory."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_garbage_collector_is_left_as_it_was(
         gc.enable()
 
 
-# The borders at which errors become exit codes
+# Errors and exit codes
 
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["inspect", "a", "b"], ["demo", "--nonsense"], ["convert"]])
@@ -139,7 +139,7 @@ def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkey
     ],
     ids=["interrupt", "disk_full", "no_permission"],
 )
-def test_what_is_no_defect(
+def test_expected_errors_are_no_defect(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
 ) -> None:
     def stopped(_args: object) -> int:
@@ -151,17 +151,17 @@ def test_what_is_no_defect(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "prints_steps"),
     [(["-q"], False), ([], False), (["-q", "-v"], False), (["-q", "-vv"], True), (["-v"], True)],
     ids=["q", "plain", "q_v", "q_vv", "v"],
 )
-def test_verbosity(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], *, said: bool) -> None:
+def test_verbosity(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], *, prints_steps: bool) -> None:
     path = add(tmp_path, "a", dump(tensor(np.ones((1, 1)))))
     outcome = run(capsys, "convert", path, "-f", "NCHW", "-out", tmp_path / "out", *words)
-    assert (outcome.code, "is treated as ND" in outcome.err) == (0, said)
+    assert (outcome.code, "is treated as ND" in outcome.err) == (0, prints_steps)
 
 
-def test_verbose_tells_the_steps(tmp_path: Path) -> None:
+def test_verbose_prints_the_steps(tmp_path: Path) -> None:
     path = add(tmp_path, "a\x1b[31mb", dump(tensor(np.ones((1, 1)))))
     outcome = run_outside("convert", path, "-f", "NCHW", "-out", tmp_path / "out", "-v")
     assert outcome.err == (f"opdiff: {tmp_path}/a\\x1b[31mb: output:0: NCHW with 2 axes is treated as ND\n")
@@ -184,7 +184,7 @@ def many_tensors(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", [many_constants, many_tensors], ids=["lines", "table"])
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, what: object) -> None:
+def test_closed_pipe_is_no_error(tmp_path: Path, what: object) -> None:
     assert callable(what)
     process = subprocess.Popen(
         [*COMMAND, "inspect", str(what(tmp_path)), "--all"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -202,7 +202,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, what: object) -> No
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])
 @pytest.mark.parametrize("command", ["inspect", "convert"])
-def test_an_encoding_that_lacks_letters(tmp_path: Path, encoding: str, command: str) -> None:
+def test_encoding_that_lacks_characters(tmp_path: Path, encoding: str, command: str) -> None:
     for number in range(30):
         add(tmp_path / "算", f"ü{number}", b"")
     add(tmp_path / "算", f"Add.a.1.2.{TIME}", dump(tensor([0.0, 0.0])))
@@ -222,7 +222,7 @@ def test_closed_streams(tmp_path: Path, closed: str) -> None:
     assert done.returncode == 0
 
 
-# Names and places
+# Names and paths
 
 
 @pytest.mark.parametrize("name", ["a b", "ü 算 é", "[red]x[/red]", "-x", "a,b", "$(id)", "a\nb"], ids=repr)
@@ -242,12 +242,20 @@ def test_any_path_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "ü out") == [f"Add.a.1.2.{TIME}.output.0.npy"]
 
 
-HARMFUL = ["\x1b[31mred", "\x1b]0;title\x07", "[red]x[/red]", "[link=http://x]y[/link]", ":smile:", "a\rb", "a\nb\x9b"]
+UNSAFE_NAMES = [
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "[red]x[/red]",
+    "[link=http://x]y[/link]",
+    ":smile:",
+    "a\rb",
+    "a\nb\x9b",
+]
 
 
-@pytest.mark.parametrize("name", HARMFUL, ids=repr)
-def test_no_name_reaches_the_terminal_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """File names, names in headers, and columns of statistics: shown, but harmless."""
+@pytest.mark.parametrize("name", UNSAFE_NAMES, ids=repr)
+def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """File names, names in headers, and columns of statistics are escaped."""
     op_name = f"net/{name}"
     good = add(tmp_path / "in", f"good{name.replace('/', '_')}", dump(tensor([1.0]), op_name=op_name))
     bad = add(tmp_path / "in", f"bad{name.replace('/', '_')}", b"")
@@ -334,7 +342,7 @@ def test_large_claims_do_not_take_memory(tmp_path: Path, content: bytes, nbytes:
 
 
 @pytest.mark.parametrize("arguments", [["--stats"], []], ids=["stats", "header"])
-def test_a_large_tensor_is_not_copied_to_be_looked_at(tmp_path: Path, arguments: list[str]) -> None:
+def test_large_tensor_is_not_copied_for_inspection(tmp_path: Path, arguments: list[str]) -> None:
     path = add(tmp_path, f"Add.a.1.2.{TIME}", header_of(GIB // 2, GIB // 8, FLOAT32))
     sparse(path, GIB)
     done = run_limited("inspect", path, *arguments)

@@ -1,4 +1,4 @@
-"""What people see: safe text, sizes, tables and progress."""
+"""Terminal output: safe strings, sizes, tables and progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @given(st.text(st.characters()))
-def test_printable_text_is_printable_and_keeps_what_was_so(text: str) -> None:
+def test_printable_escapes_only_unprintable_characters(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert not text.isprintable() or shown == text
@@ -62,7 +62,7 @@ def test_counted() -> None:
     assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
 
 
-def test_json_has_no_numbers_that_json_has_not() -> None:
+def test_json_is_standard() -> None:
     values = {"a": [1, math.nan, (math.inf, -math.inf)], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
     plain = {"a": [1, "nan", ["inf", "-inf"]], "b": None, "c": 0.5, "d": True, "ü": "\udcff\x1b"}
     text = json_text(values)
@@ -102,7 +102,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("quiet", [False, True], ids=["plain", "quiet"])
-def test_a_pipe_gets_a_line_now_and_then(
+def test_pipe_gets_occasional_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, quiet: bool
 ) -> None:
     clock = Clock()
@@ -110,12 +110,12 @@ def test_a_pipe_gets_a_line_now_and_then(
     with Progress("reading", quiet=quiet) as progress:
         for done, clock.now in ((1, 101.0), (2, 111.0), (3, 112.0), (4, 125.0)):
             progress.reach(done, 5)
-    said = "" if quiet else "opdiff: reading: 2 of 5\nopdiff: reading: 4 of 5\n"
-    assert capsys.readouterr().err == said
+    expected = "" if quiet else "opdiff: reading: 2 of 5\nopdiff: reading: 4 of 5\n"
+    assert capsys.readouterr().err == expected
 
 
 def on_a_terminal(*arguments: str) -> tuple[str, str]:
-    """What a command writes to a terminal that is its standard error, and to a pipe that is its standard output."""
+    """Return the output of a command to a terminal (standard error) and to a pipe (standard output)."""
     ours, theirs = pty.openpty()
     env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env) as process:
@@ -124,7 +124,7 @@ def on_a_terminal(*arguments: str) -> tuple[str, str]:
         while True:
             try:
                 part = os.read(ours, 65536)
-            except OSError:  # how Linux tells that the other end is closed
+            except OSError:  # the other end is closed
                 break
             if not part:
                 break
@@ -136,7 +136,7 @@ def on_a_terminal(*arguments: str) -> tuple[str, str]:
     return seen.decode(), out
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave in their own ways")
+@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
 def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     for number in range(300):
         add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}")

@@ -198,7 +198,7 @@ def test_header_fields_stand_where_protobuf_expects_them() -> None:
     assert message.attr[0].value == '{"threadMode": 1}'
 
 
-def test_what_is_empty_is_left_out() -> None:
+def test_empty_fields_are_omitted() -> None:
     tensor = EncodedTensor(dtypes.FLOAT32, None, "ND", b"")
     message, data = parse_standard(standard_dump(EncodedDump(inputs=(tensor,), outputs=(tensor,), version="")))
     assert {field.name for field, _ in message.ListFields()} == {"input", "output"}
@@ -246,7 +246,7 @@ def test_type_without_a_nano_number_is_refused() -> None:
         nano_dump(EncodedDump(outputs=(EncodedTensor(dtypes.HIFLOAT8, (), "ND", b""),)))
 
 
-def test_nano_leaves_out_what_is_not_known() -> None:
+def test_nano_omits_unknown_fields() -> None:
     tensor = EncodedTensor(dtypes.UINT8, None, "ND", b"abc")
     raw = nano_dump(EncodedDump(inputs=(tensor,), outputs=(tensor,)), version=7)
     assert unpack_from("<QII", raw) == (len(raw) - 14, 0x5A5A5A5A, 7)
@@ -260,13 +260,13 @@ def test_nano_leaves_out_what_is_not_known() -> None:
 
 
 @given(st.integers(-(2**63), 2**64 - 1))
-def test_varint_is_what_protobuf_writes(value: int) -> None:
+def test_varint_equals_protobuf(value: int) -> None:
     unsigned = value % 2**64
     assert wire.number(2, value) == DumpData(dump_time=unsigned).SerializeToString()
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=8))
-def test_dims_are_what_protobuf_writes(dims: list[int]) -> None:
+def test_dims_equal_protobuf(dims: list[int]) -> None:
     tensor = EncodedTensor(0, tuple(dims), 0, b"")
     expected = DumpData(output=[{"shape": {"dim": dims}}]).SerializeToString()
     assert protobuf_dump(EncodedDump(outputs=(tensor,), version="")) == expected
@@ -296,7 +296,7 @@ def test_overflow_words_of_each_unit(unit: Unit, version: int, words: tuple[str 
     assert len(raw) == 24 + 8 * len(words)
 
 
-def test_old_overflow_record_has_a_place_for_each_source() -> None:
+def test_old_overflow_record_has_a_field_per_source() -> None:
     dha = Overflow(Unit.SDMA, 1, 2, 3, 4, pc_start=5, para_base=6, status=(7,))
     core = Overflow(Unit.AIC, 11, 12, 13, 14, pc_start=15, para_base=16, block_id=18, kernel_code=17, status=(19,))
     raw = old_overflow_record(dha, None, core)

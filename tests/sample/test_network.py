@@ -22,7 +22,7 @@ def sample(*faults: str) -> Readback:
     return Readback(make_sample(choose(faults)))
 
 
-def test_the_network_has_what_makes_comparing_hard() -> None:
+def test_network_has_hard_constructs() -> None:
     types = Counter(rule["type"] for rule in sample().rules.values() if rule["type"] not in NOT_DUMPED)
     assert types.total() == len(sample().dumps) == 60
     assert types["TransData"] == 6
@@ -60,7 +60,7 @@ def test_fused_operators_name_their_pass() -> None:
     assert net.attr(net.rules["layer1/0/addlayer1/0/add_relu"], "pass_name_ub") == "TbeEltwiseFusionPass"
 
 
-def test_rules_refer_to_what_there_is() -> None:
+def test_rules_refer_to_existing_operators() -> None:
     net = sample()
     for op, rule in net.rules.items():
         for producer, index in net.inputs(op):
@@ -104,7 +104,7 @@ def test_file_names_are_those_of_the_runtime() -> None:
         assert (len(stamp), int(stamp)) == (16, dump.message.dump_time)
 
 
-def test_inputs_are_what_the_producers_put_out() -> None:
+def test_inputs_equal_the_outputs_of_their_producers() -> None:
     net = sample(*FAULTS)
     compared = 0
     for op, dump in net.dumps.items():

@@ -22,7 +22,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_sample_is_on_disk_what_it_is_in_memory(tmp_path: Path) -> None:
+def test_sample_on_disk_equals_sample_in_memory(tmp_path: Path) -> None:
     sample = write_sample(str(tmp_path / "new"))
     files = contents(tmp_path / "new")
     manifest = json.loads(files.pop("sample.json"))

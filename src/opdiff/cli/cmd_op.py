@@ -90,7 +90,8 @@ def _report_lines(report: ElementReport) -> Iterator[str]:
     detail = report.detail
     yield f"{report.key} ({report.op_type or 'unknown type'})"
     yield f"  golden: {report.golden_key}"
-    yield from _wrapped(f"  paired by: {report.rule}")
+    if report.evidence:
+        yield from _wrapped(f"  paired by: {report.evidence}")
     yield f"  {report.target_dtype} against {report.golden_dtype}, shape {_listed(detail.shape)}"
     for step in report.steps:
         yield from _wrapped(f"  converted: {step}")

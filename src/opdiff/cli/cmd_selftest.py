@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(result: TrialResult) -> tuple[str, ...]:
     if result.is_found is None:
-        return result.fault, str(result.key), "", "not injected", result.note
+        return result.fault, str(result.key), "", "not injected", str(result.note)
     distance = "" if result.distance is None else f"{result.distance:.3g}"
     names = ", ".join(result.names) or "unknown"
     verdict = "yes" if result.is_named else f"no: {names}"

@@ -24,7 +24,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("options", ["", "-t npz", "-t bin -f NHWC"], ids=["npy", "npz", "converted"])
-def test_two_processes_write_what_one_writes(
+def test_two_processes_write_the_same_as_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
     # Otherwise one process would do it all.

@@ -88,7 +88,7 @@ def test_msnpy_is_named_after_the_operator(
     assert results(tmp_path / "out") == [f"{stem}.output.0.{layout}.npy"]
 
 
-def test_msnpy_keeps_what_cannot_be_converted_under_its_own_layout(
+def test_msnpy_writes_inconvertible_tensors_in_their_stored_layout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = add(tmp_path / "in", FILE, dump(tensor(np.ones((1, 2, 3, 4, 5)), dtypes.FLOAT16, "NCDHW")))

@@ -93,22 +93,22 @@ def test_statistics_are_those_of_the_logical_tensor(tmp_path: Path, capsys: pyte
     assert "padding" not in outcome.out
 
 
-PADDED = "the statistics include padding"
+WITH_PADDING = "the statistics include padding"
 TILED = tensor(np.ones((1, 3, 2, 2)), dtypes.FLOAT16, "NC1HWC0")
 
 
 @pytest.mark.parametrize(
     ("stored", "note"),
     [
-        (replace(TILED, origin_shape=()), PADDED),
-        (replace(TILED, origin_shape=(7, 7)), PADDED),
-        (replace(tensor([1.0, 2.0]), layout="YUV"), PADDED),
+        (replace(TILED, origin_shape=()), WITH_PADDING),
+        (replace(TILED, origin_shape=(7, 7)), WITH_PADDING),
+        (replace(tensor([1.0, 2.0]), layout="YUV"), WITH_PADDING),
         (TILED, None),
         (replace(tensor([1.0, 2.0]), origin_shape=()), None),
     ],
     ids=["no_origin_shape", "wrong_origin_shape", "unknown_layout", "whole", "plain"],
 )
-def test_padding_that_may_be_in_the_statistics_is_said(
+def test_statistics_with_padding_have_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: EncodedTensor, note: str | None
 ) -> None:
     path = add(tmp_path, FILE, dump(stored))
@@ -116,10 +116,10 @@ def test_padding_that_may_be_in_the_statistics_is_said(
     assert found["notes"] == ([note] if note else [])
     assert found["statistics"]["maximum"] == (1.0 if "NC1HWC0" in str(stored.layout) else 2.0)
     printed = run(capsys, "inspect", path, "--stats").out
-    assert (f"  output:0: {PADDED}\n" in printed) is bool(note)
+    assert (f"  output:0: {WITH_PADDING}\n" in printed) is bool(note)
 
 
-def test_what_has_no_statistics_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensor_without_statistics_has_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(
         tmp_path,
         FILE,
@@ -325,7 +325,7 @@ def test_unreadable_files(
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/nonexistent"])
-def test_what_is_no_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
+def test_path_that_is_no_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
     outcome = run(capsys, "inspect", path)
     problem = {"/dev/null": "not a regular file", "/nonexistent": "no such file or directory"}[path]
     assert (outcome.code, outcome.out, outcome.err) == (3, "", f"opdiff: {path}: {problem}\n")

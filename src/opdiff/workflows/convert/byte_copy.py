@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from typing import IO
@@ -61,14 +62,14 @@ def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
     try:
         descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise DumpError(source.path, f"cannot be opened: {error.strerror}") from error
+        raise DumpError(source.path, because("core.cannot_open", error=error.strerror)) from error
     try:
         file.flush()
         done = 0
         while done < nbytes:
             moved = _send(descriptor, source.offset + done, nbytes - done, file.fileno())
             if not moved:
-                raise DumpError(source.path, f"{nbytes} bytes should be here, but the file was cut off", source.offset)
+                raise DumpError(source.path, because("workflows.file_truncated", nbytes=nbytes), source.offset)
             done += moved
     finally:
         os.close(descriptor)

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.align.walk import walk_pair
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import render
 from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.report.offline_table import reason_text
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.inputs import NotCompared
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.metrics import Metrics
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
     from opdiff.workflows.compare.options import CompareOptions
@@ -68,7 +67,7 @@ class TensorSummary(NamedTuple):
     dtype: str
     shape: Shape
     metrics: Metrics | None
-    reason: str
+    reason: Reason | None
 
 
 class ElementReport(NamedTuple):
@@ -77,14 +76,14 @@ class ElementReport(NamedTuple):
     key: TensorKey
     golden_key: TensorKey
     op_type: str
-    rule: str
+    evidence: Reason | None
     target_path: str
     golden_path: str
     target_dtype: str
     golden_dtype: str
     axis_labels: str
-    steps: tuple[str, ...]
-    doubt: str
+    steps: tuple[Reason, ...]
+    doubt: Reason | None
     tensors: tuple[TensorSummary, ...]
     metrics: Metrics | None
     overflow: bool | None
@@ -118,14 +117,14 @@ def examine_operator(
         key=pairing.key,
         golden_key=pairing.golden_key,
         op_type=pairing.label.op_type,
-        rule=render(pairing.evidence),
+        evidence=pairing.evidence,
         target_path=pairing.target.data.source.path,
         golden_path=pairing.golden.data.source.path,
         target_dtype=pair.target.dtype.name,
         golden_dtype=pair.golden.dtype.name,
         axis_labels=labels,
-        steps=tuple(map(str, (*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps))),
-        doubt=str(pair.doubt or ""),
+        steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
+        doubt=pair.doubt,
         tensors=tensors,
         metrics=measured.metrics,
         overflow=measured.overflow,
@@ -141,7 +140,7 @@ def _map_pairs(options: CompareOptions) -> Sequence[Pair]:
         raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
     (pairs,) = map_pairs(options, every_operator=False)
     if isinstance(pairs, NotCompared):
-        raise InputError(pairs.path, str(pairs.reason))
+        raise InputError(pairs.path, pairs.reason)
     return pairs
 
 
@@ -166,4 +165,4 @@ def _summarize_tensors(
 def _summary(row: Row) -> TensorSummary:
     if row.key is None:
         raise AssertionError("rows of whole operators have no tensor")
-    return TensorSummary(row.key, row.target_dtype, row.shape or (), row.metrics, reason_text(row))
+    return TensorSummary(row.key, row.target_dtype, row.shape or (), row.metrics, row.reason)

@@ -39,7 +39,7 @@ def find_pairing(pairs: Sequence[Pair], name: str, slot: Slot = Slot.OUTPUT, ind
         if row.key is None or (row.key.slot, row.key.index) == (slot, index):
             if isinstance(row, Pairing):
                 return row
-            raise InputError(str(row.key or op), str(row.reason))
+            raise InputError(str(row.key or op), row.reason)
     available = ", ".join(f"{row.key.slot}:{row.key.index}" for row in rows if row.key is not None)
     raise UsageError(f"{op} has no {slot} {index}; available: {available}")
 

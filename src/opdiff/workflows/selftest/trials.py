@@ -11,6 +11,7 @@ import numpy as np
 from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.job import Job, measure_job
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import TensorKey
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.selftest.faults import Fault
@@ -63,7 +65,7 @@ class TrialResult(NamedTuple):
     right_name: str
     names: tuple[str, ...] = ()
     distance: float | None = None
-    note: str = ""
+    note: Reason | None = None
 
     @property
     def is_named(self) -> bool:
@@ -150,14 +152,14 @@ def _try_fault(row: MeasuredPair, fault: Fault, context: _TrialContext) -> Trial
     try:
         injected = _inject(row, fault, context)
         if injected is None:
-            return not_injected._replace(note="not applicable to this tensor")
+            return not_injected._replace(note=because("workflows.not_applicable"))
         outcome = measure_job(Job(0, injected))
         if outcome.defect:
-            return not_injected._replace(note=str(outcome.row.reason))
+            return not_injected._replace(note=outcome.row.reason)
         measured = MeasuredPair(injected, outcome.row)
         names = diagnose(measured, context.candidates)
     except OpdiffError as error:
-        return not_injected._replace(note=str(error))
+        return not_injected._replace(note=error.reason)
     distance = measured.metrics.relative_euclidean_distance if measured.metrics else None
     return not_injected._replace(is_found=is_beyond_limits(measured), names=names, distance=distance)
 
