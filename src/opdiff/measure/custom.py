@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from opdiff.core import codes as elements
 from opdiff.core.errors import PluginError
 from opdiff.core.registry import Registry
 from opdiff.core.user_scripts import check_script, find_scripts, load_function
@@ -129,5 +128,8 @@ def _metric(root: str, path: str) -> ScriptMetric:
 
 def _numbers(codes: AnyArray, dtype: DType) -> AnyArray:
     # A flat copy: the codes may be a mapped file, and metrics may modify their arguments.
+    # Most runs have no such metric, and then need no NumPy.
+    from opdiff.core import codes as elements
+
     values = elements.decode(codes.reshape(-1), dtype)
     return values.copy() if values.base is not None or values is codes else values
