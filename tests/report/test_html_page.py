@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
@@ -16,7 +15,7 @@ from opdiff.core.reasons import Language, because, render
 from opdiff.report.changes import find_changes
 from opdiff.report.html_page import write_html
 from opdiff.report.payload import pack
-from report.test_packing import numbers, sentences, unpacked
+from report.test_packing import numbers, raw_document, sentences, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,12 +50,15 @@ def test_rows_levels_and_figures_are_there() -> None:
 
 def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
     evidence, reason = because("pair.output_is", index=0, origin="a:0"), because("pair.no_tensor")
-    step, note = because("align.padding_cut", count=3), because("pair.no_graph_texts")
+    step = because("align.padding_cut", count=3)
     rows = row("a")._replace(evidence=evidence, steps=(step,)), failed_operator(reason)
-    document, _ = unpacked(pack(replace(kept(*rows), notes=(note,))))
-    chinese = document["story"]["chinese"]
-    for found in (evidence, reason, step, note, because("pair.scenario_original")):
-        assert chinese[str(found)] == render(found, Language.CHINESE)
+    document = raw_document(pack(kept(*rows)))
+    chinese = [sentence for text in document["texts"] if isinstance(text, list)
+               for sentence in sentences(text, document, Language.CHINESE)]  # fmt: skip
+    for found in (evidence, reason, step):
+        assert render(found, Language.CHINESE) in chinese
+    scenario = sentences(document["scenario"], document, Language.CHINESE)
+    assert scenario == [render(because("pair.scenario_original"), Language.CHINESE)]
 
 
 def test_a_judgement_decides_where_there_is_one() -> None:

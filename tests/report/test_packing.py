@@ -22,9 +22,17 @@ def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
     """The document, its texts in English, and the arrays."""
     data = zlib.decompress(packed)
     (length,) = struct.unpack_from("<I", data)
-    document = json.loads(data[4 : 4 + length])
+    document = raw_document(packed)
     texts = [text if isinstance(text, str) else "; ".join(sentences(text, document)) for text in document["texts"]]
     return document | {"texts": texts}, data[4 + length :]
+
+
+def raw_document(packed: bytes) -> dict[str, Any]:
+    """The document as it is, with its texts encoded."""
+    data = zlib.decompress(packed)
+    (length,) = struct.unpack_from("<I", data)
+    document: dict[str, Any] = json.loads(data[4 : 4 + length])
+    return document
 
 
 def sentences(encoded: list[list[Any]], document: dict[str, Any], language: Language = Language.ENGLISH) -> list[str]:

@@ -104,7 +104,7 @@ def test_files_are_as_good_as_memory(tmp_path: Path, offset: int, monkeypatch: p
     """Read or mapped, at any offset, and whether or not mapped pages are given back on the way."""
     jobs = in_files(tmp_path, offset)
     assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
-    monkeypatch.setattr(native, "_RESIDENT", 1)
+    monkeypatch.setattr(native, "_MAX_RESIDENT", 1)
     assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
 
 
