@@ -90,7 +90,7 @@ def test_the_program_is_that_of_the_wheel(installed: Installation) -> None:
 
 
 def test_native_code_is_used(installed: Installation) -> None:
-    assert json.loads(installed.saved.read_text())["environment"]["kernel"] == "native"
+    assert "native" in json.loads(installed.saved.read_text())["environment"]
     installed.run("python", "-c", "import opdiff._native")
 
 
