@@ -17,6 +17,8 @@ SECONDS ?= 15
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
 # Cases with expected results, and the program `check` that runs them.
 CONFORMANCE ?= ../shared/conformance
+# Networks as real compilers wrote them, whose right pairs are known, and the program `check` that runs them.
+REAL ?= ../shared/real
 
 # Names of a browser, which the tests of reports need.
 BROWSERS := chromium chromium-browser google-chrome
@@ -28,14 +30,14 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance lint wheels test-wheels test-newest bench faults fuzz sanitize cross web screenshots clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
 
 test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64
 	$(BIN)/python -m pytest -n auto
-	@$(MAKE) --no-print-directory conformance
+	@$(MAKE) --no-print-directory conformance real
 
 # Together with `make test`, all that CI runs.
 check: lint test-wheels test-newest
@@ -45,6 +47,13 @@ conformance: $(STAMPS)/base
 		"$(CONFORMANCE)/check" --command "'$(CURDIR)/$(BIN)/msprobe'" -j 2; \
 	else \
 		echo "conformance: there are no cases in $(CONFORMANCE); nothing was run"; \
+	fi
+
+real: $(STAMPS)/base
+	@if [ -x "$(REAL)/check" ] && "$(BIN)/opdiff" compare --help | grep -q -- --json; then \
+		"$(REAL)/check" "$(CURDIR)/$(BIN)/opdiff"; \
+	else \
+		echo "real: there are no cases in $(REAL); nothing was run"; \
 	fi
 
 lint: $(STAMPS)/test $(STAMPS)/lint

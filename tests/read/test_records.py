@@ -131,7 +131,14 @@ def test_statistics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Input/Output,Index\nSideways,0\n", "Input/Output,Index\nInput,x\n", "a,b\n1,2\n", TABLE + "Input\n"]
+    "text",
+    [
+        "Input/Output,Index\nSideways,0\n",
+        "Input/Output,Index\nInput,x\n",
+        "a,b\n1,2\n",
+        TABLE + "Input\n",
+        TABLE + "Input,2,8,DT_FLOAT,ND,2,1,0,0.5,2\n",
+    ],
 )
 def test_statistics_that_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"

@@ -58,6 +58,9 @@ class RuleOp(NamedTuple):
         graph_name: its graph; the number of the graph in the file if it has no name.
         passes: the fusion passes of the graph that created it.
         buffer_passes: the passes that fused operators through the unified buffer into it.
+        subgraphs: names of the graphs that it owns.
+        parent_input: of a `Data` operator of a sub-graph, the input of the owner that it stands for.
+        parent_outputs: of the `NetOutput` of a sub-graph, the output of the owner for each of its inputs.
     """
 
     name: str
@@ -72,6 +75,19 @@ class RuleOp(NamedTuple):
     graph_name: str = ""
     passes: tuple[str, ...] = ()
     buffer_passes: tuple[str, ...] = ()
+    subgraphs: tuple[str, ...] = ()
+    parent_input: int | None = None
+    parent_outputs: tuple[int | None, ...] = ()
+
+    @property
+    def is_inserted(self) -> bool:
+        """Whether the compiler added it: the file says that it has no original."""
+        return self.has_originals and not any(self.originals)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it holds values that the model brings with it."""
+        return self.op_type in {"Const", "Constant"}
 
     @property
     def key(self) -> tuple[str, str]:
@@ -105,6 +121,20 @@ class RuleFile(NamedTuple):
         return (operator for graph in self.graphs for operator in graph.operators)
 
 
+class TextDescriptor(NamedTuple):
+    """Descriptor of one input or output in a graph text.
+
+    Attributes:
+        name: name of the input or output, as `x1` or `perm`; empty if not recorded.
+        dtype: element type, as `DT_FLOAT16`; empty if not recorded.
+        shape: shape; `None` if not recorded. Unknown extents are negative.
+    """
+
+    name: str = ""
+    dtype: str = ""
+    shape: Shape | None = None
+
+
 class TextOp(NamedTuple):
     """One operator of a graph text.
 
@@ -112,10 +142,15 @@ class TextOp(NamedTuple):
         name: its name.
         op_type: its type.
         number: its position in the text.
-        inputs: producer and output index of each input, without control edges.
+        inputs: producer and output index of each input, without control edges; the producer of an optional input that
+            nothing feeds is empty.
         input_names: the FX tensor in each input descriptor; empty if there is none.
         output_names: the FX tensor in each output descriptor; empty if there is none.
         originals: the operators it was compiled from, where the text has them.
+        input_descriptors: descriptors of the inputs.
+        output_descriptors: descriptors of the outputs.
+        integers: integer attributes by name, single numbers as tuples of one.
+        constant: elements of an integer constant; `None` for other operators and long constants.
     """
 
     name: str
@@ -125,6 +160,14 @@ class TextOp(NamedTuple):
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     originals: tuple[str, ...] = ()
+    input_descriptors: tuple[TextDescriptor, ...] = ()
+    output_descriptors: tuple[TextDescriptor, ...] = ()
+    integers: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    constant: tuple[int, ...] | None = None
+
+    def integer(self, name: str) -> tuple[int, ...]:
+        """Return an integer attribute, or nothing."""
+        return next((values for key, values in self.integers if key == name), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.graph import OutputDesc
+from opdiff.core.tensor import file_safe_name
+from opdiff.pair.true_origins import claims_of, complete, drop_false_claims, name_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile, RuleOp
 
     OpKey = tuple[str, str]
+
+
+NOT_RUN_TYPES = frozenset({"Const", "Constant", "Data", "NetOutput", "RefData", "Variable"})
+"""Types that hold values or mark the borders of a model; no device runs them, so that they are not dumped."""
 
 
 class Relation(StrEnum):
@@ -60,11 +66,21 @@ class GroupedModel(NamedTuple):
         groups: in the order of their first operators in the file.
         by_graph: operators by graph and name.
         by_name: operators by name alone; of equal names the first.
+        owners: operators that own sub-graphs, by the names of these.
+        ends: the operator that ends each graph, by the graph's name.
+        by_file_form: names of operators that run, by the form that file names have, where several share one.
     """
 
     groups: tuple[Group, ...]
     by_graph: Mapping[OpKey, RuleOp]
     by_name: Mapping[str, RuleOp]
+    owners: Mapping[str, RuleOp]
+    ends: Mapping[str, RuleOp]
+    by_file_form: Mapping[str, tuple[str, ...]]
+
+    def sharing_file_form(self, name: str) -> tuple[str, ...]:
+        """Return the other operators whose files have the same name."""
+        return tuple(other for other in self.by_file_form.get(file_safe_name(name), ()) if other != name)
 
     def find(self, name: str, graph_name: str) -> RuleOp | None:
         """Return the operator of this name: that of the given graph, else one of another graph."""
@@ -83,12 +99,12 @@ def group_rules(rules: RuleFile) -> GroupedModel:
     """Group the operators of a rule file; missing names of originals are filled in where they are unambiguous."""
     grouped: dict[str, list[RuleOp]] = {}
     for graph in rules.graphs:
-        for operator in graph.operators:
-            named = operator if operator.has_originals else fill_origin(operator, operator.name)
-            grouped.setdefault(group_key(named), []).append(named)
-        for name, members in grouped.items():
-            grouped[name] = _fill_renamed(name, members)
-    return index_groups(grouped.values())
+        for operator in complete(graph.operators):
+            grouped.setdefault(group_key(operator), []).append(operator)
+    claims = claims_of(rules.operators())
+    named = [name_ends(name, members, claims) for name, members in grouped.items()]
+    true_claims = claims_of((operator for members in named for operator in members), constants=False)
+    return index_groups([drop_false_claims(operator, true_claims) for operator in members] for members in named)
 
 
 def index_groups(grouped: Iterable[Sequence[RuleOp]]) -> GroupedModel:
@@ -103,7 +119,17 @@ def index_groups(grouped: Iterable[Sequence[RuleOp]]) -> GroupedModel:
             by_graph.setdefault(operator.key, operator)
             by_name.setdefault(operator.name, operator)
         groups.append(Group(index, tuple(distinct.values())))
-    return GroupedModel(tuple(groups), by_graph, by_name)
+    owners = {name: operator for operator in by_graph.values() for name in operator.subgraphs}
+    ends = {operator.graph_name: operator for operator in by_graph.values() if operator.op_type == "NetOutput"}
+    return GroupedModel(tuple(groups), by_graph, by_name, owners, ends, _shared_file_forms(by_name.values()))
+
+
+def _shared_file_forms(operators: Iterable[RuleOp]) -> dict[str, tuple[str, ...]]:
+    forms: dict[str, list[str]] = defaultdict(list)
+    for operator in operators:
+        if operator.op_type not in NOT_RUN_TYPES:
+            forms[file_safe_name(operator.name)].append(operator.name)
+    return {form: tuple(names) for form, names in forms.items() if len(names) > 1}
 
 
 def group_key(operator: RuleOp) -> str:
@@ -116,21 +142,6 @@ def group_key(operator: RuleOp) -> str:
     return "\0".join(operator.originals) or operator.name
 
 
-def fill_origin(operator: RuleOp, name: str) -> RuleOp:
-    """Return the operator with this original name at every output without one; a single output if none is described."""
-    if operator.outputs and all(output.origin_name for output in operator.outputs):
-        return operator
-    outputs = tuple(output._replace(origin_name=output.origin_name or name) for output in operator.outputs)
-    return operator._replace(outputs=outputs or (OutputDesc(0, origin_name=name),))
-
-
 def is_inner(operator: RuleOp) -> bool:
     """Whether it is a part of a split operator without any tensor of the original model."""
     return operator.is_multiop and not any(output.origin_name for output in operator.outputs)
-
-
-def _fill_renamed(name: str, members: list[RuleOp]) -> list[RuleOp]:
-    """Name the outputs of an operator that is alone in its group after its only original."""
-    if len({operator.name for operator in members}) > 1 or any(op.originals != (name,) for op in members):
-        return members
-    return [fill_origin(operator, name) for operator in members]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, with_data
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
-from opdiff.pair.fusion import Relation, is_inner
+from opdiff.pair.fusion import NOT_RUN_TYPES, Relation, is_inner
 from opdiff.pair.golden import Found
 from opdiff.pair.names import NameIndex, with_nearest
 from opdiff.pair.trace import trace
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     Row = Pairing | Unpaired
 
 _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")
-# Types that hold values or mark the borders of a model; no device runs them, so that they are not dumped.
-_NOT_RUN_TYPES = frozenset({"Const", "Constant", "Data", "NetOutput", "RefData", "Variable"})
 
 
 class PairingContext(NamedTuple):
@@ -119,6 +118,10 @@ def _l1_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...
 
 def _operator_rows(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[Row]:
     label = _label(group, operator)
+    others = context.model.sharing_file_form(operator.name)
+    if others:
+        yield Unpaired(label, None, None, because("pair.names_collide", name=operator.name, others=others))
+        return
     dump = context.target.find(operator.name)
     slots = _compared_slots(operator)
     if dump is None or not any(dump.tensors(slot) for slot in slots):
@@ -139,7 +142,7 @@ def _label(group: Group, operator: RuleOp) -> OpLabel:
 
 def _no_file(context: PairingContext, operator: RuleOp) -> Reason:
     reason = because("pair.no_file", side="target", name=operator.name)
-    if operator.op_type in _NOT_RUN_TYPES:
+    if operator.op_type in NOT_RUN_TYPES:
         return all_of((reason, because("pair.not_run", op_type=operator.op_type)))
     return context.target.with_hint(reason, operator.name)
 
@@ -173,6 +176,8 @@ def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp,
     reasons = []
     for origin in traced.origins:
         found = context.golden.find(origin)
+        if isinstance(found, Found) and origin.is_doubtful and not _same_count(tensor, found.tensor):
+            found = because("pair.other_size", name=str(found.key))
         if isinstance(found, Found):
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
             declared = Declared(layout, origin.shape)
@@ -183,3 +188,9 @@ def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp,
     if traced.problem is not None:
         reasons.append(traced.problem)
     return Unpaired(label, key, with_data(key, tensor), all_of(reasons))
+
+
+def _same_count(target: Tensor, golden: Tensor) -> bool:
+    """Whether two tensors have equally many elements without padding."""
+    ours, theirs = ((tensor.spec.origin_shape or tensor.spec.shape) for tensor in (target, golden))
+    return prod(ours) == prod(theirs)

@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 FORWARDING_TYPES = frozenset({"Cast", "TransData"})
 """Operator types whose output has the values of their input."""
 
+# Types that compilers insert, whose output has the values of their input in the same order.
+_INSERTED_TYPES = FORWARDING_TYPES | {"Reshape", "SqueezeV2", "UnsqueezeV2"}
+
 
 class OriginalTensor(NamedTuple):
-    """A tensor of the original model with the evidence for it; prints `c1:0`."""
+    """A tensor of the original model with the evidence for it; prints `c1:0`.
+
+    The claim of an operator that the compiler inserted is doubtful: some have the name of the operator that reads them.
+    """
 
     name: str
     index: int  # type: ignore[assignment]  # hides tuple.index
     layout: str
     shape: Shape
     evidence: tuple[Reason, ...]
+    is_doubtful: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}:{self.index}"
@@ -82,18 +89,49 @@ def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> T
     while True:
         position = (operator.graph_name, operator.name, index)
         if position in seen:
-            return Trace(tuple(origins), because("pair.cycle", name=operator.name))
+            return _by_trust(origins, because("pair.cycle", name=operator.name))
         seen.add(position)
         output = operator.output(index)
-        if output is not None and output.origin_name:
-            origins.append(_origin(output, index, start, through))
-        if operator.op_type not in FORWARDING_TYPES:
-            return Trace(tuple(origins), None if origins else _no_origin(operator, index, output))
+        if output is not None and output.origin_name and not _is_border(operator):
+            origins.append(_origin(output, index, start, through)._replace(is_doubtful=operator.is_inserted))
+        if not _forwards(operator):
+            return _by_trust(origins, None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
-        found = find_producer(operator, index, model)
+        found = _source(operator, index, model)
         if isinstance(found, Reason):
-            return Trace(tuple(origins), because("pair.only_forwards", name=operator.name, problem=found))
+            return _by_trust(origins, because("pair.only_forwards", name=operator.name, problem=found))
         operator, index = found
+
+
+def _by_trust(origins: list[OriginalTensor], problem: Reason | None) -> Trace:
+    """Return the trace with doubtful origins last: the producer of an inserted operator knows what it passes on."""
+    return Trace(tuple(sorted(origins, key=lambda origin: origin.is_doubtful)), problem)
+
+
+def _forwards(operator: RuleOp) -> bool:
+    if operator.op_type in FORWARDING_TYPES or _is_border(operator):
+        return True
+    return operator.is_inserted and operator.op_type in _INSERTED_TYPES
+
+
+def _is_border(operator: RuleOp) -> bool:
+    """Whether it stands for a tensor on the other side of a sub-graph's border."""
+    return operator.parent_input is not None or len(operator.subgraphs) == 1
+
+
+def _source(operator: RuleOp, index: int, model: GroupedModel) -> tuple[RuleOp, int] | Reason:
+    """Return the output whose values an output of a forwarding operator has."""
+    if operator.parent_input is not None:
+        owner = model.owners.get(operator.graph_name)
+        if owner is None:
+            return because("pair.no_owner", graph=operator.graph_name)
+        return find_producer(owner, operator.parent_input, model)
+    if not operator.subgraphs:
+        return find_producer(operator, index, model)
+    end = model.ends.get(operator.subgraphs[0])
+    if end is None:
+        return because("pair.no_subgraph", graph=operator.subgraphs[0])
+    return find_producer(end, end.parent_outputs.index(index) if index in end.parent_outputs else index, model)
 
 
 def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str]) -> OriginalTensor:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from opdiff.core.tensor import Slot
 
-_WORD = r"[A-Za-z0-9_-]+"
+# The runtime replaces blanks, dots and slashes in names; everything else stays, but for control characters.
+_WORD = r"[^./\\\s\x00-\x1f\x7f]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
-_GOLDEN = re.compile(rf"([A-Za-z0-9_.-]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
+_GOLDEN = re.compile(rf"([^/\\\x00-\x1f\x7f]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
 _FX = rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy"
 _CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
 _DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"

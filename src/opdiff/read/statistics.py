@@ -43,6 +43,9 @@ def read_statistics(path: str) -> tuple[TensorStatistics, ...]:
 
 
 def _line(row: dict[str, str], path: str) -> TensorStatistics:
+    if None in row.values():
+        # Which column is missing is not known, so that the others may be any.
+        raise DumpError(path, because("read.not_statistics", error="a line has fewer columns than the headings"))
     try:
         slot, index = Slot(row["Input/Output"].strip().lower()), int(row["Index"])
         nbytes = row.get("Data Size") or ""

@@ -50,7 +50,7 @@ def _op(node: TextNode) -> Iterator[str]:
     edges = [edge for edge in node.inputs if not edge.endswith(":-1")]
     names = (*node.input_fx, *[""] * (len(edges) - len(node.input_fx)))
     for number, fx in enumerate(names):
-        yield from _descriptor("input_desc", f"x{number or ''}", fx, None)
+        yield from _descriptor("input_desc", f"x{number + 1}" if len(names) > 1 else "x", fx, None)
     for number, fx in enumerate(node.output_fx):
         shape = node.shapes[number] if number < len(node.shapes) else None
         yield from _descriptor("output_desc", f"y{number or ''}", fx, shape)

@@ -82,6 +82,30 @@ def test_output_without_attributes_keeps_its_position(tmp_path: Path) -> None:
     )
 
 
+def test_borders_of_sub_graphs_are_read(tmp_path: Path) -> None:
+    parent = attr(_parent_node_index={"i": 1})
+    owner, data, end = read(
+        tmp_path,
+        {"name": "call", "type": "PartitionedCall", "subgraph_name": ["inner"]},
+        {"name": "data", "type": "Data", "attr": parent},
+        {"name": "end", "type": "NetOutput", "input_desc": [{"attr": parent}, {}, {"attr": None}]},
+    ).operators()
+    assert owner.subgraphs == ("inner",)
+    assert (data.parent_input, end.parent_outputs) == (1, (1, None, None))
+
+
+def test_single_names_are_escaped_and_listed_ones_are_not(tmp_path: Path) -> None:
+    operator = {
+        "name": "a",
+        "type": "T",
+        "attr": attr(_datadump_original_op_names={"list": {"s": ["数"]}}),
+        "output_desc": [{"attr": attr(_datadump_origin_name={"s": "\\346\\225\\260"})}],
+    }
+    (found,) = read(tmp_path, operator).operators()
+    assert found.originals == ("数",)
+    assert found.outputs[0].origin_name == "数"
+
+
 @pytest.mark.parametrize(
     ("value", "originals", "has_originals"),
     [

@@ -16,11 +16,13 @@ from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.read.rules.c_escapes import unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAX_BYTES = 2 << 30
+_PARENT = "_parent_node_index"
 
 
 class _List(Struct):
@@ -49,13 +51,19 @@ class _Output(Struct):
     attr: list[_Attribute] = []
 
 
+class _Input(Struct):
+    attr: list[_Attribute] | None = None
+
+
 class _Operator(Struct):
     name: str
     type: str
     id: int = 0
     input: list[str] = []
+    input_desc: Raw = Raw(b"[]")
     output_desc: list[_Output] = []
     attr: list[_Attribute] = []
+    subgraph_name: Raw = Raw(b"[]")
 
 
 class _Graph(Struct):
@@ -69,6 +77,8 @@ class _Document(Struct):
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _VALUE = msgspec.json.Decoder(_Value | None)
+_INPUTS = msgspec.json.Decoder(list[_Input] | None)
+_NAMES = msgspec.json.Decoder(list[str] | None)
 
 
 def read_rules(path: str) -> RuleFile:
@@ -161,7 +171,16 @@ def _operator(operator: _Operator, graph_name: str) -> RuleOp:
         graph_name,
         _passes(attributes, "pass_name"),
         _passes(attributes, "pass_name_ub"),
+        tuple(_NAMES.decode(operator.subgraph_name) or ()),
+        attributes[_PARENT].i if operator.type == "Data" else None,
+        _parent_outputs(operator) if operator.type == "NetOutput" else (),
     )
+
+
+def _parent_outputs(operator: _Operator) -> tuple[int | None, ...]:
+    """Return for each input of a sub-graph's end the output of the owner that it becomes."""
+    inputs = _INPUTS.decode(operator.input_desc) or []
+    return tuple([_Attributes(each.attr or (), operator.name)[_PARENT].i for each in inputs])
 
 
 def _unsliced(name: str) -> str:
@@ -176,7 +195,8 @@ def _output(output: _Output, position: int, operator: str) -> OutputDesc:
     return OutputDesc(
         position,
         output.dtype,
-        attributes["_datadump_origin_name"].s or "",
+        # ATC escapes single texts, but not texts in lists.
+        unescape(attributes["_datadump_origin_name"].s or ""),
         position if index is None else index,
         (attributes["origin_format"].s if layout is None else layout) or "",
         tuple(shape.i or ()) if shape else (),

@@ -11,8 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
-from opdiff.core.graph import TextGraph, TextOp
+from opdiff.core.graph import TextDescriptor, TextGraph, TextOp
 from opdiff.core.reasons import because
+from opdiff.read.rules.c_escapes import unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +24,19 @@ _MAX_BYTES = 1 << 30
 _MAX_DEPTH = 100
 _FX_NAME = "_fx_tensor_name"
 _ORIGINALS = "_datadump_original_op_names"
+# Bytes of integer constants: their element types, and how many elements are of interest.
+_INTEGER_NBYTES = {"DT_INT32": 4, "DT_INT64": 8}
+_MAX_CONSTANT = 64
+# The bytes of a constant are no text: what is not UTF-8 must survive.
+_BYTES_FIELD = "data"
 # Blanks and comments are passed over; a quote that is never closed ends with its line.
 _TOKEN = re.compile(
     r"""(?:[\s,;]+|\#[^\n]*)+ | (?P<text>"(?:[^"\\\n]|\\.)*\\?(?:["\n]|\Z) | '(?:[^'\\\n]|\\.)*\\?(?:['\n]|\Z))
     | (?P<open>[{<]) | (?P<close>[}>]) | (?P<mark>[:\[\]]) | (?P<word>[^\s,;:{}<>\[\]"'\#]+) | (?P<odd>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
-_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 _STACK = re.compile(r'^\s*# File "([^"\n]{1,4096})", line (\d{1,9}), in (\S{1,200})')
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _NODE = re.compile(r'node_name="([^"\n]{1,1000})"')
 
 
@@ -158,7 +163,7 @@ class _Reader:
         elif kind == "word" and not (self._has_colon or self._in_list):
             self._name = token
         else:
-            value = _unquoted(token) if kind == "text" else token
+            value = _unquoted(token, keep_bytes=self._name == _BYTES_FIELD) if kind == "text" else token
             if kind == "text" and (len(token) < 2 or token[-1] != token[0]):
                 self._problems[because("read.open_quote")] = None
             yield from self._value(value)
@@ -211,20 +216,8 @@ class _Reader:
             values.append(value)
 
 
-def _unquoted(token: str) -> str:
-    inner = token[1:].removesuffix(token[0])
-    if "\\" not in inner:
-        return inner
-    return _ESCAPE.sub(_unescaped, inner.encode()).decode(errors="replace")
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    octal, hexadecimal, letter = match.groups()
-    if octal is not None:
-        return bytes([int(octal, 8) & 0xFF])
-    if hexadecimal is not None:
-        return bytes([int(hexadecimal, 16)])
-    return _LETTERS.get(letter, letter)
+def _unquoted(token: str, *, keep_bytes: bool = False) -> str:
+    return unescape(token[1:].removesuffix(token[0]), errors="surrogateescape" if keep_bytes else "replace")
 
 
 def _operator(block: _Block, number: int) -> TextOp:
@@ -239,7 +232,41 @@ def _operator(block: _Block, number: int) -> TextOp:
         tuple(_fx_name(desc) for desc in block.blocks.get("input_desc", [])),
         tuple(_fx_name(desc) for desc in block.blocks.get("output_desc", [])),
         tuple(name for name in (listed.texts.get("s", []) if listed else []) if name),
+        tuple(_descriptor(desc) for desc in block.blocks.get("input_desc", [])),
+        tuple(_descriptor(desc) for desc in block.blocks.get("output_desc", [])),
+        tuple((key, numbers) for key, value in attributes.items() if (numbers := _integers(value))),
+        _constant(attributes.get("value")),
     )
+
+
+def _descriptor(block: _Block) -> TextDescriptor:
+    shape = block.below("shape")
+    extents = None if shape is None else _numbers(shape.texts.get("dim", []))
+    return TextDescriptor(block.one("name"), block.one("dtype"), extents)
+
+
+def _integers(value: _Block) -> tuple[int, ...]:
+    """The numbers of an integer attribute, single or listed; nothing for other attributes."""
+    listed = value.below("list")
+    return _numbers((listed or value).texts.get("i", []))
+
+
+def _numbers(texts: list[str]) -> tuple[int, ...]:
+    return tuple(int(text) for text in texts if _NUMBER.fullmatch(text))
+
+
+def _constant(value: _Block | None) -> tuple[int, ...] | None:
+    """The elements of a short integer constant."""
+    tensor = value.below("t") if value is not None else None
+    descriptor = tensor.below("desc") if tensor is not None else None
+    nbytes = _INTEGER_NBYTES.get(descriptor.one("dtype")) if descriptor is not None else None
+    if tensor is None or nbytes is None:
+        return None
+    data = tensor.one(_BYTES_FIELD).encode(errors="surrogateescape")
+    if len(data) > _MAX_CONSTANT * nbytes:
+        return None
+    starts = range(0, len(data) - nbytes + 1, nbytes)
+    return tuple(int.from_bytes(data[start : start + nbytes], "little", signed=True) for start in starts)
 
 
 def _attributes(block: _Block) -> dict[str, _Block]:

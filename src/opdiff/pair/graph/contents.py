@@ -1,0 +1,191 @@
+"""Numbers of tensors at sampled positions, to tell whether two files hold the same tensor.
+
+Positions are flat, row-major and logical. Small tensors are taken whole; of large ones only samples are read, so that
+the cost does not grow with the tensor. Tensors known by their extremes alone are compared by these.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.dtypes import BY_NAME, Kind
+from opdiff.core.errors import DumpError, ElementError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape, Tensor
+
+    PositionMap = Callable[[AnyArray], AnyArray]
+
+MAX_WHOLE = 4096
+"""Tensors of up to so many elements are compared whole."""
+
+SAMPLES = 1024
+_EXTREMES = "extremes"
+# A relative difference that no rounding makes, and the share of elements that must have it.
+_CLEAR, _MANY = 0.1, 0.1
+# Element types that FX writes in a wider type.
+_WRITTEN_AS = {"bfloat16": "float32"}
+
+
+class Key(NamedTuple):
+    """What two files have in common if they hold the same numbers in the same order, whatever their shapes."""
+
+    dtype: str
+    elements: int
+    digest: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether equal keys prove equal content."""
+        return self.dtype != _EXTREMES and self.elements <= MAX_WHOLE
+
+
+class Stored(NamedTuple):
+    """A tensor that may be read: its data, or only its extremes, or neither."""
+
+    tensor: Tensor | None = None
+    extremes: tuple[float | int, float | int] | None = None
+
+    @property
+    def shape(self) -> Shape | None:
+        """The logical shape, where it is known."""
+        if self.tensor is None:
+            return None
+        return self.tensor.spec.origin_shape or self.tensor.spec.shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type; empty if not known."""
+        return self.tensor.spec.dtype.name if self.tensor is not None else ""
+
+    @property
+    def elements(self) -> int | None:
+        """Number of elements without padding, where it is known."""
+        return None if self.shape is None else prod(self.shape)
+
+
+def key_of(stored: Stored) -> Key | None:
+    """Return the key of a tensor; `None` if it cannot be read."""
+    return moved_key(stored, stored.elements, None)
+
+
+def moved_key(stored: Stored, elements: int | None, source: PositionMap | None, dtype: str = "") -> Key | None:
+    """Return the key of a tensor whose elements are moved, and converted to another type.
+
+    Args:
+        stored: the tensor that is moved.
+        elements: number of elements after the movement.
+        source: the position in the tensor of each position after the movement; `None` for the same order.
+        dtype: the element type after the movement; empty for the same. Numbers are rounded to it.
+    """
+    if stored.extremes is not None:
+        return Key(_EXTREMES, 0, repr(tuple(float(number) for number in stored.extremes)).encode())
+    if stored.tensor is None or elements is None:
+        return None
+    found = sample(stored, _positions(elements) if source is None else source(_positions(elements)))
+    if found is None:
+        return None
+    wanted = dtype or stored.dtype
+    converted = _converted(found, stored.dtype, wanted)
+    if converted is None:
+        return None
+    return Key(_WRITTEN_AS.get(wanted, wanted), elements, blake2b(converted.tobytes(), digest_size=16).digest())
+
+
+def whole_digest(stored: Stored) -> bytes | None:
+    """Return a digest of all elements; this reads the whole tensor."""
+    import numpy as np
+
+    if stored.tensor is None:
+        return None
+    try:
+        codes = np.ascontiguousarray(stored.tensor.codes())
+    except (DumpError, ElementError):
+        return None
+    return blake2b(codes.data if codes.size else b"", digest_size=16).digest()
+
+
+def same_numbers(first: Stored, second: Stored) -> bool:
+    """Whether two tensors of possibly different element types are equal at the sampled positions."""
+    import numpy as np
+
+    if first.extremes is not None or second.extremes is not None:
+        return first.extremes is not None and first.extremes == second.extremes
+    elements = first.elements
+    if elements is None or elements != second.elements:
+        return False
+    samples = [_numbers(stored, _positions(elements)) for stored in (first, second)]
+    if samples[0] is None or samples[1] is None:
+        return False
+    return bool(np.array_equal(samples[0], samples[1], equal_nan=samples[0].dtype.kind in "fc"))
+
+
+def are_different(before: Stored, after: Stored, source: PositionMap, dtype: str) -> bool:
+    """Whether a tensor is clearly not another one whose elements are moved and converted; small errors do not count."""
+    import numpy as np
+
+    elements = after.elements
+    if elements is None or before.elements is None:
+        return False
+    moved, found = sample(before, source(_positions(elements))), _numbers(after, _positions(elements))
+    rounded = None if moved is None else _converted(moved, before.dtype, dtype or before.dtype)
+    if rounded is None or found is None or rounded.dtype.kind == "c":
+        return False
+    expected = rounded.astype(np.float64)
+    with np.errstate(all="ignore"):
+        off = np.abs(expected - found) > _CLEAR * np.maximum(np.abs(expected), np.abs(found))
+    return bool(off.size and off.mean() > _MANY)
+
+
+def sample(stored: Stored, positions: AnyArray) -> AnyArray | None:
+    """Return the stored codes at flat positions; `None` if they cannot be read in this order."""
+    import numpy as np
+
+    tensor = stored.tensor
+    if tensor is None or tensor.spec.count != stored.elements:
+        return None
+    try:
+        codes = tensor.codes()
+    except (DumpError, ElementError):
+        return None
+    if codes.flags.c_contiguous:
+        return codes.reshape(-1)[positions]
+    return codes[np.unravel_index(positions, codes.shape)]
+
+
+def _numbers(stored: Stored, positions: AnyArray) -> AnyArray | None:
+    codes = sample(stored, positions)
+    return None if codes is None else _converted(codes, stored.dtype, "float64")
+
+
+def _converted(codes: AnyArray, dtype: str, wanted: str) -> AnyArray | None:
+    import numpy as np
+
+    from opdiff.core.codes import decode, encode
+
+    if wanted == dtype:
+        return codes
+    if dtype not in BY_NAME or wanted not in BY_NAME:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            numbers = decode(codes, BY_NAME[dtype])
+            if BY_NAME[wanted].is_native or BY_NAME[wanted].kind is Kind.BOOL:
+                return numbers.astype(BY_NAME[wanted].decoded)
+            return decode(encode(numbers, BY_NAME[wanted]), BY_NAME[wanted])
+    except (ElementError, TypeError, ValueError):
+        return None
+
+
+def _positions(elements: int) -> AnyArray:
+    """All positions of a small tensor, the same random ones of every large tensor of this size."""
+    import numpy as np
+
+    if elements <= MAX_WHOLE:
+        return np.arange(elements)
+    return np.sort(np.random.default_rng(elements).integers(0, elements, SAMPLES))

@@ -1,0 +1,63 @@
+"""Which tensor of an FX run each tensor of a graph is, and what supports that.
+
+From the strongest evidence:
+
+1. Names: the text names the FX tensor on the descriptor.
+2. Movements: an operator that only moves elements joins two tensors. What it makes of a golden tensor is looked up
+   among the golden files.
+3. Arguments: an FX node and the operators it became read the same tensors. Known ones are left out; shapes, element
+   types, all readers and the names of descriptors (`bias`, `gamma`) decide on the others.
+4. Content: of several candidates the one with the target's numbers, with low confidence.
+
+Positions and equal element counts are no evidence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.pair.graph.matches import Matches
+from opdiff.pair.graph.readers import Readers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.core.graph import TextGraph
+    from opdiff.core.tensor import Shape
+    from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.golden_values import GoldenValue, GoldenValues
+    from opdiff.pair.graph.matches import Edge, Match
+
+
+class Evidence:
+    """The golden values of the edges of one graph in one token."""
+
+    def __init__(self, graph: TextGraph, values: GoldenValues, dumped: Mapping[Edge, Stored]) -> None:
+        """Collect the evidence.
+
+        Args:
+            graph: the graph.
+            values: the golden run.
+            dumped: tensors of the target by edge, as far as they were dumped.
+        """
+        self._matches = Matches(graph, values, dumped)
+        readers = Readers(self._matches)
+        while readers.decide():
+            self._matches.trace()
+        self._candidates = readers.candidates
+
+    def match(self, edge: Edge) -> Match | None:
+        """Return the golden value of an edge, if there is evidence for one."""
+        return self._matches.match(edge)
+
+    def shape(self, edge: Edge) -> Shape | None:
+        """Return the shape of an edge, where it is known."""
+        return self._matches.shape(edge)
+
+    def candidates(self, edge: Edge) -> tuple[GoldenValue, ...]:
+        """Return the golden values that an undecided edge may have."""
+        return self._candidates.get(edge, ())
+
+    def is_refuted(self, edge: Edge) -> bool:
+        """Whether the text names an FX tensor that the edge cannot be."""
+        return edge in self._matches.refuted

@@ -1,0 +1,197 @@
+"""Rows of one token of the graph engine against FX: the partner that evidence gives to each tensor.
+
+This is the border between the evidence, which knows edges and files, and the dumps, which have operators and tensors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.reasons import because
+from opdiff.core.tensor import Slot
+from opdiff.pair.graph.contents import Stored
+from opdiff.pair.graph.evidence import Evidence
+from opdiff.pair.graph.golden_values import FxFile, GoldenValues
+from opdiff.pair.graph.matches import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
+from opdiff.pair.graph.movement import moves
+from opdiff.pair.graph.names import external_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from opdiff.core.dump import GraphOp, SideTensor, TokenDump
+    from opdiff.core.graph import TextGraph
+    from opdiff.core.reasons import Reason
+    from opdiff.pair.graph.matches import Edge, Match
+    from opdiff.pair.graph.names import GraphNames, ResolvedOp
+
+
+class Partner(NamedTuple):
+    """A golden tensor, its operator, the evidence for the pair, and how sure that is."""
+
+    tensor: SideTensor
+    op: GraphOp
+    evidence: Reason
+    confidence: float
+
+
+class FxPairing:
+    """The partners of the tensors of one token."""
+
+    def __init__(self, target: TokenDump, golden: TokenDump, graph: TextGraph, names: GraphNames) -> None:
+        """Collect the evidence for one token."""
+        self._graph = graph
+        self._golden = golden.operators
+        self._tensors: dict[tuple[str, Slot, int, int], SideTensor] = {}
+        values = GoldenValues(self._files(golden.operators.values()))
+        resolved = {
+            op.name: (op, found) for op in target.operators.values() if (found := names.resolve(op)) is not None
+        }
+        self._dumped_operators = {part.name for _, found in resolved.values() for part in found.operators}
+        self._evidence = Evidence(graph, values, _dumped(resolved.values(), graph))
+
+    def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
+        """Return the golden tensor of each input and output of an operator, or why there is none."""
+        edges = input_edges(op, resolved, self._graph)
+        inputs = [self._partner(tensor, resolved, edge) for tensor, edge in zip(op.inputs, edges, strict=True)]
+        last = resolved.operators[-1].name
+        return inputs + [self._partner(tensor, resolved, (last, tensor.key.index)) for tensor in op.outputs]
+
+    def _partner(self, tensor: SideTensor, resolved: ResolvedOp, edge: Edge | None) -> Partner | Reason:
+        if edge is None:
+            return because("pair.fewer_inputs", parts=resolved.names)
+        if tensor.key.slot is Slot.INPUT:
+            edge = self._before_folded(tensor, edge)
+        match = self._evidence.match(edge)
+        if match is None:
+            return self._unreadable(edge) or self._unknown(edge)
+        file = match.file or _best(match, tensor, resolved)
+        golden = self._tensors[file[:4]]
+        if not _same_count(tensor, golden) and (match.file is None or tensor.key.slot is Slot.INPUT):
+            return because("pair.size_differs", evidence=match.reason)
+        evidence = match.reason
+        if resolved.is_fused or resolved.confidence < 1:
+            evidence = because("pair.matched", evidence=evidence, match=resolved.match, parts=resolved.names)
+        return Partner(golden, self._golden[file.node], evidence, min(match.confidence, resolved.confidence))
+
+    def _before_folded(self, tensor: SideTensor, edge: Edge) -> Edge:
+        """The edge that a dumped input is: compilers let a reader transpose its input itself, and drop the operator."""
+        shape, found = stored(tensor).shape, edge
+        while shape is not None and self._evidence.shape(found) not in (None, shape):
+            op = self._graph.operators.get(found[0])
+            if op is None or not op.inputs or not moves(op) or op.name in self._dumped_operators:
+                return edge
+            found = op.inputs[0]
+        return found
+
+    def _unreadable(self, edge: Edge) -> Partner | None:
+        """The named file, if it is there and cannot be read."""
+        name = FX_TENSOR.fullmatch(self._graph.fx_name(*edge))
+        golden = self._tensors.get((name[1], Slot.OUTPUT, int(name[2]), 0)) if name else None
+        if name is None or golden is None or not golden.problem:
+            return None
+        return Partner(golden, self._golden[name[1]], because("pair.fx_name", tensor=name[0]), 1.0)
+
+    def _unknown(self, edge: Edge) -> Reason:
+        op = self._graph.operators.get(edge[0])
+        if op is None:
+            return because("pair.no_producer", tensor=_edge_name(edge))
+        if op.op_type in CONSTANTS:
+            return because("pair.constant", name=op.name)
+        name = self._graph.fx_name(*edge)
+        if self._evidence.is_refuted(edge):
+            return because("pair.name_refuted", tensor=name)
+        candidates = self._evidence.candidates(edge)
+        if candidates:
+            nearest = _named(candidates[0].files[0])
+            return because("pair.undecided", tensor=_edge_name(edge), count=len(candidates), nearest=nearest)
+        if name:
+            return self._not_dumped(name)
+        code = "pair.no_fx_argument" if op.op_type in GRAPH_INPUTS else "pair.inner_tensor"
+        return because(code, tensor=_edge_name(edge))
+
+    def _not_dumped(self, name: str) -> Reason:
+        parts = FX_TENSOR.fullmatch(name)
+        if parts is None:
+            return because("pair.not_an_fx_name", tensor=name)
+        if parts[1] not in self._golden:
+            return because("pair.no_fx_operator", name=parts[1])
+        return because("pair.no_output_dumped", index=int(parts[2]), name=parts[1])
+
+    def _files(self, operators: Iterable[GraphOp]) -> Iterator[FxFile]:
+        for op in operators:
+            for tensors in (op.inputs, op.outputs):
+                elements: Counter[int] = Counter()
+                for tensor in tensors:
+                    file = FxFile(
+                        op.name, tensor.key.slot, tensor.key.index, elements[tensor.key.index], stored(tensor)
+                    )
+                    elements[tensor.key.index] += 1
+                    self._tensors[file[:4]] = tensor
+                    if not tensor.problem:
+                        yield file
+
+
+def stored(tensor: SideTensor) -> Stored:
+    """Return the data of a tensor, or its extremes where these are all that is known."""
+    figures = tensor.stats
+    if tensor.tensor is not None or figures is None or figures.minimum is None or figures.maximum is None:
+        return Stored(tensor.tensor)
+    return Stored(None, (figures.minimum, figures.maximum))
+
+
+def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edge | None]:
+    """Return the edge of each dumped input; `None` where the text has fewer.
+
+    Optional inputs that nothing feeds are not dumped. A tensor that several parts of a fused operator read is an input
+    once. Compilers make attributes of constant inputs.
+    """
+    edges = [part.inputs[index] for part, index in external_inputs(resolved.operators)]
+    fed = [edge for edge in edges if edge[0]]
+    once = list(dict.fromkeys(fed)) if resolved.is_fused else fed
+    variable = [edge for edge in once if not _is_constant(edge, graph)]
+    fitting = (found for found in (fed, once, variable, edges) if len(found) == len(op.inputs))
+    chosen: Sequence[Edge] = next(fitting, fed)
+    return [chosen[place] if place < len(chosen) else None for place in range(len(op.inputs))]
+
+
+def _is_constant(edge: Edge, graph: TextGraph) -> bool:
+    op = graph.operators.get(edge[0])
+    return op is not None and op.op_type in CONSTANTS
+
+
+def _dumped(operators: Iterable[tuple[GraphOp, ResolvedOp]], graph: TextGraph) -> Mapping[Edge, Stored]:
+    """The target's tensors by edge: outputs, and inputs whose producer was not dumped."""
+    outputs: dict[Edge, Stored] = {}
+    inputs: dict[Edge, Stored] = {}
+    for op, resolved in operators:
+        for tensor, edge in zip(op.inputs, input_edges(op, resolved, graph), strict=True):
+            if edge is not None:
+                inputs.setdefault(edge, stored(tensor))
+        outputs |= {(resolved.operators[-1].name, tensor.key.index): stored(tensor) for tensor in op.outputs}
+    return inputs | outputs
+
+
+def _best(match: Match, tensor: SideTensor, resolved: ResolvedOp) -> FxFile:
+    """The file to compare with: of the same shape, of the operator's own node, a result."""
+    shape = stored(tensor).shape
+    own = {name.rpartition(".OUTPUT.")[0] for part in resolved.operators for name in part.output_names if name}
+
+    def order(file: FxFile) -> tuple[bool, bool, bool]:
+        is_own = file.node in own and file.slot is tensor.key.slot
+        return file.stored.shape == shape, is_own, file.slot is Slot.OUTPUT
+
+    return max(match.value.files, key=order)
+
+
+def _same_count(target: SideTensor, golden: SideTensor) -> bool:
+    return golden.count is None or target.count is None or target.count == golden.count
+
+
+def _named(file: FxFile) -> str:
+    return f"{file.node}.{file.slot.upper()}.{file.index}"
+
+
+def _edge_name(edge: Edge) -> str:
+    return f"{edge[0]}:{edge[1]}"

@@ -1,0 +1,137 @@
+"""Tensors of an FX run, each with all files that hold it.
+
+FX writes the inputs and outputs of every node, so one tensor is in many files: as the output of its node, as input of
+each reader, and, in another shape, of views. Files with the same numbers in the same order are one value here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.tensor import Slot
+from opdiff.pair.graph.contents import key_of, whole_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from opdiff.core.tensor import Shape
+    from opdiff.pair.graph.contents import Key, Stored
+
+
+class FxFile(NamedTuple):
+    """One file of an FX dump.
+
+    Attributes:
+        node: FX node and target.
+        slot: input or output.
+        index: number of the argument or result.
+        element: place in an argument that is a list, 0 otherwise.
+        stored: its data.
+    """
+
+    node: str
+    slot: Slot
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    element: int
+    stored: Stored
+
+
+@dataclass(eq=False, slots=True)
+class GoldenValue:
+    """One tensor of the golden run; files in the order in which they were written."""
+
+    files: list[FxFile]
+    _shapes: set[Shape | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect the shapes: a value that many nodes read is asked for them often."""
+        self._shapes = {file.stored.shape for file in self.files}
+
+    @property
+    def is_graph_input(self) -> bool:
+        """Whether it was read before any node returned it."""
+        return self.files[0].slot is Slot.INPUT
+
+    @property
+    def stored(self) -> Stored:
+        """The data."""
+        return self.files[0].stored
+
+    def has_shape(self, shape: Shape | None) -> bool:
+        """Whether a file of it has this shape; unknown extents are negative, unknown shapes fit."""
+        return shape is None or shape in self._shapes or any(_fits(known, shape) for known in self._shapes)
+
+    def outputs(self) -> Iterator[FxFile]:
+        """Files that are results of nodes."""
+        return (file for file in self.files if file.slot is Slot.OUTPUT)
+
+
+class GoldenValues:
+    """The values of one token, by file and by content."""
+
+    def __init__(self, files: Iterable[FxFile]) -> None:
+        """Group files, nodes in the order of execution and inputs before outputs."""
+        self._by_file: dict[tuple[str, Slot, int, int], GoldenValue] = {}
+        self._by_key: dict[Key, list[GoldenValue]] = defaultdict(list)
+        self._arguments: dict[str, list[FxFile]] = defaultdict(list)
+        groups: dict[Key, list[FxFile]] = defaultdict(list)
+        for file in files:
+            if file.slot is Slot.INPUT:
+                self._arguments[file.node].append(file)
+            key = key_of(file.stored)
+            if key is None:
+                self._add([file], None)
+            else:
+                groups[key].append(file)
+        for key, members in groups.items():
+            for same in _separated(key, members):
+                self._add(same, key)
+
+    def of_file(self, file: FxFile) -> GoldenValue:
+        """Return the value that a file holds."""
+        return self._by_file[file[:4]]
+
+    def find_output(self, node: str, index: int) -> tuple[GoldenValue, FxFile] | None:
+        """Return a result of a node, and its file; `None` if it was not dumped."""
+        value = self._by_file.get((node, Slot.OUTPUT, index, 0))
+        if value is None:
+            return None
+        return value, next(file for file in value.files if file[:4] == (node, Slot.OUTPUT, index, 0))
+
+    def find(self, key: Key | None) -> list[GoldenValue]:
+        """Return the values with this content; several if samples do not tell them apart."""
+        return self._by_key.get(key, []) if key is not None else []
+
+    def arguments(self, node: str) -> list[FxFile]:
+        """Return the arguments of a node that were written."""
+        return self._arguments.get(node, [])
+
+    def _add(self, files: list[FxFile], key: Key | None) -> None:
+        value = GoldenValue(files)
+        for file in files:
+            self._by_file[file[:4]] = value
+        if key is not None:
+            self._by_key[key].append(value)
+
+
+def _separated(key: Key, files: list[FxFile]) -> Iterable[list[FxFile]]:
+    """Files of one key, by their whole content where samples may hide a difference.
+
+    A node that updates a few elements of a large tensor has an input and an output with the same samples.
+    """
+    nodes = {slot: {file.node for file in files if file.slot is slot} for slot in Slot}
+    if key.is_whole or not nodes[Slot.INPUT] & nodes[Slot.OUTPUT]:
+        return [files]
+    groups: dict[bytes | None, list[FxFile]] = defaultdict(list)
+    for file in files:
+        groups[whole_digest(file.stored)].append(file)
+    return groups.values()
+
+
+def _fits(shape: Shape | None, wanted: Shape) -> bool:
+    if shape is None:
+        return True
+    same = (new < 0 or old == new for old, new in zip(shape, wanted, strict=False))
+    return len(shape) == len(wanted) and all(same)

@@ -1,0 +1,240 @@
+"""Golden values of the edges of a graph, as far as names and movements tell them.
+
+An edge is a tensor of the graph: its producer and the number of the output.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.reasons import because
+from opdiff.pair.graph.contents import are_different, moved_key
+from opdiff.pair.graph.movement import CAST, Path, moved_shape, movement_of, moves
+from opdiff.pair.graph.text_types import dtype_name, dtype_of_number, holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from opdiff.core.graph import TextGraph, TextOp
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+    from opdiff.pair.graph.contents import Stored
+    from opdiff.pair.graph.golden_values import FxFile, GoldenValue, GoldenValues
+
+Edge = tuple[str, int]
+
+GRAPH_INPUTS = frozenset({"Data", "RefData", "ConstPlaceHolder", "Variable"})
+CONSTANTS = frozenset({"Const", "Constant"})
+FX_TENSOR = re.compile(r"(.+)\.OUTPUT\.(\d{1,9})")
+_CERTAIN, _CONVERTED = 1.0, 0.95
+
+
+class Match(NamedTuple):
+    """The golden value of an edge, what supports it, and how sure that is; `file` is the one that the text names."""
+
+    value: GoldenValue
+    reason: Reason
+    confidence: float
+    file: FxFile | None = None
+
+
+class Matches:
+    """The golden values that are known, and what follows from them."""
+
+    def __init__(self, graph: TextGraph, values: GoldenValues, dumped: Mapping[Edge, Stored]) -> None:
+        """Take the names of the text and follow movements from them.
+
+        Args:
+            graph: the graph.
+            values: the golden run.
+            dumped: tensors of the target by edge, as far as they were dumped.
+        """
+        self.graph = graph
+        self.values = values
+        self.dumped = dumped
+        self._found: dict[Edge, Match] = {}
+        self.refuted: set[Edge] = set()
+        self._shapes: dict[Edge, Shape | None] = {}
+        self._moving = [op for op in graph.operators.values() if moves(op) and op.inputs]
+        self._take_names()
+        self.trace()
+        self._refute_names()
+
+    def match(self, edge: Edge) -> Match | None:
+        """Return the golden value of an edge and its evidence."""
+        return self._found.get(edge)
+
+    def value(self, edge: Edge) -> GoldenValue | None:
+        """Return the golden value of an edge."""
+        match = self._found.get(edge)
+        return match.value if match is not None else None
+
+    def add(self, edge: Edge, match: Match) -> None:
+        """Record the golden value of an edge."""
+        self._found[edge] = match
+
+    def producer(self, edge: Edge) -> TextOp | None:
+        """Return the operator that makes an edge."""
+        return self.graph.operators.get(edge[0])
+
+    def is_graph_input(self, edge: Edge) -> bool:
+        """Whether an edge carries a tensor into the graph."""
+        producer = self.producer(edge)
+        return producer is not None and producer.op_type in GRAPH_INPUTS
+
+    # Names
+
+    def _take_names(self) -> None:
+        for op in self.graph.operators.values():
+            for index, name in enumerate(op.output_names):
+                self._take_name((op.name, index), name)
+        # An input has the name that its producer had when the reader was made; a later view may have replaced it.
+        for op in self.graph.operators.values():
+            for edge, name in zip(op.inputs, op.input_names, strict=False):
+                if edge not in self._found:
+                    self._take_name(edge, name)
+
+    def _take_name(self, edge: Edge, name: str) -> None:
+        parts = FX_TENSOR.fullmatch(name)
+        found = self.values.find_output(parts[1], int(parts[2])) if parts else None
+        # A graph input has the name of a node without effect; any other name is a mistake of the converter.
+        if found is not None and (found[0].is_graph_input or not self.is_graph_input(edge)):
+            self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
+
+    def _refute_names(self) -> None:
+        """Drop names of tensors that are something else.
+
+        Some converters return other numbers under the name of a result that they do not compute. Where the tensor is
+        moved from a known one, FX tells what it must be.
+        """
+        for op in self._moving:
+            before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
+            path = self._path((op,), op.inputs[0])
+            if before is None or after is None or after.file is None or path is None:
+                continue
+            if path.elements(before.value.stored.elements) != after.value.stored.elements:
+                continue
+            if are_different(before.value.stored, after.value.stored, path.to_input, self.dtype((op.name, 0))):
+                self.refuted.add((op.name, 0))
+        if self.refuted:
+            named = {edge: match for edge, match in self._found.items() if match.file is not None}
+            self._found = {edge: match for edge, match in named.items() if edge not in self.refuted}
+            self.trace()
+
+    # Movements
+
+    def trace(self) -> None:
+        """Follow movements in both directions until nothing new is found."""
+        before = -1
+        while before != len(self._found):
+            before = len(self._found)
+            for op in self._moving:
+                self._trace_forward(op)
+            for op in reversed(self._moving):
+                self._trace_back(op)
+
+    def _trace_forward(self, op: TextOp) -> None:
+        source, result = op.inputs[0], (op.name, 0)
+        known = self._found.get(source)
+        if known is None or result in self._found or result in self.refuted:
+            return
+        value = self.moved(known.value, (op,), source)
+        if value is not None:
+            self._found[result] = _moved(known, value, op, source)
+        elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source) or known.value.stored.dtype):
+            self._found[result] = _converted(known, op)
+
+    def _trace_back(self, op: TextOp) -> None:
+        source, result = op.inputs[0], (op.name, 0)
+        known = self._found.get(result)
+        producer = self.producer(source)
+        if known is None or source in self._found or producer is None or producer.op_type in CONSTANTS:
+            return
+        value = self.moved_back(known.value, (op,), source)
+        if value is not None:
+            self._found[source] = _moved(known, value, op, result)
+        elif op.op_type == CAST and holds(self.dtype(result), self.dtype(source)):
+            self._found[source] = _converted(known, op)
+
+    def moved(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
+        """Return what a golden value at an edge becomes by the operators behind it, if FX has that."""
+        dtype = value.stored.dtype
+        for op in chain:
+            dtype = self.dtype((op.name, 0)) or dtype if op.op_type == CAST else dtype
+        return self._found_at(value, self._path(chain, source), dtype)
+
+    def moved_back(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
+        """Return the golden value at an edge that becomes another by the operators behind it, if FX has that."""
+        path = self._path(chain, source)
+        dtype = value.stored.dtype
+        for op in chain:
+            if op.op_type == CAST:
+                dtype = self.dtype(source)
+                if not holds(self.dtype((op.name, 0)), dtype):
+                    return None
+        return self._found_at(value, path.inverse() if path is not None else None, dtype)
+
+    def _path(self, chain: Iterable[TextOp], source: Edge) -> Path | None:
+        steps = []
+        for op in chain:
+            step = movement_of(op, self.graph, self.shape(source))
+            if step is None:
+                return None
+            steps.append(step)
+            source = (op.name, 0)
+        return Path(tuple(steps))
+
+    def _found_at(self, value: GoldenValue, path: Path | None, dtype: str) -> GoldenValue | None:
+        """The golden value with the elements of another one, moved along a path."""
+        if path is None:
+            return None
+        if path.keeps_order and dtype == value.stored.dtype:
+            return value
+        found = self.values.find(moved_key(value.stored, path.elements(value.stored.elements), path.to_input, dtype))
+        return found[0] if len(found) == 1 else None
+
+    # Shapes and element types
+
+    def shape(self, edge: Edge) -> Shape | None:
+        """Return the shape of an edge, as FX, the text or the target has it."""
+        if edge not in self._shapes:
+            self._shapes[edge] = None  # a text with a cycle ends here
+            self._shapes[edge] = self._find_shape(edge)
+        return self._shapes[edge]
+
+    def _find_shape(self, edge: Edge) -> Shape | None:
+        match, op, dumped = self._found.get(edge), self.producer(edge), self.dumped.get(edge)
+        if match is not None and match.file is not None:
+            return match.file.stored.shape
+        described = _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None
+        if described is not None:
+            return described
+        if op is not None and moves(op) and op.inputs:
+            moved = moved_shape(op, self.graph, self.shape(op.inputs[0]))
+            if moved is not None:
+                return moved
+        return dumped.shape if dumped is not None else None
+
+    def dtype(self, edge: Edge) -> str:
+        """Return the element type of an edge, as the text or the target has it; empty if not known."""
+        op, dumped = self.producer(edge), self.dumped.get(edge)
+        described = op.output_descriptors[edge[1] : edge[1] + 1] if op is not None else ()
+        name = dtype_name(described[0].dtype) if described else ""
+        if not name and op is not None and op.op_type == CAST and op.integer("dst_type"):
+            name = dtype_of_number(op.integer("dst_type")[0])
+        return name or (dumped.dtype if dumped is not None else "")
+
+
+def _descriptor_shape(op: TextOp) -> Shape | None:
+    shape = op.output_descriptors[0].shape if op.output_descriptors else None
+    return shape if shape is not None and all(extent >= 0 for extent in shape) else None
+
+
+def _moved(known: Match, value: GoldenValue, op: TextOp, other: Edge) -> Match:
+    reason = because("pair.moved", name=op.name, op_type=op.op_type, tensor=f"{other[0]}:{other[1]}")
+    return Match(value, reason, known.confidence)
+
+
+def _converted(known: Match, op: TextOp) -> Match:
+    return Match(known.value, because("pair.converted", name=op.name), min(known.confidence, _CONVERTED))

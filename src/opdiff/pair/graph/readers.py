@@ -1,0 +1,241 @@
+"""Arguments of FX nodes against what the operators made from them read.
+
+Most tensors are known by name. What is left are graph inputs, and results that FX did not write. Each is read by some
+operators; the FX nodes of these have it among their arguments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.reasons import because
+from opdiff.pair.graph.contents import same_numbers
+from opdiff.pair.graph.matches import CONSTANTS, GRAPH_INPUTS, Match
+from opdiff.pair.graph.movement import moves
+from opdiff.pair.graph.roles import argument_of
+from opdiff.pair.graph.text_types import are_alike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from opdiff.core.graph import TextOp
+    from opdiff.pair.graph.golden_values import FxFile, GoldenValue
+    from opdiff.pair.graph.matches import Edge, Matches
+
+    Argument = tuple[int, int]
+    # Values that an edge may have, and for each node that reads it which of its arguments they are.
+    Options = dict[GoldenValue, list[tuple[str, frozenset[Argument]]]]
+
+_BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
+
+
+class Read(NamedTuple):
+    """An edge that operators of one FX node read.
+
+    Attributes:
+        edge: the edge, produced outside of these operators.
+        chain: operators that move its elements on the way to its reader.
+        reader: the operator that computes with it.
+        index: which input of the reader it is.
+    """
+
+    edge: Edge
+    chain: tuple[TextOp, ...]
+    reader: TextOp
+    index: int  # type: ignore[assignment]  # hides tuple.index
+
+
+class Use(NamedTuple):
+    """A read, and the FX node whose arguments it is one of; `taken` are arguments that other edges are."""
+
+    read: Read
+    node: str
+    taken: frozenset[Argument] = frozenset()
+
+
+class Readers:
+    """Decides on edges without name by their readers."""
+
+    def __init__(self, known: Matches) -> None:
+        """Find the readers of every edge that is not known."""
+        self._graph = known.graph
+        self._values = known.values
+        self._known = known
+        self._owners = [op for op in self._graph.operators.values() if any(op.output_names)]
+        self._reads = {op.name: tuple(self._find_reads(op)) for op in self._owners}
+        self.candidates: dict[Edge, tuple[GoldenValue, ...]] = {}
+
+    def decide(self) -> bool:
+        """Decide on as many edges as the evidence allows; return whether there was any."""
+        options = {edge: self._options(edge, uses) for edge, uses in self._uses().items()}
+        self.candidates = {edge: tuple(found) for edge, found in options.items()}
+        return self._by_elimination(options) or self._by_content(options)
+
+    # Reads
+
+    def _find_reads(self, owner: TextOp) -> Iterator[Read]:
+        """Edges that the operators made from one FX node read, from the operator with the node's name backwards."""
+        node = _node(owner)
+        seen, waiting = {owner.name}, [owner]
+        while waiting:
+            reader = waiting.pop()
+            for index, edge in enumerate(reader.inputs):
+                origin, chain, producer = self._origin(edge, node)
+                # What is made by an operator that the text does not have may be anything.
+                is_outside = producer is None or producer.op_type in GRAPH_INPUTS or self._is_foreign(origin, node)
+                if is_outside and origin[0]:
+                    yield Read(origin, chain, reader, index)
+                elif producer is None:
+                    continue
+                elif producer.op_type not in CONSTANTS and producer.name not in seen:
+                    seen.add(producer.name)
+                    waiting.append(producer)
+
+    def _origin(self, edge: Edge, node: str) -> tuple[Edge, tuple[TextOp, ...], TextOp | None]:
+        """Follow an edge backwards through operators that only move elements."""
+        chain: list[TextOp] = []
+        producer = self._graph.operators.get(edge[0])
+        while producer is not None and moves(producer) and producer.inputs and not self._is_foreign(edge, node):
+            chain.append(producer)
+            edge = producer.inputs[0]
+            producer = self._graph.operators.get(edge[0])
+        return edge, tuple(reversed(chain)), producer
+
+    def _is_foreign(self, edge: Edge, node: str) -> bool:
+        """Whether an edge has the name of another FX node's result."""
+        name = self._graph.fx_name(*edge)
+        return bool(name) and name.rpartition(".OUTPUT.")[0] != node
+
+    # Uses
+
+    def _uses(self) -> dict[Edge, list[Use]]:
+        """The uses of every unknown edge."""
+        uses: dict[Edge, list[Use]] = defaultdict(list)
+        for owner in self._owners:
+            reads = self._reads[owner.name]
+            unknown = [read for read in reads if self._known.match(read.edge) is None]
+            node = self._node_of(owner) if unknown else ""
+            if not node:
+                continue
+            taken = self._taken([read for read in reads if read not in unknown], node)
+            for read in unknown:
+                uses[read.edge].append(Use(read, node, taken))
+        return uses
+
+    def _node_of(self, owner: TextOp) -> str:
+        """The FX node that became an operator: the one with the most arguments among what the operators read.
+
+        Usually the node with the operator's name; a view without effect may have replaced the name of an earlier one.
+        """
+        best, most = "", -1
+        for node in self._possible_nodes(owner):
+            hits = sum(bool(self._arguments_read(read, node)) for read in self._reads[owner.name])
+            if hits > most:
+                best, most = node, hits
+        return best
+
+    def _possible_nodes(self, owner: TextOp) -> Iterable[str]:
+        """The named node first, then earlier ones that returned the same value, the latest first."""
+        named = _node(owner)
+        nodes: dict[str, None] = {named: None} if self._values.arguments(named) else {}
+        for index in range(len(owner.output_names)):
+            value = self._known.value((owner.name, index))
+            earlier: list[str] = []
+            for file in value.outputs() if value is not None else ():
+                if file.node == named:
+                    break
+                earlier.append(file.node)
+            nodes |= dict.fromkeys(reversed(earlier))
+        return nodes
+
+    def _taken(self, reads: Iterable[Read], node: str) -> frozenset[Argument]:
+        """Arguments of a node that are known to be read by other edges."""
+        found = [self._arguments_read(read, node) for read in reads]
+        return frozenset(argument for arguments in found if len(arguments) == 1 for argument in arguments)
+
+    def _arguments_read(self, read: Read, node: str) -> set[Argument]:
+        """Arguments of a node that a read may be."""
+        value = self._known.value(read.edge)
+        if value is None:
+            return set().union(*self._accepted(Use(read, node)).values())
+        held = [value, *(self._known.value((op.name, 0)) for op in read.chain)]
+        return {
+            (file.index, file.element) for file in self._values.arguments(node) if self._values.of_file(file) in held
+        }
+
+    # Options
+
+    def _options(self, edge: Edge, uses: list[Use]) -> Options:
+        """Values that an edge may have: those that most of its readers have as an argument."""
+        options: Options = defaultdict(list)
+        for use in uses:
+            for value, arguments in self._accepted(use).items():
+                options[value].append((use.node, frozenset(arguments)))
+        most = max(map(len, options.values()), default=0)
+        best = [value for value, found in options.items() if len(found) == most]
+        dtype = self._known.dtype(edge)
+        best = [value for value in best if value.stored.dtype == dtype] or best
+        return {value: options[value] for value in best}
+
+    def _accepted(self, use: Use) -> dict[GoldenValue, set[Argument]]:
+        """Values that would make a read an argument of its node, and which argument."""
+        accepted: dict[GoldenValue, set[Argument]] = defaultdict(set)
+        files = self._values.arguments(use.node)
+        for file in files:
+            argument = (file.index, file.element)
+            for value in self._before(file, use.read) if argument not in use.taken else ():
+                if self._fits(value, use.read.edge):
+                    accepted[value].add(argument)
+        role = argument_of(use.node, use.read.reader, use.read.index, Counter(file.index for file in files))
+        return {value: {role} for value, found in accepted.items() if role in found} if role else accepted
+
+    def _before(self, argument: FxFile, read: Read) -> Iterator[GoldenValue]:
+        """Values that become an argument on the way of a read, the argument itself first."""
+        value = self._values.of_file(argument)
+        yield value
+        for length in range(1, len(read.chain) + 1):
+            before = self._known.moved_back(value, read.chain[:length], read.edge)
+            if before is not None and before is not value:
+                yield before
+
+    def _fits(self, value: GoldenValue, edge: Edge) -> bool:
+        if self._known.is_graph_input(edge) and not value.is_graph_input:
+            return False
+        return value.has_shape(self._known.shape(edge)) and are_alike(value.stored.dtype, self._known.dtype(edge))
+
+    # Decisions
+
+    def _by_elimination(self, options: dict[Edge, Options]) -> bool:
+        """Decide where one value is left, unless two edges claim the same argument of a node."""
+        single = {edge: next(iter(found)) for edge, found in options.items() if len(found) == 1}
+        claims = {edge: _claims(options[edge][value]) for edge, value in single.items()}
+        counts = Counter(claim for found in claims.values() for claim in found)
+        decided = [edge for edge in single if all(counts[claim] == 1 for claim in claims[edge])]
+        for edge in decided:
+            node, arguments = options[edge][single[edge]][0]
+            reason = because("pair.fx_argument", index=min(arguments)[0], name=node)
+            self._known.add(edge, Match(single[edge], reason, _BY_ARGUMENT))
+        return bool(decided)
+
+    def _by_content(self, options: dict[Edge, Options]) -> bool:
+        """Decide by the target's numbers where several values are left."""
+        decided = False
+        for edge, found in options.items():
+            dumped = self._known.dumped.get(edge)
+            equal = [value for value in found if dumped is not None and same_numbers(dumped, value.stored)]
+            if len(equal) == 1:
+                node, arguments = found[equal[0]][0]
+                reason = because("pair.fx_content", index=min(arguments)[0], name=node, candidates=len(found))
+                self._known.add(edge, Match(equal[0], reason, _BY_CONTENT))
+                decided = True
+        return decided
+
+
+def _claims(found: list[tuple[str, frozenset[Argument]]]) -> set[tuple[str, Argument]]:
+    """Arguments that a value is for certain."""
+    return {(node, argument) for node, arguments in found if len(arguments) == 1 for argument in arguments}
+
+
+def _node(op: TextOp) -> str:
+    return next(name.rpartition(".OUTPUT.")[0] for name in op.output_names if name)

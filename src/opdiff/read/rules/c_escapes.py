@@ -1,0 +1,24 @@
+r"""Texts with C escapes, as protobuf prints them: `\346\225\260`."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+def unescape(text: str, errors: str = "replace") -> str:
+    """Return a text without escapes; `errors` is what becomes of bytes that are not UTF-8."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescaped, text.encode(errors="surrogatepass")).decode(errors=errors)
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    octal, hexadecimal, letter = match.groups()
+    if octal is not None:
+        return bytes([int(octal, 8) & 0xFF])
+    if hexadecimal is not None:
+        return bytes([int(hexadecimal, 16)])
+    return _LETTERS.get(letter, letter)

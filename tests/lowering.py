@@ -1,0 +1,404 @@
+"""Converters from FX to operators of the graph engine, after how TorchAir lowers each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import fx_kernels
+from fx_kernels import FX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lowered_graphs import Network
+    from opdiff.core.codes import AnyArray
+
+TYPE_NUMBERS = {"float32": 0, "float16": 1, "int32": 3, "uint8": 4, "int64": 9, "bool": 12}
+MOVING = frozenset(
+    {
+        "Reshape", "Transpose", "Identity", "TensorMove", "Unsqueeze", "Squeeze", "Cast", "BroadcastTo", "ConcatV2",
+        "StridedSliceV2", "GatherV2", "GatherElements", "SplitV", "Unpack", "Pack", "Tile", "Assign", "ExpandDims",
+        "ScatterElements", "SelectV2", "IndexByTensor",
+    }
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class GeTensor:
+    """An output of an operator."""
+
+    op: GeOp
+    index: int
+    array: AnyArray
+    fx: str = ""
+    described: bool = True
+    # Whether other numbers stand in for those of FX.
+    is_stand_in: bool = False
+
+    @property
+    def edge(self) -> str:
+        return f"{self.op.name}:{self.index}"
+
+
+@dataclass(eq=False)
+class GeOp:
+    """An operator of the graph engine; an input of `None` is optional and not fed."""
+
+    name: str
+    op_type: str
+    inputs: list[tuple[str, GeTensor | None]]
+    attributes: dict[str, Any]
+    outputs: list[GeTensor] = field(default_factory=list)
+    # Names that the inputs had when the operator was made.
+    input_fx: list[str] = field(default_factory=list)
+
+
+class Lowering:
+    """One converter for each FX operator: `result` is what FX computed."""
+
+    def __init__(self, network: Network) -> None:
+        self.net = network
+
+    def _one(self, op_type: str, inputs: dict[str, Any], result: AnyArray, **attributes: Any) -> GeTensor:
+        return self.net.op(op_type, inputs, result, **attributes).outputs[0]
+
+    def materialized(self, source: GeTensor, order: AnyArray) -> GeTensor:
+        """Make a view: at most a reshape, a transpose and a reshape."""
+        shape = source.array.shape
+        strides = tuple(stride // order.itemsize for stride in order.strides)
+        if order.shape == shape and order.flags.c_contiguous:
+            return source
+        axes = [axis for axis, extent in enumerate(order.shape) if extent != 1]
+        by_stride = sorted(axes, key=lambda axis: -strides[axis])
+        if by_stride != axes:
+            before = [order.shape[axis] for axis in by_stride]
+            if before != list(shape):
+                source = self.reshape(source, before, described=False)
+            perm = [by_stride.index(axis) for axis in axes]
+            source = self.transposed(source, perm)
+            if source.array.shape != order.shape:
+                source = self.reshape(source, list(order.shape))
+            return source
+        return self.reshape(source, list(order.shape))
+
+    def reshape(self, x: GeTensor, shape: Sequence[int], *, described: bool = True) -> GeTensor:
+        wanted = np.array(shape, np.int64)
+        return self.net.op("Reshape", {"x": x, "shape": wanted}, x.array.reshape(shape), described=described).outputs[0]
+
+    def transposed(self, x: GeTensor, perm: Sequence[int]) -> GeTensor:
+        return self._one(
+            "Transpose", {"x": x, "perm": np.array(perm, np.int64)}, np.ascontiguousarray(x.array.transpose(perm))
+        )
+
+    def cast(self, x: GeTensor, dtype: Any) -> GeTensor:
+        kind = np.dtype(dtype)
+        if x.array.dtype == kind:
+            return x
+        return self._one("Cast", {"x": x}, x.array.astype(kind), dst_type=TYPE_NUMBERS[str(kind)])
+
+    def _promoted(self, x: Any, dtype: Any) -> Any:
+        return self.cast(x, dtype) if isinstance(x, GeTensor) else np.asarray(x).astype(dtype)
+
+    def _binary(self, op_type: str, a: Any, b: Any, how: Callable[..., Any], dtype: Any, out: Any = None) -> GeTensor:
+        first, second = (self.net.constant(self._promoted(item, dtype)) for item in (a, b))
+        result = np.asarray(how(first.array, second.array))
+        return self._one(op_type, {"x1": first, "x2": second}, result.astype(out or dtype))
+
+    def _unary(self, op_type: str, x: GeTensor, how: Callable[..., Any]) -> GeTensor:
+        return self._one(op_type, {"x": x}, np.asarray(how(x.array)).astype(x.array.dtype))
+
+    def expand(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
+        if x.array.shape == tuple(shape):
+            return x
+        return self._one(
+            "BroadcastTo", {"x": x, "shape": np.array(shape, np.int64)}, np.broadcast_to(x.array, shape).copy()
+        )
+
+    def clone(self, x: GeTensor) -> GeTensor:
+        return self._unary("Identity", x, np.copy)
+
+    def _unsafe_view(self, x: GeTensor, shape: Sequence[int]) -> GeTensor:
+        return self.reshape(x, shape)
+
+    def _to_copy(self, x: GeTensor, dtype: str = "") -> GeTensor:
+        return self.cast(x, dtype) if dtype and dtype != str(x.array.dtype) else self._unary("TensorMove", x, np.copy)
+
+    def unsqueeze(self, x: GeTensor, dim: int) -> GeTensor:
+        return self._one("Unsqueeze", {"x": x}, np.expand_dims(x.array, dim), axes=[dim])
+
+    def squeeze(self, x: GeTensor, dim: int) -> GeTensor:
+        return self._one("Squeeze", {"x": x}, np.squeeze(x.array, dim), axis=[dim])
+
+    def slice(self, x: GeTensor, dim: int, start: int, end: int, step: int = 1, *, result: AnyArray) -> GeTensor:
+        if result.shape == x.array.shape:
+            return x
+        numbers = {"begin": [start], "end": [end], "axes": [dim], "strides": [step]}
+        inputs = {"x": x, **{key: np.array(value, np.int64) for key, value in numbers.items()}}
+        return self._one("StridedSliceV2", inputs, fx_kernels.strided_slice(x.array, dim, start, end, step).copy())
+
+    def select(self, x: GeTensor, dim: int, index: int) -> GeTensor:
+        inputs = {"x": x, "indices": np.int64(index), "axis": np.array([dim], np.int64)}
+        return self._one("GatherV2", inputs, x.array.take(index, dim))
+
+    def cat(self, items: list[GeTensor], dim: int = 0, *, result: AnyArray) -> GeTensor:
+        inputs: dict[str, Any] = {f"x{index}": self.cast(item, result.dtype) for index, item in enumerate(items)}
+        arrays = [tensor.array for tensor in inputs.values()]
+        return self._one("ConcatV2", {**inputs, "concat_dim": np.int64(dim)}, np.concatenate(arrays, dim), N=len(items))
+
+    def stack(self, items: list[GeTensor], dim: int = 0) -> GeTensor:
+        inputs = {f"x{index}": item for index, item in enumerate(items)}
+        return self._one("Pack", inputs, np.stack([item.array for item in items], dim), axis=dim, N=len(items))
+
+    def split(self, x: GeTensor, size: int, dim: int = 0) -> list[GeTensor]:
+        parts = FX["split"](x.array, size, dim)
+        inputs = {"x": x, "size_splits": np.array([part.shape[dim] for part in parts]), "split_dim": np.int32(dim)}
+        return self.net.op("SplitV", inputs, *[part.copy() for part in parts], num_split=len(parts)).outputs
+
+    def unbind(self, x: GeTensor, dim: int = 0, *, result: list[AnyArray]) -> list[GeTensor]:
+        return self.net.op("Unpack", {"x": x}, *FX["unbind"](x.array, dim), axis=dim, num=len(result)).outputs
+
+    def repeat(self, x: GeTensor, times: Sequence[int]) -> GeTensor:
+        return self._one("Tile", {"x": x, "multiples": np.array(times, np.int64)}, np.tile(x.array, times))
+
+    def _matmul(
+        self, op_type: str, a: GeTensor, b: GeTensor, bias: GeTensor | None = None, *, optional: bool = True
+    ) -> GeTensor:
+        inputs = {"x1": a, "x2": b} | ({"bias": bias, "offset_w": None} if optional else {})
+        result = a.array @ b.array + (0 if bias is None else bias.array)
+        return self._one(op_type, inputs, result.astype(a.array.dtype))
+
+    def mm(self, a: GeTensor, b: GeTensor) -> GeTensor:
+        return self._matmul("MatMul", a, b, optional=False)
+
+    def bmm(self, a: GeTensor, b: GeTensor) -> GeTensor:
+        return self._matmul("BatchMatMul", a, b, optional=False)
+
+    def addmm(self, c: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
+        one = self.net.constant(np.ones((), a.array.dtype))
+        if a.array.dtype == np.float16 and c.array.ndim == 1:
+            return self._matmul("MatMulV2", a, b, c)
+        product = self._matmul("MatMulV2", a, b)
+        scaled = self.net.op("Mul", {"x1": product, "x2": one}, product.array, described=False).outputs[0]
+        return self._one("Add", {"x1": scaled, "x2": c}, scaled.array + c.array)
+
+    def baddbmm(self, c: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
+        product = self._matmul("BatchMatMul", a, b, optional=False)
+        one = np.ones((), a.array.dtype)
+        scaled = self._one("Mul", {"x1": product, "x2": one}, product.array)
+        weighted = self._one("Mul", {"x1": c, "x2": one}, c.array)
+        return self._one("Add", {"x1": scaled, "x2": weighted}, scaled.array + weighted.array)
+
+    def linear(self, x: GeTensor, w: GeTensor, b: GeTensor) -> GeTensor:
+        turned = self.transposed(w, list(range(w.array.ndim))[::-1])
+        product = self._matmul("BatchMatMulV2" if x.array.ndim > 2 else "MatMulV2", x, turned)
+        return self._one("Add", {"x1": product, "x2": b}, (product.array + b.array).astype(x.array.dtype))
+
+    def add(self, a: Any, b: Any, alpha: float = 1, *, result: AnyArray) -> GeTensor:
+        if alpha == 1:
+            return self._binary("Add", a, b, np.add, result.dtype)
+        first, second = (self._promoted(item, result.dtype) for item in (a, b))
+        inputs = {"x1": first, "x2": second, "alpha": np.asarray(alpha, result.dtype)}
+        return self._one("AxpyV2", inputs, (first.array + alpha * second.array).astype(result.dtype))
+
+    def sub(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        return self._binary("Sub", a, b, np.subtract, result.dtype)
+
+    def rsub(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        return self._binary("Sub", b, a, np.subtract, result.dtype)
+
+    def mul(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        if not isinstance(b, GeTensor) and result.dtype == np.float16:
+            made = self._one("Muls", {"x": a}, (a.array * b).astype(np.float16))
+            return self.net.op("Cast", {"x": made}, made.array, dst_type=1).outputs[0]
+        made = self._binary("Mul", a, b, np.multiply, result.dtype)
+        made.described = False
+        return self.net.op("Cast", {"x": made}, made.array, dst_type=TYPE_NUMBERS[str(result.dtype)]).outputs[0]
+
+    def div(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        return self._binary("RealDiv", a, b, np.divide, result.dtype)
+
+    def pow(self, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        return self._binary("Pow", a, b, np.power, result.dtype)
+
+    def gt(self, a: Any, b: Any) -> GeTensor:
+        return self._binary("Greater", a, b, np.greater, a.array.dtype, np.bool_)
+
+    def eq(self, a: Any, b: Any) -> GeTensor:
+        return self._binary("Equal", a, b, np.equal, a.array.dtype, np.bool_)
+
+    def neg(self, x: GeTensor) -> GeTensor:
+        return self._unary("Neg", x, np.negative)
+
+    def relu(self, x: GeTensor) -> GeTensor:
+        return self._unary("Relu", x, FX["relu"])
+
+    def sigmoid(self, x: GeTensor) -> GeTensor:
+        return self._unary("Sigmoid", x, FX["sigmoid"])
+
+    def tanh(self, x: GeTensor) -> GeTensor:
+        return self._unary("Tanh", x, np.tanh)
+
+    def silu(self, x: GeTensor) -> GeTensor:
+        return self._unary("Swish", x, FX["silu"])
+
+    def rsqrt(self, x: GeTensor) -> GeTensor:
+        return self._unary("Rsqrt", x, FX["rsqrt"])
+
+    def _softmax(self, x: GeTensor, axis: int = -1) -> GeTensor:
+        return self._unary("SoftmaxV2", x, lambda array: fx_kernels.softmax(array, axis))
+
+    def mean(self, x: GeTensor, axes: Sequence[int], keep: int = 0) -> GeTensor:
+        return self._one("ReduceMean", {"x": x, "axes": np.array(axes, np.int64)}, FX["mean"](x.array, axes, keep))
+
+    def sum(self, x: GeTensor, axes: Sequence[int], keep: int = 0) -> GeTensor:
+        return self._one("ReduceSum", {"x": x, "axes": np.array(axes, np.int64)}, FX["sum"](x.array, axes, keep))
+
+    def cumsum(self, x: GeTensor, dim: int) -> GeTensor:
+        return self._one("Cumsum", {"x": x, "axis": np.int64(dim)}, x.array.cumsum(dim).astype(x.array.dtype))
+
+    def native_layer_norm(self, x: GeTensor, shape: Any, gamma: GeTensor, beta: GeTensor, eps: float) -> list[GeTensor]:
+        inputs = {"x": x, "normalized_shape": np.array(shape, np.int64), "gamma": gamma, "beta": beta}
+        return self.net.op(
+            "LayerNormV4", inputs, *fx_kernels.layer_norm(x.array, shape, gamma.array, beta.array, eps)
+        ).outputs
+
+    def native_group_norm(self, x: GeTensor, gamma: GeTensor, beta: GeTensor, n: int, c: int, hw: int, group: int,
+                          eps: float) -> list[GeTensor]:  # fmt: skip
+        y, mean, rstd = fx_kernels.group_norm(x.array, gamma.array, beta.array, n, c, hw, group, eps)
+        variance = (rstd**-2 - eps).astype(rstd.dtype)
+        normal = self.net.op("GroupNorm", {"x": x, "gamma": gamma, "beta": beta}, y, mean, variance)
+        added = self._binary("Add", normal.outputs[2], eps, np.add, rstd.dtype)
+        return [*normal.outputs[:2], self._unary("Rsqrt", added, FX["rsqrt"])]
+
+    def embedding(self, w: GeTensor, index: GeTensor) -> GeTensor:
+        return self._one("GatherV2", {"x": w, "indices": index, "axis": np.array([0], np.int64)}, w.array[index.array])
+
+    def index_select(self, x: GeTensor, dim: int, index: GeTensor) -> GeTensor:
+        inputs = {"x": x, "indices": index, "axis": np.array([dim], np.int64)}
+        return self._one("GatherV2", inputs, x.array.take(index.array, dim))
+
+    def gather(self, x: GeTensor, dim: int, index: GeTensor) -> GeTensor:
+        return self._one(
+            "GatherElements", {"x": x, "index": index}, np.take_along_axis(x.array, index.array, dim), dim=dim
+        )
+
+    def index(self, x: GeTensor, indices: list[GeTensor]) -> GeTensor:
+        promoted = {f"indices{place}": self.cast(index, np.int64) for place, index in enumerate(indices)}
+        return self._one(
+            "IndexByTensor", {"x": x, **promoted}, x.array[tuple(item.array for item in promoted.values())]
+        )
+
+    def index_put(self, x: GeTensor, indices: list[GeTensor], values: GeTensor) -> GeTensor:
+        places = np.stack([item.array for item in indices], -1)
+        stacked = self._one("Pack", {f"x{place}": item for place, item in enumerate(indices)}, places, axis=-1)
+        copied = self._unary("TensorMove", x, np.copy)
+        made = fx_kernels.index_put(x.array, [item.array for item in indices], values.array)
+        return self._one("ScatterNdUpdate", {"var": copied, "indices": stacked, "updates": values}, made)
+
+    def scatter(self, x: GeTensor, dim: int, index: GeTensor, src: GeTensor) -> GeTensor:
+        made = fx_kernels.scatter(x.array, dim, index.array, src.array)
+        return self._one("ScatterElements", {"data": x, "indices": index, "updates": src}, made, axis=dim)
+
+    def scatter_add(self, x: GeTensor, dim: int, index: GeTensor, src: GeTensor) -> GeTensor:
+        made = fx_kernels.scatter_add(x.array, dim, index.array, src.array)
+        return self._one("ScatterElements", {"data": x, "indices": index, "updates": src}, made, axis=dim)
+
+    def index_add(self, x: GeTensor, dim: int, index: GeTensor, source: GeTensor) -> GeTensor:
+        shape = self._one("Shape", {"x": source}, np.array(source.array.shape, np.int32), dtype=3)
+        narrow = self.cast(index, np.int32)
+        repeated = self._one("BroadcastTo", {"x": source, "shape": shape}, source.array.copy())
+        copied = self._unary("TensorMove", x, np.copy)
+        made = fx_kernels.index_add(x.array, dim, index.array, source.array)
+        inputs = {"var": copied, "indices": narrow, "updates": repeated, "alpha": np.ones((), x.array.dtype)}
+        return self._one("InplaceIndexAdd", inputs, made, axis=dim)
+
+    def slice_scatter(self, x: GeTensor, src: GeTensor, dim: int, start: int, end: int, result: AnyArray) -> GeTensor:
+        if src.array.shape == x.array.shape:
+            return src
+        before = self.slice(x, dim, 0, start, result=fx_kernels.strided_slice(x.array, dim, 0, start))
+        after = self.slice(x, dim, end, 2**31 - 1, result=fx_kernels.strided_slice(x.array, dim, end, 2**31 - 1))
+        return self.cat([before, src, after], dim, result=result)
+
+    def select_scatter(self, x: GeTensor, src: GeTensor, dim: int, index: int) -> GeTensor:
+        shape = self._one("Shape", {"x": x}, np.array(x.array.shape, np.int32), dtype=3)
+        places = np.full(x.array.shape, index, np.int64)
+        indices = self._one("BroadcastTo", {"x": np.int64(index), "shape": shape}, places)
+        wide = self._one("ExpandDims", {"x": src, "axis": np.int64(dim)}, np.expand_dims(src.array, dim))
+        repeated = self._one(
+            "BroadcastTo", {"x": wide, "shape": shape}, np.broadcast_to(wide.array, x.array.shape).copy()
+        )
+        inputs = {"data": x, "indices": indices, "updates": repeated}
+        return self._one("ScatterElements", inputs, fx_kernels.select_scatter(x.array, src.array, dim, index), axis=dim)
+
+    def where(self, condition: GeTensor, a: Any, b: Any, result: AnyArray) -> GeTensor:
+        first, second = (self.net.constant(self._promoted(item, result.dtype)) for item in (a, b))
+        made = np.where(condition.array, first.array, second.array)
+        return self._one("SelectV2", {"condition": condition, "then": first, "else": second}, made)
+
+    def masked_fill(self, x: GeTensor, mask: GeTensor, value: float) -> GeTensor:
+        inputs = {"x": x, "mask": mask, "value": np.asarray(value, x.array.dtype)}
+        return self._one("MaskedFill", inputs, FX["masked_fill"](x.array, mask.array, value))
+
+    def topk(self, x: GeTensor, k: int, dim: int = -1) -> list[GeTensor]:
+        return self._ordered("TopKV2", {"k": np.int64(k)}, x, dim, lambda array: fx_kernels.topk(array, k))
+
+    def sort(self, x: GeTensor, dim: int = -1) -> list[GeTensor]:
+        return self._ordered("Sort", {}, x, dim, fx_kernels.sort)
+
+    def _ordered(self, op_type: str, more: dict[str, Any], x: GeTensor, dim: int, how: Any) -> list[GeTensor]:
+        """Operators that order the last axis: others are brought there and back."""
+        perm = list(range(x.array.ndim))
+        perm[dim], perm[-1] = perm[-1], perm[dim]
+        is_last = perm == sorted(perm)
+        source = x if is_last else self.transposed(x, perm)
+        values, indices = how(source.array)
+        found = self.net.op(op_type, {"x": source, **more}, values, indices.astype(np.int32)).outputs
+        found[1].described = False
+        if not is_last:
+            found = [self.transposed(item, perm) for item in found]
+        return [found[0], self.cast(found[1], np.int64)]
+
+    def max(self, x: GeTensor, dim: int, keep: int = 0) -> list[GeTensor]:
+        values, indices = FX["max"](x.array, dim, keep)
+        found = self.net.op("ArgMaxWithValue", {"x": x}, indices.astype(np.int32), values, dimension=dim).outputs
+        found[0].described = False
+        return [found[1], self.cast(found[0], np.int64)]
+
+    def full(self, shape: Sequence[int], value: float, result: AnyArray) -> GeTensor:
+        return self._one("Fill", {"dims": np.array(shape, np.int64), "value": np.float32(value)}, result)
+
+    def arange(self, end: int, result: AnyArray) -> GeTensor:
+        return self._one("Range", {"start": np.int64(0), "limit": np.int64(end), "delta": np.int64(1)}, result)
+
+    def copy_(self, x: GeTensor, y: GeTensor) -> GeTensor:
+        return self._one("Assign", {"ref": x, "value": y}, y.array.copy())
+
+    def max_pool2d_with_indices(self, x: GeTensor, size: Any) -> list[GeTensor]:
+        """The indices are not computed: the values stand in for them, and have their name."""
+        values, indices = fx_kernels.pool(x.array, size)
+        pooled = self.net.op("MaxPoolWithArgmaxV1", {"x": x}, values, indices).outputs[0]
+        instead = self.cast(self._unary("Identity", pooled, np.copy), np.int64)
+        instead.is_stand_in = True
+        return [pooled, instead]
+
+    def convolution(self, x: GeTensor, weight: GeTensor, bias: GeTensor) -> GeTensor:
+        wide, filters = (
+            self._one("Unsqueeze", {"x": item}, np.expand_dims(item.array, 2), axes=[2]) for item in (x, weight)
+        )
+        made = np.expand_dims(fx_kernels.conv1d(x.array, weight.array, bias.array), 2)
+        convolved = self._one("Conv2D", {"x": wide, "filter": filters, "bias": bias, "offset_w": None}, made)
+        return self._one("Squeeze", {"x": convolved}, np.squeeze(convolved.array, 2), axis=[2])
+
+    def addcmul(self, x: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
+        inputs = {"input_data": x, "x1": a, "x2": b, "value": np.ones((), x.array.dtype)}
+        return self._one("Addcmul", inputs, FX["addcmul"](x.array, a.array, b.array))
+
+    def lerp(self, a: GeTensor, b: GeTensor, w: GeTensor) -> GeTensor:
+        return self._one("Lerp", {"start": a, "end": b, "weight": w}, FX["lerp"](a.array, b.array, w.array))
+
+    def mix(self, a: GeTensor, b: GeTensor) -> GeTensor:
+        """An operator of which nothing is known; its inputs are the other way round."""
+        return self._one("Mix", {"base": b, "part": a}, (a.array * 0.25 + b.array).astype(a.array.dtype))
