@@ -176,3 +176,23 @@ def test_reduced_files_are_told_apart_by_their_extremes(tmp_path: Path) -> None:
         path.unlink()
     wrong, _ = wrong_and_missed(network, pairs(tmp_path))
     assert not wrong
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_texts_may_have_cycles_and_long_chains(backwards: bool, tmp_path: Path) -> None:
+    """A damaged or hostile text costs pairs, not the run."""
+    network = Network(7)
+    NETWORKS["mlp"](network)
+    network.write(tmp_path)
+    chain = [_identity(f"Chain_{number}", f"Chain_{number - 1}:0") for number in range(1, 3000)]
+    ring = [_identity("Ring_0", "Ring_1:0"), _identity("Ring_1", "Ring_0:0")]
+    reader = _identity("Reader", "Ring_0:0", "relu_9-aten.relu.default.OUTPUT.0")
+    more = [*ring, reader, *(reversed(chain) if backwards else chain)]
+    for path in (tmp_path / "msprobe_ge_dump").glob("*.txt"):
+        path.write_text(path.read_text() + "\n".join(more))
+    assert wrong_and_missed(network, pairs(tmp_path)) == ([], [])
+
+
+def _identity(name: str, source: str, fx: str = "") -> str:
+    named = f'attr {{ key: "_fx_tensor_name" value {{ s: "{fx}" }} }}' if fx else ""
+    return f'op {{ name: "{name}" type: "Identity" input: "{source}" output_desc {{ {named} }} }}'

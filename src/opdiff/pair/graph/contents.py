@@ -33,7 +33,7 @@ _WRITTEN_AS = {"bfloat16": "float32"}
 
 
 class Key(NamedTuple):
-    """What two files have in common if they hold the same numbers in the same order, whatever their shapes."""
+    """Key of a tensor's elements in order, without its shape; equal for files of the same tensor."""
 
     dtype: str
     elements: int

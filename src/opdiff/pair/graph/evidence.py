@@ -1,9 +1,9 @@
-"""Which tensor of an FX run each tensor of a graph is, and what supports that.
+"""Assignment of the tensors of an FX run to the tensors of a graph, with the evidence.
 
 From the strongest evidence:
 
 1. Names: the text names the FX tensor on the descriptor.
-2. Movements: an operator that only moves elements joins two tensors. What it makes of a golden tensor is looked up
+2. Movements: an operator that only moves elements joins two tensors. Its result on a golden tensor is looked up
    among the golden files.
 3. Arguments: an FX node and the operators it became read the same tensors. Known ones are left out; shapes, element
    types, all readers and the names of descriptors (`bias`, `gamma`) decide on the others.

@@ -153,7 +153,7 @@ def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edg
     variable = [edge for edge in once if not _is_constant(edge, graph)]
     fitting = (found for found in (fed, once, variable, edges) if len(found) == len(op.inputs))
     chosen: Sequence[Edge] = next(fitting, fed)
-    return [chosen[place] if place < len(chosen) else None for place in range(len(op.inputs))]
+    return [chosen[number] if number < len(chosen) else None for number in range(len(op.inputs))]
 
 
 def _is_constant(edge: Edge, graph: TextGraph) -> bool:

@@ -27,7 +27,7 @@ class FxFile(NamedTuple):
         node: FX node and target.
         slot: input or output.
         index: number of the argument or result.
-        element: place in an argument that is a list, 0 otherwise.
+        element: position in an argument that is a list, 0 otherwise.
         stored: its data.
     """
 

@@ -31,7 +31,7 @@ _CERTAIN, _CONVERTED = 1.0, 0.95
 
 
 class Match(NamedTuple):
-    """The golden value of an edge, what supports it, and how sure that is; `file` is the one that the text names."""
+    """Golden value of an edge with evidence and confidence; `file` is the file that the text names."""
 
     value: GoldenValue
     reason: Reason
@@ -40,7 +40,7 @@ class Match(NamedTuple):
 
 
 class Matches:
-    """The golden values that are known, and what follows from them."""
+    """Golden values of edges, and the values that follow from them."""
 
     def __init__(self, graph: TextGraph, values: GoldenValues, dumped: Mapping[Edge, Stored]) -> None:
         """Take the names of the text and follow movements from them.
@@ -103,10 +103,10 @@ class Matches:
             self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
 
     def _refute_names(self) -> None:
-        """Drop names of tensors that are something else.
+        """Drop names that other evidence contradicts.
 
-        Some converters return other numbers under the name of a result that they do not compute. Where the tensor is
-        moved from a known one, FX tells what it must be.
+        Some converters return other numbers under the name of a result that they do not compute. A tensor that is moved
+        from a known one must have the elements of that one.
         """
         for op in self._moving:
             before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
@@ -158,14 +158,14 @@ class Matches:
             self._found[source] = _converted(known, op)
 
     def moved(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
-        """Return what a golden value at an edge becomes by the operators behind it, if FX has that."""
+        """Return the result of moving a golden value from an edge through operators, if FX has it."""
         dtype = value.stored.dtype
         for op in chain:
             dtype = self.dtype((op.name, 0)) or dtype if op.op_type == CAST else dtype
         return self._found_at(value, self._path(chain, source), dtype)
 
     def moved_back(self, value: GoldenValue, chain: Iterable[TextOp], source: Edge) -> GoldenValue | None:
-        """Return the golden value at an edge that becomes another by the operators behind it, if FX has that."""
+        """Return the golden value at an edge from which operators make another one, if FX has it."""
         path = self._path(chain, source)
         dtype = value.stored.dtype
         for op in chain:
@@ -198,22 +198,31 @@ class Matches:
 
     def shape(self, edge: Edge) -> Shape | None:
         """Return the shape of an edge, as FX, the text or the target has it."""
-        if edge not in self._shapes:
-            self._shapes[edge] = None  # a text with a cycle ends here
-            self._shapes[edge] = self._find_shape(edge)
-        return self._shapes[edge]
+        wanted = edge
+        moving: list[tuple[Edge, TextOp]] = []
+        # Back to a known shape, then forward again. The edges of a cycle have none on the second visit.
+        while edge not in self._shapes:
+            op = self.producer(edge)
+            self._shapes[edge] = self._own_shape(edge)
+            if self._shapes[edge] is not None or op is None or not moves(op) or not op.inputs:
+                self._shapes[edge] = self._shapes[edge] or self._dumped_shape(edge)
+                break
+            moving.append((edge, op))
+            edge = op.inputs[0]
+        shape = self._shapes[edge]
+        for result, op in reversed(moving):
+            shape = moved_shape(op, self.graph, shape) or self._dumped_shape(result)
+            self._shapes[result] = shape
+        return self._shapes[wanted]
 
-    def _find_shape(self, edge: Edge) -> Shape | None:
-        match, op, dumped = self._found.get(edge), self.producer(edge), self.dumped.get(edge)
+    def _own_shape(self, edge: Edge) -> Shape | None:
+        match, op = self._found.get(edge), self.producer(edge)
         if match is not None and match.file is not None:
             return match.file.stored.shape
-        described = _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None
-        if described is not None:
-            return described
-        if op is not None and moves(op) and op.inputs:
-            moved = moved_shape(op, self.graph, self.shape(op.inputs[0]))
-            if moved is not None:
-                return moved
+        return _descriptor_shape(op) if op is not None and op.op_type in GRAPH_INPUTS else None
+
+    def _dumped_shape(self, edge: Edge) -> Shape | None:
+        dumped = self.dumped.get(edge)
         return dumped.shape if dumped is not None else None
 
     def dtype(self, edge: Edge) -> str:

@@ -124,7 +124,7 @@ def movement_of(op: TextOp, graph: TextGraph, source: Shape | None) -> Movement 
 
 
 def moved_shape(op: TextOp, graph: TextGraph, source: Shape | None) -> Shape | None:
-    """Return the shape of the output of an operator that moves elements, where the text tells it."""
+    """Return the shape of the output of an operator that moves elements, if the text determines it."""
     if source is None:
         return None
     if op.op_type in {CAST, "Identity", "TensorMove", "StopGradient", "Bypass"}:

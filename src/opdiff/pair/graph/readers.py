@@ -1,7 +1,7 @@
-"""Arguments of FX nodes against what the operators made from them read.
+"""Assignment of unnamed tensors by the operators that read them.
 
-Most tensors are known by name. What is left are graph inputs, and results that FX did not write. Each is read by some
-operators; the FX nodes of these have it among their arguments.
+Most tensors have a name. The others are graph inputs, and results that FX did not write. The FX nodes of their readers
+have them as arguments.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Use(NamedTuple):
 
 
 class Readers:
-    """Decides on edges without name by their readers."""
+    """Assignment of golden values to edges without a name."""
 
     def __init__(self, known: Matches) -> None:
         """Find the readers of every edge that is not known."""
@@ -75,14 +75,14 @@ class Readers:
     # Reads
 
     def _find_reads(self, owner: TextOp) -> Iterator[Read]:
-        """Edges that the operators made from one FX node read, from the operator with the node's name backwards."""
+        """Yield the edges read by the operators of one FX node, from the operator with its name backwards."""
         node = _node(owner)
         seen, waiting = {owner.name}, [owner]
         while waiting:
             reader = waiting.pop()
             for index, edge in enumerate(reader.inputs):
                 origin, chain, producer = self._origin(edge, node)
-                # What is made by an operator that the text does not have may be anything.
+                # An edge without a producer in the text may be any tensor.
                 is_outside = producer is None or producer.op_type in GRAPH_INPUTS or self._is_foreign(origin, node)
                 if is_outside and origin[0]:
                     yield Read(origin, chain, reader, index)
@@ -96,7 +96,11 @@ class Readers:
         """Follow an edge backwards through operators that only move elements."""
         chain: list[TextOp] = []
         producer = self._graph.operators.get(edge[0])
+        seen: set[Edge] = set()
         while producer is not None and moves(producer) and producer.inputs and not self._is_foreign(edge, node):
+            if edge in seen:
+                return edge, (), None
+            seen.add(edge)
             chain.append(producer)
             edge = producer.inputs[0]
             producer = self._graph.operators.get(edge[0])
@@ -124,7 +128,7 @@ class Readers:
         return uses
 
     def _node_of(self, owner: TextOp) -> str:
-        """The FX node that became an operator: the one with the most arguments among what the operators read.
+        """Return the FX node of an operator: the node with the most arguments among the edges that are read.
 
         Usually the node with the operator's name; a view without effect may have replaced the name of an earlier one.
         """

@@ -68,7 +68,7 @@ _define("copy_", "Assign", ref=0, value=1)
 
 
 def argument_of(node: str, reader: TextOp, index: int, lengths: Mapping[int, int]) -> Argument | None:
-    """Return the argument of an FX node that an input of an operator is, as number and place in a list.
+    """Return the argument of an FX node that an input of an operator is, as number and position in a list.
 
     Args:
         node: FX node and target.
