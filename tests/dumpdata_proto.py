@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from proto_messages import message_class
 
-_PACKAGE = "toolkit.dumpdata"
-
-# Message -> its fields as "number name type", with "*" behind the type of a repeated field. Enums are open in proto3,
-# and on the wire they are plain varints; int32 shows every number, known or not.
+# See `proto_messages`.
 _MESSAGES: dict[str, tuple[str, ...]] = {
     "Shape": ("1 dim uint64*",),
     "DimRange": ("1 dim_start uint64", "2 dim_end uint64"),
@@ -63,29 +60,4 @@ _MESSAGES: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, line: str) -> None:
-    number, name, kind = line.split()
-    field = message.field.add(name=name, number=int(number))
-    field.label = _FIELD.LABEL_REPEATED if kind.endswith("*") else _FIELD.LABEL_OPTIONAL
-    kind = kind.removesuffix("*")
-    if kind in _MESSAGES:
-        field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
-    else:
-        field.type = getattr(_FIELD, f"TYPE_{kind.upper()}")
-
-
-def _message_class(name: str) -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name="dumpdata.proto", package=_PACKAGE, syntax="proto3")
-    for title, lines in _MESSAGES.items():
-        message = file.message_type.add(name=title)
-        for line in lines:
-            _add_field(message, line)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-
-
-DumpData: Any = _message_class("DumpData")
+DumpData: Any = message_class("toolkit.dumpdata", _MESSAGES, "DumpData")

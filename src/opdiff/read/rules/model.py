@@ -4,8 +4,8 @@
     graph text ► model_text ─────┼──► Model ──to_rules──► RuleFile
     OM2 (zip) ─► model_json ─────┘
 
-Attributes are plain values: text, number, truth value, or a tuple of them. Only the attributes that `READ_ATTRIBUTES` names
-are kept for operators and tensors; models have dozens of others.
+Attributes are plain values: text, number, truth value, or a tuple of them. Of operators and tensors only those that
+`READ_ATTRIBUTES` names are kept; they have dozens of others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class ModelOp(NamedTuple):
         name: its name.
         op_type: its type.
         number: its number in the order of execution; it counts anew in each graph.
-        inputs: `producer:output` for each input; empty for an optional input that is not connected, `:-1` for control edges.
+        inputs: `producer:output` for each input; empty where an optional input is not connected, `:-1` for a control
+            edge.
         attributes: the attributes of `READ_ATTRIBUTES`.
         input_descs: descriptors of its inputs.
         output_descs: descriptors of its outputs.

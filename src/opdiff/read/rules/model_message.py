@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opdiff.read.rules.model import ELEMENT_TYPES, READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from opdiff.read.rules.model import Attribute
 
@@ -54,7 +54,11 @@ def parse_model(data: bytes) -> Model:
         elif number == 20:
             has_bare_operators = True
     if not graphs:
-        old = "it is in the form of toolkits before CANN, which has no graphs" if has_bare_operators else "there is no graph in it"
+        old = (
+            "it is in the form of toolkits before CANN, which has no graphs"
+            if has_bare_operators
+            else "there is no graph in it"
+        )
         raise MessageError(old, 0)
     if len(graphs) > MAX_GRAPHS:
         raise MessageError(f"{len(graphs)} graphs are not credible", 0)
@@ -252,7 +256,8 @@ class _Reader:
 
     def _descriptor(self, first: int, last: int) -> TensorDesc:
         name = layout = ""
-        dtype, shape = 0, ()
+        dtype = 0
+        shape: tuple[int, ...] = ()
         attributes = _Attributes(self._data, self._names)
         for number, wire, start, end in _fields(self._data, first, last):
             if number == 1 and wire == _LENGTH:

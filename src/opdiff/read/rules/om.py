@@ -83,7 +83,9 @@ def _read_model(file: BinaryIO, path: str, start: int, end: int) -> Model:
     described = next((part for part in partitions if part.kind == _MODEL_DEF), None)
     if described is None:
         kinds = ", ".join(str(part.kind) for part in partitions) or "none"
-        raise InputError(path, f"there is no description of a model in it (partitions: {kinds}); give the .om it was made from")
+        raise InputError(
+            path, f"there is no description of a model in it (partitions: {kinds}); give the .om it was made from"
+        )
     model = _parse(file, path, described)
     if header.model_type == _FLOW:
         return model._replace(notes=("a flow of models: only its root graph was read",))
@@ -127,7 +129,9 @@ def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:
         raise InputError(path, "the offline model is encrypted; use the JSON that ATC made of the model before")
     model_type = data[82]
     if model_type in _UNSUPPORTED_TYPES:
-        raise InputError(path, f"an offline model of the type {_UNSUPPORTED_TYPES[model_type]} has no graph that can be read")
+        raise InputError(
+            path, f"an offline model of the type {_UNSUPPORTED_TYPES[model_type]} has no graph that can be read"
+        )
     (length,), (long_length,) = struct.unpack_from("<I", data, 76), struct.unpack_from("<Q", data, 184)
     nbytes = long_length or length
     _check_length(path, nbytes, end - start, model_type)
@@ -137,9 +141,7 @@ def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:
         raise InputError(path, f"{models} models in one file are not credible")
     platform = data[156:176] if is_first else data[160:180]
     is_large = bool(long_length) or model_type == _FLOW
-    return OmHeader(
-        1 if is_first else 2, nbytes, is_large, model_type, models, _zero_ended(platform), bool(data[193])
-    )
+    return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, _zero_ended(platform), bool(data[193]))
 
 
 def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:

@@ -1,0 +1,89 @@
+"""Offline models made by Google's protobuf and a container written after the format page, not after the reader."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from proto_messages import message_class
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MESSAGES: dict[str, tuple[str, ...]] = {
+    "AttrEntry": ("1 key bytes", "2 value AttrDef"),
+    "ListValue": (
+        "2 s bytes*", "3 i int64*", "4 f float*", "5 b bool*", "7 bt bytes*", "8 td TensorDescriptor*", "12 dt int64*",
+        "20 val_type int32",
+    ),
+    "AttrDef": (
+        "1 list ListValue=value", "2 s bytes=value", "3 i int64=value", "4 f float=value", "5 b bool=value",
+        "7 bt bytes=value", "11 td TensorDescriptor=value", "12 t TensorDef=value", "13 g GraphDef=value",
+        "15 dt int64=value",
+    ),
+    "ShapeDef": ("1 dim int64*",),
+    "TensorDescriptor": (
+        "1 name string", "2 dtype int32", "3 shape ShapeDef", "4 layout string", "5 attr AttrEntry*", "10 size int64",
+    ),
+    "TensorDef": ("1 desc TensorDescriptor", "2 data bytes"),
+    "OpDef": (
+        "1 name string", "2 type string", "5 input string*", "10 attr AttrEntry*", "21 id int64", "22 stream_id int64",
+        "24 src_name string*", "25 src_index int64*", "29 output_i int64*", "33 input_desc TensorDescriptor*",
+        "34 output_desc TensorDescriptor*", "35 subgraph_name string*",
+    ),
+    "GraphDef": ("1 name string", "4 input string*", "5 output string*", "6 op OpDef*", "11 attr AttrEntry*"),
+    "ModelDef": (
+        "1 name string", "2 version uint32", "3 custom_version string", "7 graph GraphDef*", "11 attr AttrEntry*",
+        "20 op OpDef*",
+    ),
+}  # fmt: skip
+
+ModelDef: Any = message_class("ge.proto", _MESSAGES, "ModelDef")
+
+MODEL_DEF, WEIGHTS, TASKS, KERNELS = 0, 1, 2, 3
+
+
+def attr(key: bytes | str, **value: object) -> dict[str, object]:
+    """An attribute: `attr("pass_name", s=b"P")`, `attr("names", list={"s": [b"a"]})`."""
+    return {"key": key.encode() if isinstance(key, str) else key, "value": value}
+
+
+def om_file(
+    description: bytes,
+    *,
+    version: int = 0x2000_0000,
+    large: bool = False,
+    models: int = 1,
+    model_type: int = 0,
+    encrypted: int = 0,
+    partitions: Sequence[tuple[int, bytes]] = (),
+) -> bytes:
+    """The bytes of an offline model; by default weights lie behind the description."""
+    parts = partitions or ((MODEL_DEF, description), (WEIGHTS, b"w" * 100))
+    body = _table(parts, large=large) + b"".join(content for _, content in parts)
+    return _header(len(body), version, (large, models, model_type, encrypted)) + body
+
+
+def _header(nbytes: int, version: int, about: tuple[bool, int, int, int]) -> bytes:
+    large, models, model_type, encrypted = about
+    header = bytearray(256)
+    length = nbytes + 256 if model_type == 5 else nbytes
+    struct.pack_into("<4sII", header, 0, b"IMOD", 256, version)
+    struct.pack_into("<I", header, 76, 0 if large else length)
+    header[80], header[82] = encrypted, model_type
+    if version == 0x1000_0000:
+        header[156:164] = b"1.11.z.0"
+    else:
+        struct.pack_into("<I", header, 156, models)
+        header[160:168] = b"1.11.z.0"
+    struct.pack_into("<Q", header, 184, length if large else 0)
+    return bytes(header)
+
+
+def _table(parts: Sequence[tuple[int, bytes]], *, large: bool) -> bytes:
+    table = struct.pack("<I4x" if large else "<I", len(parts))
+    offset = 0
+    for kind, content in parts:
+        table += struct.pack("<I4xQQ" if large else "<III", kind, offset, len(content))
+        offset += len(content)
+    return table
