@@ -13,8 +13,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc
 from opdiff.pair.fusion import group_rules
 from opdiff.pair.quantization import find_quantized
-from opdiff.read.rules import atc_json
-from opdiff.read.rules.atc_json import read_rule_directory, read_rules
+from opdiff.read.rules import atc_json, read_rule_directory, read_rules
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from model_files import KERNELS, MODEL_DEF, TASKS, WEIGHTS, ModelDef, attr, om_file
 from opdiff.core.errors import InputError
+from opdiff.read.rules import read_rules
 from opdiff.read.rules.model import ELEMENT_TYPES, READ_ATTRIBUTES, to_rules
 from opdiff.read.rules.model_message import MessageError, parse_model
 from opdiff.read.rules.om import read_om
@@ -98,6 +99,24 @@ def test_a_bundle_joins_the_graphs_of_its_models(tmp_path: Path) -> None:
 def test_of_a_flow_the_root_graph_is_read(tmp_path: Path) -> None:
     model = read(tmp_path, om_file(MODEL.SerializeToString(), model_type=3, large=True))
     assert model.notes == ("a flow of models: only its root graph was read",)
+
+
+def test_an_offline_model_is_a_rule_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.om"
+    path.write_bytes(om_file(MODEL.SerializeToString()))
+    assert [op.name for op in read_rules(str(path)).operators()] == ["conv1conv1_relu", "trans_Cast_0"]
+
+
+def test_sub_graphs_are_joined_with_their_owner() -> None:
+    inner = {"name": "branch", "op": [
+        {"name": "d", "type": "Data", "attr": [attr("_parent_node_index", i=1)]},
+        {"name": "end", "type": "NetOutput", "input_desc": [{"attr": [attr("_parent_node_index", i=0)]}]},
+    ]}  # fmt: skip
+    message = ModelDef(
+        graph=[{"name": "root", "op": [{"name": "if", "type": "If", "subgraph_name": ["branch"]}]}, inner]
+    )
+    owner, data, end = rules(parse_model(message.SerializeToString())).operators()
+    assert (owner.subgraphs, data.parent_input, end.parent_outputs) == (("branch",), 1, (0,))
 
 
 # Compressed attribute names

@@ -81,8 +81,8 @@ _INPUTS = msgspec.json.Decoder(list[_Input] | None)
 _NAMES = msgspec.json.Decoder(list[str] | None)
 
 
-def read_rules(path: str) -> RuleFile:
-    """Read a rule file.
+def read_atc_json(path: str) -> RuleFile:
+    """Read the JSON of ATC or AMCT.
 
     Raises:
         InputError: with the position in the file, as in "Expected `int`, got `str` - at `$.graph[0].op[12].id`".
@@ -97,30 +97,6 @@ def read_rules(path: str) -> RuleFile:
         raise InputError(path, f"not a rule file: {error}") from error
     except ValueError as error:
         raise InputError(path, f"not valid JSON: {error}") from error
-
-
-def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputError, ...]]:
-    """Read every `*.json` directly in a directory, by name; the errors are those of files that are not rule files.
-
-    Raises:
-        InputError: the directory cannot be listed or has no such file, or none of them is a rule file.
-    """
-    try:
-        names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
-    except OSError as error:
-        raise InputError(path, f"cannot be listed: {error.strerror}") from error
-    if not names:
-        raise InputError(path, "holds no .json rule file")
-    rules: list[RuleFile] = []
-    errors: list[InputError] = []
-    for name in names:
-        try:
-            rules.append(read_rules(os.path.join(path, name)))
-        except InputError as error:
-            errors.append(error)
-    if not rules:
-        raise errors[0]
-    return tuple(rules), tuple(errors)
 
 
 def _read_bytes(path: str) -> bytes:

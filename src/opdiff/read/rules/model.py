@@ -1,8 +1,6 @@
 """A compiled model as its file describes it, and the rules for pairing that follow from it.
 
-    .om ───────► model_message ──┐
-    graph text ► model_text ─────┼──► Model ──to_rules──► RuleFile
-    OM2 (zip) ─► model_json ─────┘
+    .om ──om──► description ──model_message──► Model ──to_rules──► RuleFile
 
 Attributes are plain values: text, number, truth value, or a tuple of them. Of operators and tensors only those that
 `READ_ATTRIBUTES` names are kept; they have dozens of others.
@@ -128,7 +126,16 @@ def _operator(op: ModelOp, graph_name: str) -> RuleOp:
         graph_name,
         _texts(op.attributes.get("pass_name")),
         _texts(op.attributes.get("pass_name_ub")),
+        op.subgraphs,
+        _parent(op.attributes) if op.op_type == "Data" else None,
+        tuple(_parent(desc.attributes) for desc in op.input_descs) if op.op_type == "NetOutput" else (),
     )
+
+
+def _parent(attributes: Mapping[str, Attribute]) -> int | None:
+    """Return the input or output of a sub-graph's owner that a `Data` or an input of `NetOutput` stands for."""
+    index = attributes.get("_parent_node_index")
+    return index if isinstance(index, int) else None
 
 
 def _output(desc: TensorDesc, position: int) -> OutputDesc:

@@ -17,7 +17,7 @@ from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
-from opdiff.read.rules.atc_json import read_rule_directory, read_rules
+from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.options import check_options, choose_mode
 
