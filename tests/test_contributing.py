@@ -107,3 +107,11 @@ def test_make_targets_are_documented() -> None:
 def test_changelog_starts_with_the_version() -> None:
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == __version__
+
+
+def test_ci_runs_the_commands_of_the_first_screen() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    first_screen = (ROOT / "README.md").read_text().split("## ", maxsplit=1)[0]
+    commands = re.findall(r"^make \w+$", script, re.MULTILINE)
+    assert commands == ["make test", "make check"]
+    assert [command for command in commands if f"\n{command} " not in first_screen] == []
