@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from command_line import run
-from opdiff import __version__, align, read
+from opdiff import __version__, align, read, report
 from opdiff.align import Layout, convert
+from opdiff.cli import report_options
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.registry import Registry
@@ -91,6 +92,20 @@ def test_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert outcome.code == 0
     (table,) = tmp_path.glob("*.csv")
     assert "LargestError" in table.read_text().splitlines()[0]
+
+
+def test_report_form(
+    example: Example, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = (*report.FORMS, example("Add a report form").WORST_LIST)
+    monkeypatch.setattr(report, "FORMS", forms)
+    monkeypatch.setattr(report_options, "FORMS", forms)
+    sample = write_sample(str(tmp_path / "sample"))
+    sides = (sample.target, sample.golden, "--rules", sample.rules)
+    outcome = run(capsys, "compare", *sides, "--worst-list", "-o", tmp_path)
+    assert outcome.code == 0
+    (path,) = tmp_path.glob("result_*.txt")
+    assert "context/pool:output:0: " in path.read_text()
 
 
 def test_make_targets_are_documented() -> None:
