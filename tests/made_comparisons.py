@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import Comparison, Mode, OpLabel, Pairing, Row, Side, SideInfo, Unpaired
-from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.metrics import Metrics
 from opdiff.core.reasons import quoted
@@ -57,8 +57,8 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
     of = of or label()
     values: dict[str, Any] = {
         "label": of,
-        "target": with_data(changes.pop("key", TensorKey(of.target, Slot.OUTPUT, 0)), tensor(path="/target/file")),
-        "golden": with_data(TensorKey(of.golden, Slot.OUTPUT, 1), tensor(address=77, path="/golden/file")),
+        "target": side_tensor(changes.pop("key", TensorKey(of.target, Slot.OUTPUT, 0)), tensor(path="/target/file")),
+        "golden": side_tensor(TensorKey(of.golden, Slot.OUTPUT, 1), tensor(address=77, path="/golden/file")),
         "declared": Declared("ND"),
         "evidence": quoted("named in the rule file"),
     }
@@ -75,7 +75,7 @@ def measured(of: Pairing | None = None, **changes: Any) -> Row:
 
 def unpaired_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
     key = TensorKey("conv1", Slot.INPUT, 0)
-    return Unpaired(label(), key, target and with_data(key, target), reason or quoted("no golden file"))
+    return Unpaired(label(), key, target and side_tensor(key, target), reason or quoted("no golden file"))
 
 
 def failed_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Row:
@@ -128,7 +128,7 @@ all_metrics = st.builds(
     Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
 )
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
-sides = st.builds(with_data, keys, tensors)
+sides = st.builds(side_tensor, keys, tensors)
 infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))
 customs = st.lists(st.tuples(names, texts, texts), max_size=2).map(tuple)
 rows = st.builds(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opdiff.align import LAYOUTS, Extents, Layout, Tile
-from opdiff.align.c0 import TiledChannels
+from opdiff.align.tiled_channels import TiledChannels
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import quoted

@@ -11,7 +11,7 @@ import pytest
 
 from opdiff import align
 from opdiff.align import Extents, Layout, Tile, convert
-from opdiff.align.permute import AxisOrder
+from opdiff.align.plain import AxisOrder
 from opdiff.core import dtypes
 from opdiff.core.errors import LayoutError, PluginError
 from opdiff.core.reasons import quoted, render_all

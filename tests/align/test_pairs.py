@@ -98,9 +98,9 @@ def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
     stored = store(wide, "NC1HWC0")
     pair = align(stored, LOGICAL, "NC1HWC0", "NCHW", ())
     assert pair.shape == (2, 5, 3, 4)
-    assert pair.doubt == because("align.padding_not_zero")
+    assert pair.warning == because("align.padding_not_zero")
     narrow = store(LOGICAL, "NC1HWC0")
-    assert not align(narrow, LOGICAL, "NC1HWC0", "NCHW", ()).doubt
+    assert not align(narrow, LOGICAL, "NC1HWC0", "NCHW", ()).warning
     with pytest.raises(LayoutError, match=r"the target has shape \[2, 10, 3, 4\], the golden \[2, 5, 3, 4\]"):
         align(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4))
 

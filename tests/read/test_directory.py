@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opdiff.core import dtypes
-from opdiff.core.dump import Problem
+from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.directory import Location, locate, natural_key, scan
@@ -81,9 +81,9 @@ def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
     unmapped = because("read.hash_not_mapped")
     mapping = str(tmp_path / "mapping.csv")
     assert set(tree.problems) == {
-        Problem(mapping, because("read.mapping_lines", count=2, line=2)),
-        Problem(str(tmp_path / lost), unmapped),
-        Problem(str(tmp_path / "5.npy"), unmapped),
+        SkippedPath(mapping, because("read.mapping_lines", count=2, line=2)),
+        SkippedPath(str(tmp_path / lost), unmapped),
+        SkippedPath(str(tmp_path / "5.npy"), unmapped),
     }
 
 
@@ -99,7 +99,7 @@ def test_a_mapping_is_a_file_of_this_directory(kind: str, tmp_path: Path) -> Non
     tree = scan(str(inside))
     assert tree.folders == ()
     reason = because("read.link_outside") if kind == "link" else because("core.not_regular_file")
-    assert Problem(str(inside / "mapping.csv"), reason) in tree.problems
+    assert SkippedPath(str(inside / "mapping.csv"), reason) in tree.problems
 
 
 def test_an_empty_mapping_is_an_empty_mapping(tmp_path: Path) -> None:

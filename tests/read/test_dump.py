@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, add, dump, tensor
-from opdiff.core.dump import DumpKind, Problem
+from opdiff.core.dump import DumpKind, SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.dump import read_dump
@@ -66,7 +66,7 @@ def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> N
     save(tmp_path, f"Add.a.1.2.{TIME}.output.0.npy", 9.0)
     found = read_dump(str(tmp_path))
     np.testing.assert_array_equal(found.operators["a"].outputs[0].array(), [1.0, 2.0])
-    assert [problem.reason for problem in found.left_out] == [because("read.converted_twice")]
+    assert [problem.reason for problem in found.skipped] == [because("read.converted_twice")]
 
 
 def test_names_are_not_shortened_where_that_would_mix_operators(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     add(tmp_path, f"Add.b.1.2.{TIME}.tmp", SOUND)
     add(tmp_path, "1234567890", SOUND)
     add(tmp_path / "below", "README", b"")
-    assert read_dump(str(tmp_path)).left_out == (
-        Problem(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),
-        Problem(str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), because("read.unknown_name")),
+    assert read_dump(str(tmp_path)).skipped == (
+        SkippedPath(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),
+        SkippedPath(str(tmp_path / f"Add.b.1.2.{TIME}.tmp"), because("read.unknown_name")),
     )

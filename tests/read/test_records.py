@@ -13,7 +13,7 @@ from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.overflow import AccRecord, OldRecord, parse_record, read_overflow, to_json
-from opdiff.read.statistics import TensorStatistics, read_statistics
+from opdiff.read.statistics import StatisticsLine, read_statistics
 from opdiff.sample.container import (
     Overflow,
     Unit,
@@ -121,7 +121,7 @@ def test_statistics(tmp_path: Path) -> None:
     path = tmp_path / "Add.a.1.2.1671234567890123.csv"
     path.write_text(TABLE)
     first, second = read_statistics(str(path))
-    assert first == TensorStatistics(
+    assert first == StatisticsLine(
         Slot.INPUT, 0, 268435456, "DT_INT64", "ND", (100, 20, 40),
         (("Max Value", 100.0), ("Min Value", 200.0), ("Avg Value", 10.1), ("Count", 80000.0), ("Nan Count", 400.0)),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from made_comparisons import (
     tensor,
 )
 from opdiff.core.comparison import TableView
-from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.cells import escape_formula
@@ -142,7 +142,7 @@ def test_an_operator_of_one_side(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_not_recorded_is_zero(tmp_path: Path) -> None:
-    row = measured(pairing(target=with_data(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
+    row = measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
     assert cells(comparison(row), tmp_path)["Address"] == "0"
 
 

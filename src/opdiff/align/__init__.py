@@ -4,12 +4,12 @@ Layout work is done on codes and never looks at values, so every element type ca
 by the entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the contract that it must pass.
 """
 
-from opdiff.align.c0 import DiagonalChannels, TiledChannels
 from opdiff.align.conversion import convert
 from opdiff.align.fractal_nz import TiledMatrix
 from opdiff.align.fractal_z import FractalZ, FractalZC04
 from opdiff.align.layout import Aligned, Extents, Layout, Tile
-from opdiff.align.permute import ND, AxisOrder
+from opdiff.align.plain import ND, AxisOrder
+from opdiff.align.tiled_channels import DiagonalChannels, TiledChannels
 from opdiff.core.registry import Registry
 
 __all__ = ["LAYOUTS", "Aligned", "Extents", "Layout", "Tile", "convert"]

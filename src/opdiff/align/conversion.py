@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.layout import Aligned, Extents, Tile, reshaped
-from opdiff.align.origin import arranged, reordered
-from opdiff.align.permute import for_rank, is_plain
+from opdiff.align.layout import Aligned, Extents, Tile, reshape_codes
+from opdiff.align.origin_shape import permute_extents, to_origin_order
+from opdiff.align.plain import for_rank, is_plain
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
@@ -111,7 +111,7 @@ def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, scri
         raise LayoutError(spec.layout, problem)
     facts = {"layout": spec.layout, "wanted": layout, "path": script.path}
     step = because("align.by_script", stored=codes.shape, shape=result.shape, **facts)
-    return Aligned(reshaped(result, shape, layout) if shape else result, layout, (step,))
+    return Aligned(reshape_codes(result, shape, layout) if shape else result, layout, (step,))
 
 
 def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
@@ -122,7 +122,7 @@ def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
         raise LayoutError(layout, problem)
     if not is_plain(_find(layout)):
         return Aligned(codes, layout, (because("align.stored_shape_kept", stored=codes.shape),))
-    result = reshaped(codes, shape, layout)
+    result = reshape_codes(codes, shape, layout)
     return Aligned(result, layout, (because("align.reshaped", shape=codes.shape, wanted=shape),))
 
 
@@ -158,7 +158,7 @@ def _extents(codes: AnyArray, way: _Way) -> Extents:
     if len(way.shape) != len(target):
         problem = because("align.shape_rank", shape=way.shape, axes=target)
         raise LayoutError(way.target.name, problem)
-    return Extents(reordered(way.shape, target, source))
+    return Extents(permute_extents(way.shape, target, source))
 
 
 def _require_same_letters(way: _Way) -> None:
@@ -196,7 +196,7 @@ def _labelled(logical: _Logical, way: _Way) -> _Logical:
 
 def _as_origin(logical: _Logical, way: _Way) -> _Logical:
     """An array with letters, in the order in which its framework had it."""
-    array, note = arranged(logical.array, way.source.axes, way.shape or way.spec.origin_shape)
+    array, note = to_origin_order(logical.array, way.source.axes, way.shape or way.spec.origin_shape)
     if way.shape and array.shape != way.shape:
         problem = because("align.no_such_order", axes=way.source.axes, shape=array.shape, wanted=way.shape)
         raise LayoutError(way.source.name, problem)

@@ -63,7 +63,7 @@ def run_conversion(script: ConversionScript, codes: AnyArray, shape: Shape, grou
     """What the script makes of the codes.
 
     Raises:
-        PluginError: the script cannot be loaded, or has no fitting function `convert`.
+        PluginError: the script cannot be loaded, or has no suitable function `convert`.
         LayoutError: the function failed, or did not return codes.
     """
     import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.layout import Extents, ceil_div, misfit, padded, reshaped
+from opdiff.align.layout import Extents, ceil_div, pad_to, reshape_codes, shape_mismatch
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
@@ -34,25 +34,25 @@ class TiledMatrix(NamedTuple):
             shape = self._full(stored)
             return Extents(shape, because("align.matrix_padding_kept", shape=shape[-2:]))
         if not self._fits(stored, origin):
-            raise misfit(self.name, stored, origin)
+            raise shape_mismatch(self.name, stored, origin)
         return Extents(origin)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The matrices without tiles and padding, in an array of the given shape."""
         self._check(stored.shape)
         if not self._fits(stored.shape, shape):
-            raise misfit(self.name, stored.shape, shape)
+            raise shape_mismatch(self.name, stored.shape, shape)
         # (..., C1, R1, R0, C0) -> (..., R1, R0, C1, C0)
         lead = stored.ndim - 4
         whole = stored.transpose(*range(lead), *(lead + self.order.index(letter) for letter in "RrCc"))
         rows, columns = _matrix(shape)
-        return reshaped(whole.reshape(self._full(stored.shape))[..., :rows, :columns], shape, self.name)
+        return reshape_codes(whole.reshape(self._full(stored.shape))[..., :rows, :columns], shape, self.name)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The matrices in tiles of `tile.n0` rows and `tile.c0` columns."""
         lead, (rows, columns) = array.shape[:-2], _matrix(array.shape)
         r1, c1 = ceil_div(rows, tile.n0), ceil_div(columns, tile.c0)
-        whole = padded(array.reshape(*lead, rows, columns), (*lead, r1 * tile.n0, c1 * tile.c0))
+        whole = pad_to(array.reshape(*lead, rows, columns), (*lead, r1 * tile.n0, c1 * tile.c0))
         split = whole.reshape(*lead, r1, tile.n0, c1, tile.c0)
         return split.transpose(*range(len(lead)), *(len(lead) + "RrCc".index(letter) for letter in self.order))
 

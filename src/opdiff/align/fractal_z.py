@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import lcm, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.layout import Tile, ceil_div, misfit, padded, reshaped
-from opdiff.align.origin import fitting
+from opdiff.align.layout import Tile, ceil_div, pad_to, reshape_codes, shape_mismatch
+from opdiff.align.origin_shape import find_weight_extents
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
@@ -104,18 +104,18 @@ class FractalZ(NamedTuple):
         held = because("align.stored_shape", stored=stored)
         if groups > 1:
             held = because("align.stored_groups", stored=stored, groups=groups)
-        return fitting(self.name, self.axes, origin, prefer, held, fits)
+        return find_weight_extents(self.name, self.axes, origin, prefer, held, fits)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         """The weights without tiles and padding; of a grouped convolution, group after group along N."""
         blocks = self._blocks(shape, _tile(self.name, stored.shape, shape), groups)
         if blocks.stored != stored.shape:
-            raise misfit(self.name, stored.shape, shape)
-        split = reshaped(stored, blocks.rows, self.name)
+            raise shape_mismatch(self.name, stored.shape, shape)
+        split = reshape_codes(stored, blocks.rows, self.name)
         # block, D, C1, HW, N, C0 -> block, N, C1, C0, D, HW
         dense = split.transpose(0, 4, 2, 5, 1, 3).reshape(blocks.dense)
         if groups == 1:
-            return reshaped(dense[0, : blocks.n, : blocks.c], shape, self.name)
+            return reshape_codes(dense[0, : blocks.n, : blocks.c], shape, self.name)
         require_data(stored)
         import numpy as np
 
@@ -129,7 +129,7 @@ class FractalZ(NamedTuple):
         blocks = self._blocks(array.shape, tile, groups)
         grouped = array.reshape(groups, blocks.n, blocks.c, blocks.dense[-1])
         if groups == 1:
-            dense = padded(grouped, blocks.dense)
+            dense = pad_to(grouped, blocks.dense)
         else:
             import numpy as np
 
@@ -165,18 +165,20 @@ class FractalZC04(NamedTuple):
         self._check_groups(groups)
         tile = _tile(self.name, stored, origin)
         held = because("align.stored_shape", stored=stored)
-        return fitting(self.name, self.axes, origin, prefer, held, lambda shape: _c04_stored(shape, tile) == stored)
+        return find_weight_extents(
+            self.name, self.axes, origin, prefer, held, lambda shape: _c04_stored(shape, tile) == stored
+        )
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         """The weights without tiles and padding."""
         self._check_groups(groups)
         if _c04_stored(shape, _tile(self.name, stored.shape, shape)) != stored.shape:
-            raise misfit(self.name, stored.shape, shape)
+            raise shape_mismatch(self.name, stored.shape, shape)
         rows, n1, n0, c0 = stored.shape
         n, c, h, w = shape
         # row, N, C0 -> N, row, C0 -> N, H, W, C -> N, C, H, W
         flat = stored.reshape(rows, n1 * n0, c0)[:, :n].transpose(1, 0, 2).reshape(n, rows * c0)
-        whole = reshaped(flat[:, : h * w * _C04], (n, h, w, _C04), self.name)
+        whole = reshape_codes(flat[:, : h * w * _C04], (n, h, w, _C04), self.name)
         return whole[..., :c].transpose(0, 3, 1, 2)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
@@ -187,8 +189,8 @@ class FractalZC04(NamedTuple):
             raise LayoutError(self.name, because("align.too_many_channels", shape=array.shape))
         rows, n1, n0, c0 = stored
         n, _, h, w = array.shape
-        flat = padded(array.transpose(0, 2, 3, 1), (n, h, w, _C04)).reshape(n, h * w * _C04)
-        whole = padded(flat, (n1 * n0, rows * c0))
+        flat = pad_to(array.transpose(0, 2, 3, 1), (n, h, w, _C04)).reshape(n, h * w * _C04)
+        whole = pad_to(flat, (n1 * n0, rows * c0))
         # N, row, C0 -> row, N, C0
         return whole.reshape(n1, n0, rows, c0).transpose(2, 0, 1, 3)
 

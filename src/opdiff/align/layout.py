@@ -89,7 +89,7 @@ def ceil_div(extent: int, size: int) -> int:
     return -(-extent // size)
 
 
-def padded(array: AnyArray, shape: Shape) -> AnyArray:
+def pad_to(array: AnyArray, shape: Shape) -> AnyArray:
     """The array in the first corner of zeros of that shape; itself when nothing is missing."""
     import numpy as np
 
@@ -100,7 +100,7 @@ def padded(array: AnyArray, shape: Shape) -> AnyArray:
     return result
 
 
-def together(array: AnyArray) -> AnyArray:
+def to_row_major(array: AnyArray) -> AnyArray:
     """In row-major order, so that axes can be joined; places need not be moved for that."""
     if is_strided_view(array):
         return array
@@ -109,7 +109,7 @@ def together(array: AnyArray) -> AnyArray:
     return contiguous(array)
 
 
-def reshaped(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
+def reshape_codes(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
     """`array.reshape`, with an error that names the layout: empty arrays may have absurd shapes."""
     try:
         return array.reshape(shape)
@@ -118,6 +118,6 @@ def reshaped(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
         raise LayoutError(layout, problem) from error
 
 
-def misfit(layout: str, stored: Shape, shape: Shape) -> LayoutError:
+def shape_mismatch(layout: str, stored: Shape, shape: Shape) -> LayoutError:
     """The error for two shapes that contradict each other."""
     return LayoutError(layout, because("align.misfit", stored=stored, shape=shape))

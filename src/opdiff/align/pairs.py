@@ -37,7 +37,7 @@ class AlignedPair(NamedTuple):
     golden: AnyArray
     shape: Shape
     steps: tuple[Reason, ...]
-    doubt: Reason | None = None
+    warning: Reason | None = None
     layout: str = ""
 
 
@@ -87,14 +87,14 @@ def _align_to_array(
         if result.codes.shape == golden.shape:
             other = wanted == _TWINS.get(layout)
             note = (because("align.declared_differs", declared=layout, layout=wanted),) if other else ()
-            doubt = _doubt(spec, target, result)
-            return AlignedPair(result.codes, golden, golden.shape, note + result.steps, doubt, result.layout)
+            warning = _padding_warning(spec, target, result)
+            return AlignedPair(result.codes, golden, golden.shape, note + result.steps, warning, result.layout)
         results.append(result)
     return _by_extents(results, golden, errors)
 
 
-def _doubt(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Reason | None:
-    """Return the doubt about a fit to the golden's shape if the header has none: padding is nearly always zero."""
+def _padding_warning(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Reason | None:
+    """Return the warning about a fit to the golden's shape if the header has none: padding is nearly always zero."""
     if spec.origin_shape or result.codes.size == stored.size:
         return None
     require_data(stored)

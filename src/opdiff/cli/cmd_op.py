@@ -95,8 +95,8 @@ def _report_lines(report: ElementReport) -> Iterator[str]:
     yield f"  {report.target_dtype} against {report.golden_dtype}, shape {_listed(detail.shape)}"
     for step in report.steps:
         yield from _wrapped(f"  converted: {step}")
-    if report.doubt:
-        yield from _wrapped(f"  caution: {report.doubt}")
+    if report.warning:
+        yield from _wrapped(f"  caution: {report.warning}")
     yield ""
     yield from _tensor_lines(report)
     yield ""

@@ -197,7 +197,7 @@ def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
 
 def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     table = value_table(dtype)
-    signed = dtype.small is None or dtype.small.signed
+    signed = dtype.float_format is None or dtype.float_format.signed
     missing = np.isnan(values)
     negative = np.signbit(values) & ~missing
     if negative.any() and not signed:

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     OPAQUE = "opaque"
 
 
-class SmallFloat(NamedTuple):
+class FloatFormat(NamedTuple):
     """The bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
 
     `specials` tells which codes are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
@@ -52,7 +52,7 @@ class DType(NamedTuple):
         kind: what its numbers are.
         storage: numpy type of one code; types under 8 bits have a byte for each code. Empty when opaque.
         decoded: numpy type of the numbers, wide enough to hold every code exactly. Empty when opaque.
-        small: the bit fields, for floats of at most 8 bits.
+        float_format: the bit fields, for floats of at most 8 bits.
         opaque: why codes of this type cannot be decoded; `None` when they can.
     """
 
@@ -61,7 +61,7 @@ class DType(NamedTuple):
     kind: Kind
     storage: str = ""
     decoded: str = ""
-    small: SmallFloat | None = None
+    float_format: FloatFormat | None = None
     opaque: Reason | None = None
 
     @property
@@ -80,7 +80,7 @@ class DType(NamedTuple):
         """Types of the table stay themselves in another process, so that `is` may be asked of them anywhere."""
         if BY_NAME.get(self.name) is self:
             return _from_table, (self.name,)
-        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.small, self.opaque)
+        return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.float_format, self.opaque)
 
 
 def _from_table(name: str) -> DType:
@@ -103,7 +103,7 @@ def _plain(name: str, kind: Kind, storage: str) -> DType:
     return DType(name, int(storage[2:]) * 8, kind, storage, name)
 
 
-def _small(name: str, bits: int, fields: SmallFloat | None) -> DType:
+def _small(name: str, bits: int, fields: FloatFormat | None) -> DType:
     return DType(name, bits, Kind.FLOAT, "|u1", "float64", fields)
 
 
@@ -141,13 +141,13 @@ INT2 = DType("int2", 2, Kind.INTEGER, "|u1", "int8")
 UINT2 = DType("uint2", 2, Kind.INTEGER, "|u1", "uint8")
 UINT1 = DType("uint1", 1, Kind.INTEGER, "|u1", "uint8")
 HIFLOAT8 = _small("hifloat8", 8, None)
-FLOAT8_E5M2 = _small("float8_e5m2", 8, SmallFloat(5, 2, 15, "ieee"))
-FLOAT8_E4M3FN = _small("float8_e4m3fn", 8, SmallFloat(4, 3, 7, "nan"))
-FLOAT8_E8M0 = _small("float8_e8m0", 8, SmallFloat(8, 0, 127, "nan", signed=False))
-FLOAT6_E3M2 = _small("float6_e3m2", 6, SmallFloat(3, 2, 3, "none"))
-FLOAT6_E2M3 = _small("float6_e2m3", 6, SmallFloat(2, 3, 1, "none"))
-FLOAT4_E2M1 = _small("float4_e2m1", 4, SmallFloat(2, 1, 1, "none"))
-FLOAT4_E1M2 = _small("float4_e1m2", 4, SmallFloat(1, 2, 1, "none"))
+FLOAT8_E5M2 = _small("float8_e5m2", 8, FloatFormat(5, 2, 15, "ieee"))
+FLOAT8_E4M3FN = _small("float8_e4m3fn", 8, FloatFormat(4, 3, 7, "nan"))
+FLOAT8_E8M0 = _small("float8_e8m0", 8, FloatFormat(8, 0, 127, "nan", signed=False))
+FLOAT6_E3M2 = _small("float6_e3m2", 6, FloatFormat(3, 2, 3, "none"))
+FLOAT6_E2M3 = _small("float6_e2m3", 6, FloatFormat(2, 3, 1, "none"))
+FLOAT4_E2M1 = _small("float4_e2m1", 4, FloatFormat(2, 1, 1, "none"))
+FLOAT4_E1M2 = _small("float4_e1m2", 4, FloatFormat(1, 2, 1, "none"))
 STRING = _opaque("string", 0, because("core.string_elements"))
 STRING_REF = _opaque("string_ref", 0, because("core.string_elements"))
 DUAL = _opaque("dual", 40, because("core.private_pair"))
@@ -214,10 +214,10 @@ def largest_finite(dtype: DType) -> float | None:
 
 def small_float_value(code: int, dtype: DType) -> float:
     """The number of a code of a float type of at most 8 bits."""
-    return _hifloat8(code) if dtype.small is None else _small_float(code, dtype.small)
+    return _hifloat8(code) if dtype.float_format is None else _small_float(code, dtype.float_format)
 
 
-def _small_float(code: int, fields: SmallFloat) -> float:
+def _small_float(code: int, fields: FloatFormat) -> float:
     width = fields.exponent_bits + fields.mantissa_bits
     sign = -1.0 if fields.signed and code >> width else 1.0
     exponent = code >> fields.mantissa_bits & ((1 << fields.exponent_bits) - 1)

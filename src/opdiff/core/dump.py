@@ -35,7 +35,7 @@ class DumpKind(StrEnum):
     ARRAYS = "npy"
 
 
-class Problem(NamedTuple):
+class SkippedPath(NamedTuple):
     """A file or folder that was not read, and why."""
 
     path: str
@@ -74,14 +74,14 @@ class DumpedOp(NamedTuple):
 class Dump(NamedTuple):
     """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
 
-    `left_out` has the files of the folder that were not taken for dumps, and why.
+    `skipped` has the files of the folder that were not taken for dumps, and why.
     """
 
     path: str
     kind: DumpKind
     quantized: bool
     operators: Mapping[str, DumpedOp]
-    left_out: tuple[Problem, ...] = ()
+    skipped: tuple[SkippedPath, ...] = ()
 
 
 class SideTensor(NamedTuple):
@@ -128,7 +128,7 @@ class SideTensor(NamedTuple):
         return self.tensor.source.nbytes if self.tensor is not None else 0
 
 
-def with_data(key: TensorKey, tensor: Tensor) -> SideTensor:
+def side_tensor(key: TensorKey, tensor: Tensor) -> SideTensor:
     """Return a tensor of a side whose file holds it whole."""
     return SideTensor(key, tensor.source.path, tensor=tensor)
 
@@ -174,4 +174,4 @@ class TokenDump(NamedTuple):
     kind: GraphKind
     operators: Mapping[str, GraphOp]
     duplicates: tuple[tuple[GraphOp, Reason], ...] = ()
-    left_out: tuple[Problem, ...] = ()
+    skipped: tuple[SkippedPath, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
-from opdiff.core.dump import with_data
+from opdiff.core.dump import side_tensor
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
@@ -45,11 +45,13 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
     label = label._replace(golden=pair.golden.op)
     tensor = _find_tensor(target, pair.target, "target")
     partner = _find_tensor(golden, pair.golden, "golden")
-    side = None if isinstance(tensor, Reason) else with_data(key, tensor)
+    side = None if isinstance(tensor, Reason) else side_tensor(key, tensor)
     if side is None or isinstance(partner, Reason):
         problem = all_of(found for found in (tensor, partner) if isinstance(found, Reason))
         return Unpaired(label, key, side, because("pair.manual_but", golden=str(pair.golden), problem=problem))
-    return Pairing(label, side, with_data(pair.golden, partner), Declared(pair.layout), evidence=because("pair.manual"))
+    return Pairing(
+        label, side, side_tensor(pair.golden, partner), Declared(pair.layout), evidence=because("pair.manual")
+    )
 
 
 def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:

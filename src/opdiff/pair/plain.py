@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
-from opdiff.core.dump import with_data
+from opdiff.core.dump import side_tensor
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot, TensorKey
 
@@ -71,10 +71,10 @@ def _tensor_rows(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> It
             key = TensorKey(label.target, slot, index)
             target, golden = targets.get(index), goldens.get(index)
             if target is not None and golden is not None:
-                yield Pairing(label, with_data(key, target), with_data(key, golden), evidence=_SAME_NAME)
+                yield Pairing(label, side_tensor(key, target), side_tensor(key, golden), evidence=_SAME_NAME)
             else:
                 side = "golden" if golden is None else "target"
-                found = None if target is None else with_data(key, target)
+                found = None if target is None else side_tensor(key, target)
                 yield Unpaired(label, key, found, _missing(side, key, len(targets), len(goldens)))
 
 

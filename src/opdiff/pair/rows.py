@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
-from opdiff.core.dump import DumpKind, with_data
+from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 from opdiff.pair.fusion import NOT_RUN_TYPES, Relation, is_inner
@@ -182,12 +182,12 @@ def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp,
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
             declared = Declared(layout, origin.shape)
             evidence = all_of((*origin.evidence, *found.evidence))
-            golden = with_data(found.key, found.tensor)
-            return Pairing(label, with_data(key, tensor), golden, declared, evidence)
+            golden = side_tensor(found.key, found.tensor)
+            return Pairing(label, side_tensor(key, tensor), golden, declared, evidence)
         reasons.append(because("pair.but", evidence=all_of(origin.evidence), problem=found))
     if traced.problem is not None:
         reasons.append(traced.problem)
-    return Unpaired(label, key, with_data(key, tensor), all_of(reasons))
+    return Unpaired(label, key, side_tensor(key, tensor), all_of(reasons))
 
 
 def _same_count(target: Tensor, golden: Tensor) -> bool:

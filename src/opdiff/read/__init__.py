@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.read.arrays import read_npy
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano
+from opdiff.read.npy import read_npy
 from opdiff.read.npz import read_npz
 from opdiff.read.reader import OpenFile, Reader, by_suffix
 from opdiff.read.slices import as_slice

@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.dump import Problem
+from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
@@ -96,7 +96,7 @@ class Tree(NamedTuple):
     folders: tuple[Folder, ...]
     graphs: tuple[str, ...]
     unrecognized: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SkippedPath, ...]
 
     def entries(self) -> Iterator[Entry]:
         """All dump files."""
@@ -111,7 +111,7 @@ class _Findings:
         self.folders: list[Folder] = []
         self.graphs: list[str] = []
         self.unrecognized: list[str] = []
-        self.problems: list[Problem] = []
+        self.problems: list[SkippedPath] = []
 
 
 def scan(root: str) -> Tree:
@@ -127,7 +127,7 @@ def scan(root: str) -> Tree:
     while pending:
         path, depth = pending.pop()
         if depth > _MAX_DEPTH:
-            found.problems.append(Problem(path, because("read.too_deep", limit=_MAX_DEPTH)))
+            found.problems.append(SkippedPath(path, because("read.too_deep", limit=_MAX_DEPTH)))
             continue
         pending += [(below, depth + 1) for below in _scan_folder(path, found, is_root=path == root)]
     found.folders.sort(key=lambda folder: natural_key(folder.path))
@@ -168,7 +168,7 @@ def _scan_folder(path: str, found: _Findings, *, is_root: bool) -> list[str]:
     except OSError as error:
         if is_root:
             raise InputError(path, f"cannot be listed: {error.strerror}") from error
-        found.problems.append(Problem(path, because("core.cannot_list", error=error.strerror)))
+        found.problems.append(SkippedPath(path, because("core.cannot_list", error=error.strerror)))
         return []
     below: list[str] = []
     files: list[os.DirEntry[str]] = []
@@ -199,7 +199,7 @@ def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _Findings) ->
         return None
     problem = _problem(item, mapping, found.root)
     if problem is not None:
-        found.problems.append(Problem(item.path, problem))
+        found.problems.append(SkippedPath(item.path, problem))
         return None
     if name.startswith("dynamo_") and re.fullmatch(r"dynamo_\w+\.txt", name):
         found.graphs.append(item.path)
@@ -256,7 +256,7 @@ def _read_mapping(item: os.DirEntry[str], found: _Findings) -> dict[str, str]:
     if odd:
         problem = because("read.mapping_lines", count=len(odd), line=odd[0])
     if problem is not None:
-        found.problems.append(Problem(item.path, problem))
+        found.problems.append(SkippedPath(item.path, problem))
     return names
 
 

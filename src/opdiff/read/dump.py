@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.dump import Dump, DumpedOp, DumpKind, Problem
+from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
@@ -45,9 +45,9 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     tree = scan(path)
     dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
     unknown = because("read.unknown_name")
-    left_out = [*tree.problems, *(Problem(path, unknown) for path in tree.unrecognized)]
-    here = tuple(problem for problem in left_out if os.path.dirname(problem.path) == dump.path)
-    return dump._replace(left_out=dump.left_out + here)
+    skipped = [*tree.problems, *(SkippedPath(path, unknown) for path in tree.unrecognized)]
+    here = tuple(problem for problem in skipped if os.path.dirname(problem.path) == dump.path)
+    return dump._replace(skipped=dump.skipped + here)
 
 
 def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
@@ -58,9 +58,9 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     doubled = [entry for group in groups.values() for entry in _doubled(group)]
     operators = {name: _read(name, _without_doubled(group)) for name, group in groups.items()}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
-    left_out = tuple(Problem(entry.path, because("read.converted_twice")) for entry in doubled)
+    skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in doubled)
     quantized = any("uant" in name and re.search(_QUANT_MARKS, name) for name in by_time)
-    return Dump(folder.path, kind, quantized, by_time, left_out)
+    return Dump(folder.path, kind, quantized, by_time, skipped)
 
 
 def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:

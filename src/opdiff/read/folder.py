@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.dump import Problem
+from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import DumpError
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics
@@ -32,15 +32,15 @@ class Operator(NamedTuple):
     files: tuple[Entry, ...]
 
 
-def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[Problem, ...]]:
+def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[SkippedPath, ...]]:
     """The operators of a folder, oldest first, and the files that could not be read."""
     operators: list[Operator] = []
-    problems: list[Problem] = []
+    problems: list[SkippedPath] = []
     for entries in group_entries(folder.entries):
         try:
             operators.append(_read_group(entries))
         except DumpError as error:
-            problems.append(Problem(error.path, error.brief))
+            problems.append(SkippedPath(error.path, error.brief))
     return tuple(operators), tuple(problems)
 
 

@@ -13,8 +13,8 @@ from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange, Source, ZipMember
 from opdiff.core.tensor import Container, OpDump, Slot, Tensor
-from opdiff.read.arrays import MAX_HEADER, array_tensor, parse_header
 from opdiff.read.cursor import Cursor
+from opdiff.read.npy import MAX_HEADER, array_tensor, parse_header
 
 if TYPE_CHECKING:
     from opdiff.read.reader import OpenFile

@@ -18,7 +18,7 @@ _NOT_GIVEN = frozenset({"", "NA", "-", "N/A"})
 _DESCRIBING = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
 
 
-class TensorStatistics(NamedTuple):
+class StatisticsLine(NamedTuple):
     """What the runtime wrote down about one tensor; `values` has the statistics by the names of their columns."""
 
     slot: Slot
@@ -30,7 +30,7 @@ class TensorStatistics(NamedTuple):
     values: tuple[tuple[str, float | None], ...]
 
 
-def read_statistics(path: str) -> tuple[TensorStatistics, ...]:
+def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
     """The lines of a statistics file. Columns are found by their heading, since writers choose them."""
     try:
         with open(path, newline="", encoding="utf-8", errors="replace") as file:
@@ -42,7 +42,7 @@ def read_statistics(path: str) -> tuple[TensorStatistics, ...]:
         raise DumpError(path, because("read.not_csv", error=str(error))) from error
 
 
-def _line(row: dict[str, str], path: str) -> TensorStatistics:
+def _line(row: dict[str, str], path: str) -> StatisticsLine:
     if None in row.values():
         # Which column is missing is not known, so that the others may be any.
         raise DumpError(path, because("read.not_statistics", error="a line has fewer columns than the headings"))
@@ -50,7 +50,7 @@ def _line(row: dict[str, str], path: str) -> TensorStatistics:
         slot, index = Slot(row["Input/Output"].strip().lower()), int(row["Index"])
         nbytes = row.get("Data Size") or ""
         shape = row.get("Shape") or ""
-        return TensorStatistics(
+        return StatisticsLine(
             slot,
             index,
             None if nbytes in _NOT_GIVEN else int(nbytes),

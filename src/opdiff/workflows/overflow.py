@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opdiff.align.walk import walk_stored
+from opdiff.align.element_reader import open_tensor
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError, InputError, OpdiffError
@@ -211,10 +211,10 @@ def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
     description = (slot, index, spec.dtype.name, spec.layout, spec.shape)
     found = OutOfRange()
     try:
-        walk = walk_stored(tensor)
-        for start in range(0, walk.count, _BLOCK_ELEMENTS):
-            found = found.merge(find_out_of_range(walk.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
-        walk.stored.release()
+        reader = open_tensor(tensor)
+        for start in range(0, reader.count, _BLOCK_ELEMENTS):
+            found = found.merge(find_out_of_range(reader.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
+        reader.stored.release()
     except OpdiffError as error:
         return TensorState(*description, None, error.brief)
     return TensorState(*description, found)

@@ -15,7 +15,7 @@ from made_dumps import numbers
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
-from opdiff.core.dump import with_data
+from opdiff.core.dump import side_tensor
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
@@ -42,7 +42,7 @@ def explanations(
 ) -> tuple[Explanation, ...]:
     path = add(folder, f"Op.a.1.2.{TIME}", dump(target))
     layout = "NCHW" if golden.ndim == 4 else ""
-    both = with_data(KEY, read_operator(path).outputs[0]), with_data(KEY, golden_tensor(folder, golden))
+    both = side_tensor(KEY, read_operator(path).outputs[0]), side_tensor(KEY, golden_tensor(folder, golden))
     pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, Declared(layout, golden.shape))
     others = [
         Candidate(TensorKey(f"other{number}", Slot.OUTPUT, 0), golden_tensor(folder, other, f"other{number}.0.1.npy"))

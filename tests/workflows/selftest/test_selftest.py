@@ -15,7 +15,7 @@ from dump_files import tensor
 from made_dumps import numbers
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
-from opdiff.core.dump import with_data
+from opdiff.core.dump import side_tensor
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample import write_sample
@@ -92,7 +92,7 @@ def test_only_the_bytes_of_the_tensor_change(case: Case, layout: str) -> None:
     np.save(case.root / "a.1.npy", golden)
     dump, array = read_operator(str(path)), read_operator(str(case.root / "a.1.npy"))
     key = TensorKey("a", Slot.OUTPUT, 1)
-    both = with_data(key, dump.outputs[1]), with_data(key, array.outputs[0])
+    both = side_tensor(key, dump.outputs[1]), side_tensor(key, array.outputs[0])
     pairing = Pairing(OpLabel(0, 0, "Op", "a", "a"), *both, Declared("NCHW", golden.shape))
     before = path.read_bytes()
     (case.root / "copy").mkdir()

@@ -132,7 +132,7 @@ def fits_float32(dtype: DType) -> bool:
     """Return whether single precision represents every number of a real type."""
     return (
         dtype.decoded not in {"float64", "int32", "uint32", "int64", "uint64"}
-        or dtype.small is not None
+        or dtype.float_format is not None
         or (dtype is dtypes.HIFLOAT8)
     )
 

@@ -52,6 +52,6 @@ def find_scale(target: DType, golden: DType) -> UlpScale:
 
 
 def _scale(dtype: DType) -> UlpScale:
-    if dtype.small is not None:
-        return UlpScale(dtype.small.mantissa_bits, max(1 - dtype.small.bias, -126))
+    if dtype.float_format is not None:
+        return UlpScale(dtype.float_format.mantissa_bits, max(1 - dtype.float_format.bias, -126))
     return UlpScale(*_FIELDS[dtype])

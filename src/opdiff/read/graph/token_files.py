@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from opdiff.core.dump import GraphKind, GraphOp, Problem, SideTensor, TokenDump
+from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.read.directory import Entry, Folder
-    from opdiff.read.statistics import TensorStatistics
+    from opdiff.read.statistics import StatisticsLine
 
 _PLACES = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 # The columns of statistics files, by what they mean.
@@ -46,13 +46,13 @@ def read_token(folders: Sequence[Folder], kind: GraphKind) -> TokenDump:
 
 def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     groups: dict[str, list[Entry]] = defaultdict(list)
-    left_out: list[Problem] = []
+    skipped: list[SkippedPath] = []
     for entry in entries:
         parsed = entry.parsed
         if isinstance(parsed, DumpName) and not is_debug(entry):
             groups[operator_name(parsed.op_name) or parsed.op_name].append(entry)
         elif not is_debug(entry):
-            left_out.append(Problem(entry.path, because("read.other_kind")))
+            skipped.append(SkippedPath(entry.path, because("read.other_kind")))
     operators: dict[str, GraphOp] = {}
     duplicates: list[tuple[GraphOp, Reason]] = []
     for name, group in groups.items():
@@ -61,7 +61,7 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
         if len(chosen) == 1:
             reason = because("read.dumped_again", op=name, count=len(others) + 1)
             duplicates += [(_ge_operator(name, [other]), reason) for other in others]
-    return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(left_out))
+    return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(skipped))
 
 
 def _chosen(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
@@ -130,7 +130,7 @@ def _from_table(name: str, path: str) -> tuple[tuple[SideTensor, ...], tuple[Sid
     return inputs, outputs
 
 
-def _line_stats(line: TensorStatistics) -> TensorStats:
+def _line_stats(line: StatisticsLine) -> TensorStats:
     values = dict(line.values)
 
     def find(names: tuple[str, ...]) -> float | None:
@@ -155,11 +155,11 @@ def _line_stats(line: TensorStatistics) -> TensorStats:
 
 def _read_fx(entries: Iterable[Entry]) -> TokenDump:
     groups: dict[str, dict[tuple[Slot, int, int], tuple[FxName, Entry]]] = defaultdict(dict)
-    left_out: list[Problem] = []
+    skipped: list[SkippedPath] = []
     for entry in entries:
         parsed = entry.parsed
         if not isinstance(parsed, FxName):
-            left_out.append(Problem(entry.path, because("read.other_kind")))
+            skipped.append(SkippedPath(entry.path, because("read.other_kind")))
             continue
         key = (parsed.slot, parsed.index, -1 if parsed.element is None else parsed.element)
         older = groups[parsed.op_name].get(key)
@@ -167,7 +167,7 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
             groups[parsed.op_name][key] = (parsed, entry)
     operators = {name: _fx_operator(name, files) for name, files in groups.items()}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
-    return TokenDump(GraphKind.FX, by_time, left_out=tuple(left_out))
+    return TokenDump(GraphKind.FX, by_time, skipped=tuple(skipped))
 
 
 def _counts_more(new: FxName, old: FxName) -> bool:

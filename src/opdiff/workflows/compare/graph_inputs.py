@@ -98,10 +98,10 @@ def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions)
         operators |= {name: op for name, op in target.operators.items() if name not in operators}
         if golden is None:
             notes.append(because("compare.token_of_target_only", token=token))
-        left_out = [*target.left_out, *(golden.left_out if golden else ())]
-        if left_out:
-            path, why = left_out[0]
-            notes.append(because("compare.token_files_left_out", token=token, count=len(left_out), path=path, why=why))
+        skipped = [*target.skipped, *(golden.skipped if golden else ())]
+        if skipped:
+            path, why = skipped[0]
+            notes.append(because("compare.token_files_left_out", token=token, count=len(skipped), path=path, why=why))
     notes += [
         because("compare.token_of_golden_only", token=token)
         for token in golden_tokens

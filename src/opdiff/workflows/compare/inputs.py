@@ -131,13 +131,13 @@ def _left_out_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
     return tuple(
         because(
             "compare.files_left_out",
-            count=len(dump.left_out),
+            count=len(dump.skipped),
             side=side,
-            path=dump.left_out[0][0],
-            why=dump.left_out[0][1],
+            path=dump.skipped[0][0],
+            why=dump.skipped[0][1],
         )
         for side, dump in (("target", target), ("golden", golden))
-        if dump.left_out
+        if dump.skipped
     )
 
 

@@ -156,7 +156,7 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         steps=(*target.notes, *golden.notes, *pair.steps),
         custom=_custom(job, pair) if job.options.metrics else (),
         overflow=_overflow(target.spec.dtype, metrics),
-        notes=(pair.doubt,) if pair.doubt else (),
+        notes=(pair.warning,) if pair.warning else (),
     )
     return row if pairing.unit is None else _with_documented(row, job, pair, sums)
 
@@ -218,7 +218,7 @@ def _empty_row(job: Job, pair: AlignedPair) -> Row:
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[Reason, ...]:
     """Return doubts about a pair: assumptions of readers, a doubtful fit, other extents, another kind of numbers."""
-    notes = [*target.notes, *golden.notes, *([pair.doubt] if pair.doubt else [])]
+    notes = [*target.notes, *golden.notes, *([pair.warning] if pair.warning else [])]
     if pair.target.shape != pair.golden.shape:
         notes.append(because("compare.shapes_by_element", target=pair.target.shape, golden=pair.golden.shape))
     if target.spec.dtype.kind is not golden.spec.dtype.kind:

@@ -84,15 +84,15 @@ def _measure(pairing: Pairing, shape: Shape, custom: Conversions | None) -> Meas
 
 
 def _measure_loaded(pairing: Pairing, custom: Conversions | None) -> Measures:
-    from opdiff.align.walk import walk_pair
+    from opdiff.align.element_reader import open_pair
     from opdiff.measure.slices import cuts_of, measure_slices, sample_of
 
-    walked = walk_pair(*pairing.operands, custom)
-    target, golden = walked.target, walked.golden
+    readers = open_pair(*pairing.operands, custom)
+    target, golden = readers.target, readers.golden
     parts = native.parts_of(target.dtype)
-    cuts, sample = cuts_of(walked.shape, parts), sample_of(parts * target.count)
+    cuts, sample = cuts_of(readers.shape, parts), sample_of(parts * target.count)
     found = measure_slices(target.block, target.dtype, golden.block, golden.dtype, cuts, sample)
-    return walked.shape, walked.layout, sample, cuts, found
+    return readers.shape, readers.layout, sample, cuts, found
 
 
 def _profiles(

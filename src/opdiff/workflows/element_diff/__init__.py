@@ -1,5 +1,5 @@
 """One tensor of one operator, element by element: `opdiff op` and `opdiff compare -op`.
 
-dumps, rules ──pair──► Pairing ──walk──► blocks ──measure──► Detail ──write──► tables, .npy
+dumps, rules ──pair──► Pairing ──read──► blocks ──measure──► Detail ──write──► tables, .npy
 └──explain──► Explanation, …
 """

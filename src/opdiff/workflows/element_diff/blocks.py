@@ -10,7 +10,7 @@ from opdiff.measure.detail import Examination, compare_block, real_shape
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from opdiff.align.walk import Walk, WalkedPair
+    from opdiff.align.element_reader import ElementReader, PairReader
     from opdiff.core.codes import AnyArray
     from opdiff.measure.detail import Detail, ElementBlock
 
@@ -21,7 +21,7 @@ _BLOCK_ELEMENTS = 1 << 16
 _BLOCKS_PER_RELEASE = 64
 
 
-def examine_elements(pair: WalkedPair, top_n: int = 1, progress: Progress = lambda _done, _all: None) -> Detail:
+def examine_elements(pair: PairReader, top_n: int = 1, progress: Progress = lambda _done, _all: None) -> Detail:
     """Compare all elements; keep the `top_n` worst ones."""
     examination = Examination(real_shape(pair.shape, pair.target.dtype), top_n)
     for block in iter_blocks(pair, 0, pair.target.count):
@@ -31,7 +31,7 @@ def examine_elements(pair: WalkedPair, top_n: int = 1, progress: Progress = lamb
     return examination.detail()
 
 
-def iter_blocks(pair: WalkedPair, start: int, stop: int) -> Iterator[ElementBlock]:
+def iter_blocks(pair: PairReader, start: int, stop: int) -> Iterator[ElementBlock]:
     """Yield compared elements in order; `start` and `stop` count complex elements once."""
     target, golden = pair.target, pair.golden
     parts = len(real_shape((), target.dtype)) + 1
@@ -45,9 +45,9 @@ def iter_blocks(pair: WalkedPair, start: int, stop: int) -> Iterator[ElementBloc
             pair.release()
 
 
-def iter_values(walk: Walk) -> Iterator[AnyArray]:
+def iter_values(reader: ElementReader) -> Iterator[AnyArray]:
     """Yield the decoded values of a tensor in order."""
-    for number, start in enumerate(range(0, walk.count, _BLOCK_ELEMENTS), 1):
-        yield elements.decode(walk.block(start, start + _BLOCK_ELEMENTS), walk.dtype)
+    for number, start in enumerate(range(0, reader.count, _BLOCK_ELEMENTS), 1):
+        yield elements.decode(reader.block(start, start + _BLOCK_ELEMENTS), reader.dtype)
         if number % _BLOCKS_PER_RELEASE == 0:
-            walk.stored.release()
+            reader.stored.release()

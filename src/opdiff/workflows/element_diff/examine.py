@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.walk import walk_pair
+from opdiff.align.element_reader import open_pair
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.rows import listed_row
@@ -83,7 +83,7 @@ class ElementReport(NamedTuple):
     golden_dtype: str
     axis_labels: str
     steps: tuple[Reason, ...]
-    doubt: Reason | None
+    warning: Reason | None
     tensors: tuple[TensorSummary, ...]
     metrics: Metrics | None
     overflow: bool | None
@@ -107,7 +107,7 @@ def examine_operator(
     pairing = find_pairing(pairs, wanted.name, wanted.slot, wanted.index)
     tensors, measured = _summarize_tensors(pairs, pairing, options)
     custom = conversions(options)
-    pair = walk_pair(*pairing.operands, custom)
+    pair = open_pair(*pairing.operands, custom)
     detail = examine_elements(pair, wanted.top_n, progress)
     candidates = [_candidate(row, pairing) for row in pairs if isinstance(row, Pairing) and row is not pairing]
     labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
@@ -124,7 +124,7 @@ def examine_operator(
         golden_dtype=pair.golden.dtype.name,
         axis_labels=labels,
         steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
-        doubt=pair.doubt,
+        warning=pair.warning,
         tensors=tensors,
         metrics=measured.metrics,
         overflow=measured.overflow,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opdiff.align.walk import Walk, open_stored, walk_pair, walk_stored
+from opdiff.align.element_reader import ElementReader, open_pair, open_stored_codes, open_tensor
 from opdiff.core import codes as elements
 from opdiff.core.errors import OpdiffError
 from opdiff.core.reasons import because
@@ -88,7 +88,7 @@ class HypothesisTest(NamedTuple):
     """
 
     pairing: Pairing
-    golden: Walk
+    golden: ElementReader
     context: HypothesisContext
     sample: Index
     preview: Index
@@ -96,7 +96,7 @@ class HypothesisTest(NamedTuple):
     @classmethod
     def of(cls, pairing: Pairing, custom: Conversions | None = None) -> HypothesisTest:
         """Open both tensors of a pairing."""
-        pair = walk_pair(*pairing.operands, custom)
+        pair = open_pair(*pairing.operands, custom)
         count = prod(pair.shape)
         random = np.random.default_rng(count)
         sample = np.arange(count) if count <= _MAX_FULL_ELEMENTS else _random_sample(random, count)
@@ -161,25 +161,25 @@ class HypothesisTest(NamedTuple):
         own = self.pairing.golden.data.source
         for candidate, _ in zip(candidates, range(_MAX_CANDIDATES), strict=False):
             try:
-                walk = None if candidate.tensor.source == own else self._walk(candidate.tensor)
-                if walk is None:
+                reader = None if candidate.tensor.source == own else self._open_like_golden(candidate.tensor)
+                if reader is None:
                     continue
-                first = _take(walk, self.sample[self.preview])
+                first = _take(reader, self.sample[self.preview])
                 if _distance(target[self.preview], first) > _PREVIEW_TOLERANCE * _max_distance(before):
                     continue
-                values = _take(walk, self.sample)
+                values = _take(reader, self.sample)
             except OpdiffError:
                 continue  # an unreadable tensor is no explanation
             after = _distance(target, values)
             if after <= _max_distance(before) and not _has_few_values(values):
                 yield self._explanation(*_mistaken_for(candidate), before, after)
 
-    def _walk(self, tensor: Tensor) -> Walk | None:
+    def _open_like_golden(self, tensor: Tensor) -> ElementReader | None:
         """Return another golden tensor in the order of the golden one, if it has as many elements."""
         spec, own = tensor.spec, self.pairing.golden.data.spec
         if (spec.shape, spec.layout) == (own.shape, own.layout) and isinstance(tensor.source, FileRange):
-            return Walk(open_stored(tensor), spec.dtype, self.golden.shape, self.golden.axes)
-        return walk_stored(tensor) if spec.count == self.golden.count else None
+            return ElementReader(open_stored_codes(tensor), spec.dtype, self.golden.shape, self.golden.axes)
+        return open_tensor(tensor) if spec.count == self.golden.count else None
 
     def _explanation(self, kind: ExplanationKind, reason: Reason, before: float, after: float) -> Explanation:
         return Explanation(kind, reason, before, after, int(self.sample.size), prod(self.context.shape))
@@ -228,13 +228,13 @@ def _max_distance(before: float) -> float:
     return min(_MAX_DISTANCE_AFTER, before / _MIN_IMPROVEMENT)
 
 
-def _take(walk: Walk, sample: Index) -> AnyArray:
+def _take(reader: ElementReader, sample: Index) -> AnyArray:
     """Return the values of some elements, taken in parts to hold few pages at a time."""
     parts = []
-    for part in np.array_split(sample, _SAMPLE_PARTS if sample.size < walk.count else 1):
-        parts.append(walk.take(part))
-        walk.stored.release()
-    return _decode(np.concatenate(parts), walk.dtype)
+    for part in np.array_split(sample, _SAMPLE_PARTS if sample.size < reader.count else 1):
+        parts.append(reader.take(part))
+        reader.stored.release()
+    return _decode(np.concatenate(parts), reader.dtype)
 
 
 def _decode(codes: AnyArray, dtype: DType) -> AnyArray:

@@ -20,7 +20,7 @@ from opdiff.workflows.element_diff.blocks import iter_blocks, iter_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.align.walk import Walk, WalkedPair
+    from opdiff.align.element_reader import ElementReader, PairReader
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import OpLabel
     from opdiff.core.dtypes import DType
@@ -106,7 +106,7 @@ def _value_format(dtype: DType) -> str:
 class ElementFiles(NamedTuple):
     """Writer of all files of one tensor."""
 
-    pair: WalkedPair
+    pair: PairReader
     detail: Detail
     names: FileNames
     axis_labels: str
@@ -130,12 +130,12 @@ class ElementFiles(NamedTuple):
             *(self._write_tables(max_rows) if max_rows else ()),
         )
 
-    def _write_array(self, ending: str, walk: Walk) -> str:
+    def _write_array(self, ending: str, reader: ElementReader) -> str:
         path = self.names.path(ending)
-        empty = elements.decode(walk.block(0, 0), walk.dtype)
+        empty = elements.decode(reader.block(0, 0), reader.dtype)
         with open_atomic(path) as file:
-            file.write(npy_header(empty.dtype.str, walk.shape))
-            for values in iter_values(walk):
+            file.write(npy_header(empty.dtype.str, reader.shape))
+            for values in iter_values(reader):
                 file.write(values.tobytes())
         return path
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from opdiff.align import LAYOUTS, Tile
-from opdiff.align.permute import is_plain
-from opdiff.align.walk import Walk
+from opdiff.align.element_reader import ElementReader
+from opdiff.align.plain import is_plain
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import NotStrided, StridedView
@@ -63,7 +63,7 @@ class Hypothesis(NamedTuple):
 class HypothesisContext(NamedTuple):
     """The subject of hypotheses: the elements of the target, the golden shape and its axis labels."""
 
-    target: Walk
+    target: ElementReader
     shape: Shape
     axis_labels: str
     layout: str
@@ -197,8 +197,8 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
             reason = because("workflows.stored_as", actual=name, declared=context.layout)
             if name == context.layout or tile != _TILES[0]:
                 reason = because("workflows.stored_in_tiles", actual=name, c0=tile.c0, declared=context.layout)
-            walk = Walk(context.target.stored, context.target.dtype, context.shape, axes)
-            yield Hypothesis(ExplanationKind.LAYOUT, reason, walk.places)
+            reader = ElementReader(context.target.stored, context.target.dtype, context.shape, axes)
+            yield Hypothesis(ExplanationKind.LAYOUT, reason, reader.places)
 
 
 def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[SplitAxis, ...] | None:

@@ -14,16 +14,16 @@ from opdiff.core.errors import DumpError, OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.tensor import Container, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
-from opdiff.read.arrays import NOT_NUMERIC
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import DumpName, FxName
+from opdiff.read.npy import NOT_NUMERIC
 from opdiff.read.overflow import read_overflow
 from opdiff.read.statistics import read_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.dump import Problem
+    from opdiff.core.dump import SkippedPath
     from opdiff.core.reasons import Reason
     from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Folder, Tree
@@ -70,7 +70,7 @@ class FolderRecord(NamedTuple):
 
     folder: Folder
     operators: tuple[Operator, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[SkippedPath, ...]
 
     def tensors(self) -> Iterator[tuple[TensorKey, Tensor]]:
         """Yield every tensor with its key."""

@@ -14,7 +14,7 @@ from opdiff.read.filename import DumpName, parse_dump_name, parse_name
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
-from opdiff.read.statistics import TensorStatistics, read_statistics
+from opdiff.read.statistics import StatisticsLine, read_statistics
 from opdiff.workflows.inspect.checks import CheckResult, Depth, DumpTree, FolderRecord, run_checks
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class StatisticsReport(NamedTuple):
 
     path: str
     nbytes: int
-    tensors: tuple[TensorStatistics, ...]
+    tensors: tuple[StatisticsLine, ...]
 
 
 class RunReport(NamedTuple):
@@ -159,9 +159,9 @@ def _reduced_stats(entry: Entry) -> list[TensorStats]:
         return []
 
 
-def _reduced_lines(path: str, name: str) -> tuple[TensorStatistics, ...]:
+def _reduced_lines(path: str, name: str) -> tuple[StatisticsLine, ...]:
     return tuple(
-        TensorStatistics(slot, index, None, known.dtype, "", known.shape or (), _columns(known))
+        StatisticsLine(slot, index, None, known.dtype, "", known.shape or (), _columns(known))
         for slot, stats in read_reduced(path, name).items()
         for index, known in enumerate(stats)
     )
@@ -192,7 +192,7 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
 def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, str, tuple[str, ...]]:
     """Return statistics of the logical tensor, or of the stored one with a note if its padding is unknown."""
     from opdiff.align import LAYOUTS, convert
-    from opdiff.align.permute import is_plain
+    from opdiff.align.plain import is_plain
     from opdiff.measure.tensor_stats import finite_stats
 
     spec = tensor.spec

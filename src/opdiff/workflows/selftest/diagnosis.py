@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.walk import walk_pair
+from opdiff.align.element_reader import open_pair
 from opdiff.workflows.element_diff.blocks import examine_elements
 from opdiff.workflows.element_diff.explain import explain
 from opdiff.workflows.element_diff.explanation import ExplanationKind
@@ -65,7 +65,7 @@ def diagnose(row: MeasuredPair, candidates: Iterable[Candidate]) -> tuple[str, .
         is_other = explanations[0].kind in (ExplanationKind.OTHER_TENSOR, ExplanationKind.INPUT_ORDER)
         return ("other tensor" if is_other else "order",)
     # A few slices of one axis carry nearly all of the error.
-    axes = examine_elements(walk_pair(*row.pairing.operands)).axes
+    axes = examine_elements(open_pair(*row.pairing.operands)).axes
     return ("channel",) if any(axis.carriers for axis in axes) else ()
 
 

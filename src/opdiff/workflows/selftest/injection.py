@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from opdiff.align.walk import open_stored, walk_pair
+from opdiff.align.element_reader import open_pair, open_stored_codes
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
-from opdiff.core.dump import with_data
+from opdiff.core.dump import side_tensor
 from opdiff.core.source import FileRange
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name
@@ -30,7 +30,7 @@ def is_injectable(pairing: Pairing) -> bool:
 
 def logical_values(pairing: Pairing) -> AnyArray:
     """Return the values of the target in the shape in which they are compared, as float64."""
-    pair = walk_pair(*pairing.operands)
+    pair = open_pair(*pairing.operands)
     codes = pair.target.block(0, pair.target.count)
     return elements.decode(codes, pair.target.dtype).astype(np.float64).reshape(pair.golden.shape)
 
@@ -45,19 +45,19 @@ def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
     """
     target = pairing.target.data
     source = cast("FileRange", target.source)
-    walk = walk_pair(*pairing.operands).target
-    codes = elements.encode(_clip_to_range(values, walk.dtype), walk.dtype).reshape(-1)
-    stored = open_stored(target)
+    reader = open_pair(*pairing.operands).target
+    codes = elements.encode(_clip_to_range(values, reader.dtype), reader.dtype).reshape(-1)
+    stored = open_stored_codes(target)
     stored_codes = stored.codes.copy()
-    all_elements = np.arange(walk.count)
-    stored_codes[walk.offsets(all_elements)] = codes.byteswap() if stored.swapped else codes
+    all_elements = np.arange(reader.count)
+    stored_codes[reader.offsets(all_elements)] = codes.byteswap() if stored.swapped else codes
     copy = os.path.join(folder, os.path.basename(source.path))
     shutil.copyfile(source.path, copy)
     with open(copy, "r+b") as file:
         file.seek(source.offset)
-        file.write(elements.pack(stored_codes, walk.dtype))
-    injected = pairing._replace(target=with_data(pairing.key, _read_copy(copy, target)))
-    written = walk_pair(*injected.operands).target.take(all_elements)
+        file.write(elements.pack(stored_codes, reader.dtype))
+    injected = pairing._replace(target=side_tensor(pairing.key, _read_copy(copy, target)))
+    written = open_pair(*injected.operands).target.take(all_elements)
     return injected if np.array_equal(_bits(written), _bits(codes)) else None
 
 

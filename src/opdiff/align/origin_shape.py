@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opdiff.align.layout import Extents, reshaped
+from opdiff.align.layout import Extents, reshape_codes
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
@@ -30,7 +30,7 @@ def orders_of(axes: str) -> tuple[str, ...]:
     return tuple(order for order in _ORDERS if sorted(order) == sorted(axes))
 
 
-def reordered(shape: Shape, order: str, axes: str) -> Shape:
+def permute_extents(shape: Shape, order: str, axes: str) -> Shape:
     """The extents of `shape`, written in `order`, in the order of `axes`; both have the same letters."""
     return tuple(shape[order.index(letter)] for letter in axes)
 
@@ -47,7 +47,7 @@ def missing_extent(origin: Shape, known: Shape) -> int | None:
     return left[0] if left else 1
 
 
-def fitting(
+def find_weight_extents(
     layout: str, axes: str, origin: Shape, prefer: str, stored: Reason, fits: Callable[[Shape], bool]
 ) -> Extents:
     """Return the extents of weights, in the order of `axes`, in which the origin shape fits what is stored.
@@ -59,7 +59,7 @@ def fitting(
     """
     if len(origin) != len(axes):
         raise LayoutError(layout, because("align.origin_rank", origin=origin, rank=len(axes), axes=axes))
-    found = {order: reordered(origin, order, axes) for order in orders_of(axes)}
+    found = {order: permute_extents(origin, order, axes) for order in orders_of(axes)}
     found = {order: extents for order, extents in found.items() if fits(extents)}
     if not found:
         problem = because("align.origin_misfit", origin=origin, stored=stored, orders=orders_of(axes))
@@ -77,19 +77,19 @@ def _preferred(layout: str, origin: Shape, prefer: str, found: Mapping[str, Shap
     return Extents(found[prefer], assumed)
 
 
-def arranged(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, Reason]:
+def to_origin_order(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray, Reason]:
     """Return the array in the axis order of the origin shape, and a note; unchanged if that order is not known."""
     if not origin:
         return array, because("align.origin_unrecorded", axes=axes)
     orders = dict.fromkeys((axes, *orders_of(axes)))
-    same = [order for order in orders if reordered(array.shape, axes, order) == origin]
-    same = same or [order for order in orders if _solid(reordered(array.shape, axes, order)) == _solid(origin)]
+    same = [order for order in orders if permute_extents(array.shape, axes, order) == origin]
+    same = same or [order for order in orders if _solid(permute_extents(array.shape, axes, order)) == _solid(origin)]
     if not same:
         return array, because("align.origin_order_unknown", axes=axes, origin=origin)
     if len({_effect(array.shape, axes, order) for order in same}) > 1:
         return array, because("align.origin_order_ambiguous", axes=axes, origin=origin, orders=tuple(same))
     moved = array.transpose([axes.index(letter) for letter in same[0]])
-    return reshaped(moved, origin, "ND"), because("align.order_of_origin", origin=origin, order=same[0])
+    return reshape_codes(moved, origin, "ND"), because("align.order_of_origin", origin=origin, order=same[0])
 
 
 def _solid(shape: Shape) -> Shape:

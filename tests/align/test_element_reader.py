@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dump_files import TIME, add, dump, tensor
+from opdiff.align.element_reader import open_pair, open_tensor
 from opdiff.align.pairs import align_pair
-from opdiff.align.walk import walk_pair, walk_stored
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.tensor import Declared
@@ -41,35 +41,35 @@ def test_a_walk_gives_what_alignment_gives(
     tmp_path_factory: pytest.TempPathFactory, layout: str, shape: tuple[int, ...]
 ) -> None:
     values = np.random.default_rng(1).integers(-99, 99, shape).astype(np.float32)
-    pair = written(tmp_path_factory.mktemp("walk"), values, layout, values)
-    walked = walk_pair(*pair, Declared("NCHW"))
+    pair = written(tmp_path_factory.mktemp("reader"), values, layout, values)
+    readers = open_pair(*pair, Declared("NCHW"))
     moved = align_pair(*pair, Declared("NCHW"))
-    for walk, codes in ((walked.target, moved.target), (walked.golden, moved.golden)):
+    for reader, codes in ((readers.target, moved.target), (readers.golden, moved.golden)):
         flat = np.ascontiguousarray(codes).reshape(-1)
-        np.testing.assert_array_equal(walk.block(0, walk.count), flat)
-        np.testing.assert_array_equal(walk.block(3, 7), flat[3:7])
-        some = np.arange(0, walk.count, 3)
-        np.testing.assert_array_equal(walk.take(some), flat[some])
-    assert (walked.shape, walked.steps) == (moved.shape, moved.steps)
+        np.testing.assert_array_equal(reader.block(0, reader.count), flat)
+        np.testing.assert_array_equal(reader.block(3, 7), flat[3:7])
+        some = np.arange(0, reader.count, 3)
+        np.testing.assert_array_equal(reader.take(some), flat[some])
+    assert (readers.shape, readers.steps) == (moved.shape, moved.steps)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("descr", ["<f4", ">f4"])
 def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
     values = np.arange(24).reshape(2, 3, 4).astype(descr)
-    arranged = np.asfortranarray(values) if order == "F" else values
-    pair = written(tmp_path, values.astype(np.float32), "ND", arranged)
-    np.testing.assert_array_equal(walk_pair(*pair).golden.block(0, 24), np.arange(24))
-    np.testing.assert_array_equal(walk_stored(pair[1]).block(0, 24), np.arange(24))
+    to_origin_order = np.asfortranarray(values) if order == "F" else values
+    pair = written(tmp_path, values.astype(np.float32), "ND", to_origin_order)
+    np.testing.assert_array_equal(open_pair(*pair).golden.block(0, 24), np.arange(24))
+    np.testing.assert_array_equal(open_tensor(pair[1]).block(0, 24), np.arange(24))
 
 
 def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
     values = np.arange(1 << 19, dtype=np.float32)
     np.save(tmp_path / "a.0.1.npy", values)
-    walk = walk_stored(read(tmp_path / "a.0.1.npy"))
-    assert walk.stored.mapping is not None
-    walk.stored.release()
-    np.testing.assert_array_equal(walk.block(0, values.size), values)
+    reader = open_tensor(read(tmp_path / "a.0.1.npy"))
+    assert reader.stored.mapping is not None
+    reader.stored.release()
+    np.testing.assert_array_equal(reader.block(0, values.size), values)
 
 
 def test_a_file_that_became_shorter(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
     path = tmp_path / f"Op.a.1.2.{TIME}"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(DumpError, match="the file ends"):
-        walk_pair(*pair)
+        open_pair(*pair)
 
 
 def test_a_compressed_array_is_loaded(tmp_path: Path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.savez_compressed(tmp_path / "a.0.1.npz", values)
     target, _ = written(tmp_path, values, "ND", values)
-    walk = walk_pair(target, read(tmp_path / "a.0.1.npz")).golden
-    assert walk.stored.mapping is None
-    np.testing.assert_array_equal(walk.block(0, 99), np.arange(12))
+    reader = open_pair(target, read(tmp_path / "a.0.1.npz")).golden
+    assert reader.stored.mapping is None
+    np.testing.assert_array_equal(reader.block(0, 99), np.arange(12))

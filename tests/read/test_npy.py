@@ -17,7 +17,7 @@ from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange, ZipMember
-from opdiff.read import arrays, read_operator
+from opdiff.read import read_operator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,20 +53,6 @@ def test_arrays_are_read_as_numpy_wrote_them(
     assert tensor.spec.shape == array.shape
     np.testing.assert_array_equal(tensor.array(), array, strict=False)
     assert tensor.array().dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
-
-
-@given(
-    descr=st.sampled_from(["<f4", "|V2", "", "f'4", "a\\b", "x" * 65]),
-    order=st.sampled_from(["True", "False", "true", "0"]),
-    shape=st.sampled_from(["", "1,", "2, 3", "2,3", "-1,", "(1)", "²,", "1 2", "2, 3), 'x': (1", "9" * 20]),
-    end=st.sampled_from([", }", "}", ",}", ", } \n", ", }x"]),
-)
-def test_the_short_way_to_usual_headers_comes_to_the_same(descr: str, order: str, shape: str, end: str) -> None:
-    raw = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({shape}){end}".encode("latin-1")
-    both = arrays._parse_dict(raw)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_usual_entries", lambda _: None)
-        assert both == arrays._parse_dict(raw)
 
 
 @pytest.mark.parametrize("blanks", [0, 1, 5_000, 60_000])

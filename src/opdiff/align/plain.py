@@ -1,10 +1,10 @@
-"""Plain layouts: nothing is padded, only the order of the axes differs."""
+"""Plain layouts: no padding, only the order of the axes differs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.layout import Extents, misfit, reshaped
+from opdiff.align.layout import Extents, reshape_codes, shape_mismatch
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
@@ -31,7 +31,7 @@ class AxisOrder(NamedTuple):
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The array as it is; nothing may be cut."""
         if stored.shape != shape:
-            raise misfit(self.name, stored.shape, shape)
+            raise shape_mismatch(self.name, stored.shape, shape)
         return stored
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
@@ -53,7 +53,7 @@ class AnyAxes(NamedTuple):
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The array in another shape of as many elements."""
-        return reshaped(stored, shape, self.name)
+        return reshape_codes(stored, shape, self.name)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The array as it is."""

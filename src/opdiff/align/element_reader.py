@@ -1,9 +1,9 @@
 """The elements of tensors in one order, block by block or one by one, without moving a tensor as a whole.
 
-    Tensor ──places──► align ──axes──► Walk ──block, take──► codes
+    Tensor ──strides──► align ──axes──► ElementReader ──block, take──► codes
 
 A layout is undone by looking up where each element is stored. Where strides cannot tell that (groups on a diagonal, a
-conversion of the user's, compressed files), the tensor is loaded and moved once, and walked in its new order.
+conversion of the user's, compressed files), the tensor is loaded and moved once, and read in its new order.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     Index = npt.NDArray[np.intp]
 
 
-# Elements at the end of a walk whose places are worked out together.
+# Elements at the end of a tensor whose places are worked out together.
 _ROW = 1 << 14
 
 
-class Stored(NamedTuple):
+class StoredCodes(NamedTuple):
     """The stored codes of a tensor, flat; `mapping` is the file behind them where it is mapped."""
 
     codes: AnyArray
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
-class Walk(NamedTuple):
+class ElementReader(NamedTuple):
     """The elements of one tensor in row-major order of a logical shape.
 
     Attributes:
@@ -60,10 +60,10 @@ class Walk(NamedTuple):
         dtype: their type.
         shape: the logical shape.
         axes: extent, split, outer, inner: index i of an axis is i // split * outer + i % split * inner elements from
-            its start. Empty when the elements are stored in the order of the walk.
+            its start. Empty when the elements are stored in the order in which they are read.
     """
 
-    stored: Stored
+    stored: StoredCodes
     dtype: DType
     shape: Shape
     axes: tuple[SplitAxis, ...] = ()
@@ -138,29 +138,29 @@ def _added(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> Index:
     return total
 
 
-class WalkedPair(NamedTuple):
+class PairReader(NamedTuple):
     """Two tensors with equally many elements: element k of one belongs to element k of the other.
 
-    `shape` is the shape in which they are compared, `steps` what was done, `doubt` what is doubtful about that,
+    `shape` is the shape in which they are compared, `steps` what was done, `warning` what is doubtful about that,
     `layout` the order of the axes, where it has one.
     """
 
-    target: Walk
-    golden: Walk
+    target: ElementReader
+    golden: ElementReader
     shape: Shape
     steps: tuple[Reason, ...]
-    doubt: Reason | None = None
+    warning: Reason | None = None
     layout: str = ""
 
     def release(self) -> None:
-        """See `Stored`."""
+        """See `StoredCodes`."""
         self.target.stored.release()
         self.golden.stored.release()
 
 
-def walk_pair(
+def open_pair(
     target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED, custom: Conversions | None = None
-) -> WalkedPair:
+) -> PairReader:
     """Return walks over two tensors that were brought to one layout.
 
     Raises:
@@ -171,31 +171,31 @@ def walk_pair(
     strided = align_strided(target, golden, declared) if custom is None else None
     if strided is None:
         pair = align_pair(target, golden, declared, custom)
-        walks = walk_array(pair.target, dtypes[0]), walk_array(pair.golden, dtypes[1])
+        readers = array_reader(pair.target, dtypes[0]), array_reader(pair.golden, dtypes[1])
     else:
         pair = strided.pair
-        walks = (
-            Walk(open_stored(target), dtypes[0], pair.target.shape, strided.target_axes),
-            Walk(open_stored(golden), dtypes[1], pair.golden.shape, strided.golden_axes),
+        readers = (
+            ElementReader(open_stored_codes(target), dtypes[0], pair.target.shape, strided.target_axes),
+            ElementReader(open_stored_codes(golden), dtypes[1], pair.golden.shape, strided.golden_axes),
         )
-    return WalkedPair(*walks, pair.shape, pair.steps, pair.doubt, pair.layout)
+    return PairReader(*readers, pair.shape, pair.steps, pair.warning, pair.layout)
 
 
-def walk_stored(tensor: Tensor) -> Walk:
+def open_tensor(tensor: Tensor) -> ElementReader:
     """A tensor as it is stored, tiles, padding and all."""
     if not isinstance(tensor.source, FileRange) or tensor.source.fortran_order:
-        return walk_array(tensor.codes(), tensor.spec.dtype)
-    return Walk(open_stored(tensor), tensor.spec.dtype, tensor.spec.shape)
+        return array_reader(tensor.codes(), tensor.spec.dtype)
+    return ElementReader(open_stored_codes(tensor), tensor.spec.dtype, tensor.spec.shape)
 
 
-def walk_array(codes: AnyArray, dtype: DType) -> Walk:
+def array_reader(codes: AnyArray, dtype: DType) -> ElementReader:
     """An array that is in memory."""
     from opdiff.core.codes import contiguous
 
-    return Walk(Stored(contiguous(codes).reshape(-1)), dtype, codes.shape)
+    return ElementReader(StoredCodes(contiguous(codes).reshape(-1)), dtype, codes.shape)
 
 
-def open_stored(tensor: Tensor) -> Stored:
+def open_stored_codes(tensor: Tensor) -> StoredCodes:
     """The codes of a tensor that lies in a file in one piece, in the order of the file.
 
     Raises:
@@ -206,4 +206,4 @@ def open_stored(tensor: Tensor) -> Stored:
     plain = source._replace(big_endian=False, fortran_order=False)
     codes = codes_from_bytes(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
     mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
-    return Stored(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)
+    return StoredCodes(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)

@@ -22,13 +22,10 @@ if TYPE_CHECKING:
     from opdiff.read.reader import OpenFile
 
 _MAGIC = b"\x93NUMPY"
-_USUAL_START = _MAGIC + b"\x01\x00"
 # NumPy itself refuses longer headers.
 MAX_HEADER = 1 << 16
 _ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
 _ORDERS = ("True", "False")
-# What stands between the quotes of a dictionary as NumPy writes it; type string, order and shape are in the gaps.
-_USUAL_WORDS = ["{", "descr", ": ", ", ", "fortran_order", "shape"]
 NOT_NUMERIC = "read.not_numeric"
 """Code of the problem with arrays of objects, strings and dates."""
 
@@ -59,22 +56,18 @@ class Header(NamedTuple):
 
 def read_npy(file: OpenFile) -> OpDump:
     """A dump with one output."""
-    header = _parse_usual_header(file.head) or parse_header(Cursor(_long_head(file), file.path))
+    header = parse_header(Cursor(_long_head(file), file.path))
     nbytes = file.size - header.data
     source = FileRange(file.path, header.data, nbytes, header.big_endian, header.fortran_order)
     return OpDump(file.path, Container.NPY, outputs=(array_tensor(header, file.path, source),))
 
 
 def _long_head(file: OpenFile) -> bytes:
-    """The first bytes of a file, as many as the longest header has."""
-    return file.head if len(file.head) == file.size else os.pread(file.descriptor, MAX_HEADER, 0)
-
-
-def _parse_usual_header(head: bytes) -> Header | None:
-    """The header of version 1.0, which nearly every array has, when all of it is in `head`."""
-    end = 10 + int.from_bytes(head[8:10], "little")
-    found = _parse_usual_dict(head[10:end]) if head[:8] == _USUAL_START and end <= len(head) else None
-    return None if found is None else Header(*found, end)
+    """Return the first bytes of a file, enough for its header."""
+    length = file.head[8:10] if file.head[6:7] == b"\x01" else file.head[8:12]
+    if 12 + int.from_bytes(length, "little") <= len(file.head):
+        return file.head
+    return os.pread(file.descriptor, 12 + MAX_HEADER, 0)
 
 
 def parse_header(cursor: Cursor) -> Header:
@@ -94,10 +87,12 @@ def parse_header(cursor: Cursor) -> Header:
     return Header(*found, data=cursor.position)
 
 
+# The arrays of a network have few different shapes, so that the same header comes again and again.
+@lru_cache(maxsize=1024)
 def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
     """Type string, order and shape from the header's dictionary; nothing in it is evaluated."""
     text = raw.decode("latin-1").rstrip(" \n\0")
-    entries = _usual_entries(text) or _entries(text)
+    entries = _entries(text)
     if entries is None:
         return None
     descr, order, shape = entries
@@ -107,21 +102,8 @@ def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
     return descr, order == "True", tuple(map(int, dims))
 
 
-def _usual_entries(text: str) -> tuple[str, str, str] | None:
-    """The three entries as they are written, if they are written as NumPy does."""
-    words = text.split("'")
-    if len(words) != 9 or [*words[:3], *words[4:6], words[7]] != _USUAL_WORDS:
-        return None
-    descr, order, shape = words[3], words[6], words[8]
-    if (order[:2], order[-2:], shape[:3], shape[-4:]) != (": ", ", ", ": (", "), }"):
-        return None
-    if order[2:-2] not in _ORDERS or not 0 < len(descr) <= 64 or "\\" in descr:
-        return None
-    return descr, order[2:-2], shape[3:-4]
-
-
 def _entries(text: str) -> tuple[str, str, str] | None:
-    """The same, of any dictionary that has them."""
+    """Return the values of the dictionary as they are written; `None` if it has others."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     entries: dict[str, str] = {}
@@ -133,10 +115,6 @@ def _entries(text: str) -> tuple[str, str, str] | None:
     if text[position:].strip() != "}" or len(entries) != 3 or entries["fortran_order"] not in _ORDERS:
         return None
     return entries["descr"], entries["fortran_order"], entries["shape"]
-
-
-# The arrays of a network have few different shapes: the same header comes again and again.
-_parse_usual_dict = lru_cache(maxsize=1024)(_parse_dict)
 
 
 def array_tensor(header: Header, path: str, source: Source, name: str = "") -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.align.layout import Extents, ceil_div, misfit, padded, together
-from opdiff.align.origin import missing_extent
+from opdiff.align.layout import Extents, ceil_div, pad_to, shape_mismatch, to_row_major
+from opdiff.align.origin_shape import missing_extent
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
@@ -40,17 +40,17 @@ class TiledChannels(NamedTuple):
         channels = missing_extent(origin, full[: self._channel] + full[self._channel + 1 :])
         shape = full if channels is None else self._with_channels(full, channels)
         if channels is None or not self._fits(stored, shape):
-            raise misfit(self.name, stored, origin)
+            raise shape_mismatch(self.name, stored, origin)
         return Extents(shape)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
         """The channels in one piece, padding cut."""
         self._check(stored.shape)
         if not self._fits(stored.shape, shape):
-            raise misfit(self.name, stored.shape, shape)
+            raise shape_mismatch(self.name, stored.shape, shape)
         # N1HW0 -> N10HW -> NCHW
         whole = stored.transpose([self.order.index(letter) for letter in self._split_axes])
-        whole = together(whole).reshape(self._full(stored.shape))
+        whole = to_row_major(whole).reshape(self._full(stored.shape))
         return whole[tuple(slice(extent) for extent in shape)]
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
@@ -59,7 +59,7 @@ class TiledChannels(NamedTuple):
             raise LayoutError(self.name, because("align.wrong_axes", shape=array.shape, axes=self.axes))
         at, c0 = self._channel, self.c0 or tile.c0
         c1 = ceil_div(array.shape[at], c0)
-        whole = padded(array, self._with_channels(array.shape, c1 * c0))
+        whole = pad_to(array, self._with_channels(array.shape, c1 * c0))
         # NCHW -> N10HW -> N1HW0
         split = whole.reshape(*whole.shape[:at], c1, c0, *whole.shape[at + 1 :])
         return split.transpose([self._split_axes.index(letter) for letter in self.order])
@@ -112,7 +112,7 @@ class DiagonalChannels(NamedTuple):
         try:
             return self.tiled.logical_shape(stored[:-1], origin, groups, prefer)
         except LayoutError as error:
-            raise misfit(self.name, stored, origin) from error
+            raise shape_mismatch(self.name, stored, origin) from error
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         """The diagonal, unpacked."""
@@ -123,7 +123,7 @@ class DiagonalChannels(NamedTuple):
         try:
             return self.tiled.unpack(np.diagonal(stored, axis1=-2, axis2=-1), shape, groups)
         except LayoutError as error:
-            raise misfit(self.name, stored.shape, shape) from error
+            raise shape_mismatch(self.name, stored.shape, shape) from error
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
         """The packed array on the diagonal."""
