@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_judging
@@ -55,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
         save(comparison, args.output)
     for line in write_remedies(comparison, args.remedies) if args.remedies else ():
         print(styled(line))
-    return ExitCode.OK
+    for defect in dict.fromkeys(comparison.judgement.defects):
+        print(defect, file=sys.stderr)
+    return ExitCode.DEFECT if comparison.judgement.defects else ExitCode.OK
 
 
 def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:

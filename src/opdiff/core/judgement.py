@@ -142,6 +142,7 @@ class Judgement(NamedTuple):
         advice: the result in a few sentences.
         noise: noise of this run in units of the expected noise, at least 1.
         documented: documented result of each row in graph mode.
+        defects: tracebacks of unexpected errors of the judge; normally there are none.
     """
 
     limits: str
@@ -152,3 +153,4 @@ class Judgement(NamedTuple):
     advice: tuple[Reason, ...] = ()
     noise: float = 1.0
     documented: tuple[DocumentedResult, ...] = ()
+    defects: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ def error_distribution(
     # Expected errors are large relative to the elements that are nearly zero.
     near_zero = int(_NEAR_ZERO_DENSITY * metrics.count * expected_error / edge)
     count = max(sum(bins[first:]) - near_zero, 0)
-    effective_share = min((magnitude.rms_error / magnitude.peak) ** 2, 1.0) if magnitude.peak else 1.0
+    effective_share = min(magnitude.rms_error / magnitude.peak, 1.0) ** 2 if magnitude.peak else 1.0
     channel = _find_channel(count, metrics.count, shape)
     return ErrorDistribution(count, count / metrics.count, *channel, effective_share)
 

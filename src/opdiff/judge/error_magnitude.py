@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite, sqrt
+from math import hypot, inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 # Norms below this count as zero.
 _TINY = 1e-300
+# Signal-to-noise ratio below which the relative error is no float64.
+_MIN_SNR_DB = -6160.0
 
 
 class ErrorMagnitude(NamedTuple):
@@ -47,7 +49,7 @@ def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
         # The golden tensor has NaN or infinity; the relative error of the finite elements is still known.
         mean, std = 0.0, _estimated_rms(metrics)
     error = _relative_error(metrics, has_mismatch=has_mismatch)
-    return ErrorMagnitude(error, sqrt(mean * mean + std * std), std, peak, has_mismatch)
+    return ErrorMagnitude(error, hypot(mean, std), std, peak, has_mismatch)
 
 
 def _relative_error(metrics: Metrics, *, has_mismatch: bool) -> float:
@@ -56,7 +58,7 @@ def _relative_error(metrics: Metrics, *, has_mismatch: bool) -> float:
     snr = metrics.snr_db
     if snr is None:
         return inf if has_mismatch else 0.0
-    return inf if snr == -inf else 10 ** (-snr / 20)
+    return inf if snr < _MIN_SNR_DB else 10 ** (-snr / 20)
 
 
 def _estimated_rms(metrics: Metrics) -> float:

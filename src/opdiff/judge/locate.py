@@ -7,11 +7,13 @@ is named together with the next one.
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from functools import partial
+from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
+from opdiff.judge.border import result_or_defect
 from opdiff.judge.error_magnitude import error_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
@@ -20,6 +22,7 @@ from opdiff.judge.noise import (
     Budget,
     TensorState,
     coarsest,
+    created_share,
     error_budget,
     is_quantized,
     max_inherited,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Row
     from opdiff.core.metrics import Metrics
+    from opdiff.core.reasons import Reason
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.levels import Assessment
@@ -46,6 +50,8 @@ _MAX_RUN_NOISE = 4.0
 _SAME_TENSOR_GROWTH = 1.25
 # Stands for an infinite relative error, so that it can be propagated.
 _HUGE_ERROR = 1e6
+# Larger relative errors are propagated as this one, so that products with them are finite.
+_MAX_PROPAGATED_ERROR = 1e100
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
 
 
@@ -84,12 +90,14 @@ class Located(NamedTuple):
         origins: origins of errors, in the order of execution.
         propagated: by operator, the errors that pass through it.
         noise: noise of this run in units of the expected noise.
+        defects: tracebacks of unexpected errors, each of which cost the verdicts of an operator.
     """
 
     verdicts: tuple[Verdict, ...]
     origins: tuple[ErrorOrigin, ...]
     propagated: dict[str, Propagated]
     noise: float
+    defects: tuple[str, ...] = ()
 
 
 def locate(rows: Sequence[Row], network: Network, limits: Limits) -> Located:
@@ -118,15 +126,23 @@ class LocatePass:
         self._added_noise: list[float] = []
         self._largest_noise = 0.0
         self._known_limits: dict[tuple[str, str], Limit] = {}
+        self._defects: list[str] = []
 
     def run(self) -> Located:
         """Judge all rows."""
         for operator in self._network.operators.values():
-            self._judge(operator)
+            failure = result_or_defect(partial(self._judge, operator), self._defects)
+            if failure is not None:
+                self._set_not_judged(operator, failure)
         verdicts = tuple(
             [verdict or self._verdict_alone(row) for verdict, row in zip(self._verdicts, self._rows, strict=True)]
         )
-        return Located(verdicts, tuple(self._origins), self._propagated, self._noise)
+        return Located(verdicts, tuple(self._origins), self._propagated, self._noise, tuple(self._defects))
+
+    def _set_not_judged(self, operator: Operator, reason: Reason) -> None:
+        for number in operator.rows:
+            self._verdicts[number] = Verdict(Level.NOT_COMPARABLE, reason)
+        self._origins = [origin for origin in self._origins if origin.operator.name != operator.name]
 
     def estimate_noise(self) -> float:
         """Return the noise that operators of this run may add, in units of the expected noise."""
@@ -317,7 +333,7 @@ class LocatePass:
 
     def _record_noise(self, magnitude: ErrorMagnitude, budget: Budget) -> None:
         if budget.rounding and magnitude.error < inf:
-            added = sqrt(max(magnitude.error**2 - budget.expected**2, 0.0))
+            added = magnitude.error * sqrt(created_share(magnitude.error, budget.expected))
             self._added_noise.append(added / budget.rounding)
 
     def _judge_indices(self, operator: Operator, inputs: tuple[TensorState, ...]) -> None:
@@ -357,7 +373,7 @@ class LocatePass:
     def _state(self, metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> TensorState:
         """State of a bad tensor with this noise; if `noise` is `None`, of a good one whose whole error is noise."""
         low, high = metrics.golden_min, metrics.golden_max
-        error = magnitude.error if magnitude.error < inf else _HUGE_ERROR
+        error = min(magnitude.error, _MAX_PROPAGATED_ERROR) if magnitude.error < inf else _HUGE_ERROR
         known_noise = error if noise is None else noise
         self._largest_noise = max(self._largest_noise, known_noise)
         return TensorState(
@@ -394,10 +410,8 @@ def _origin(
 
 def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:
     """Return the share of the squared error that the operator itself created."""
-    if magnitude.has_special_mismatch or not magnitude.error:
-        return 1.0
-    return 1 - min(budget.expected / magnitude.error, 1.0) ** 2
+    return 1.0 if magnitude.has_special_mismatch else created_share(magnitude.error, budget.expected)
 
 
 def _excess(error: float, allowed: float) -> float | None:
-    return error / allowed if allowed else None
+    return error / allowed if allowed and isfinite(allowed) else None

@@ -7,7 +7,7 @@ golden tensor.
 
 from __future__ import annotations
 
-from math import log2, prod, sqrt
+from math import hypot, log2, prod, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.judge.error_magnitude import ratio
@@ -95,7 +95,7 @@ class Budget(NamedTuple):
     @property
     def expected_noise(self) -> float:
         """Expected noise of the output."""
-        return sqrt(self.noise * self.noise + self.rounding * self.rounding / 4)
+        return hypot(self.noise, self.rounding / 2)
 
 
 def error_budget(
@@ -143,10 +143,10 @@ def _propagated(model: OpErrorModel, inputs: Sequence[TensorState], magnitude: E
         errors = [_concentration(propagation, state, count) * state.error * state.rms for state in wrong]
         return ratio(sum(errors) if propagation is Propagation.ADD else max(errors), magnitude.rms)
     if propagation is Propagation.NORMALIZE:
-        return sqrt(sum([(state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT)) ** 2 for state in wrong]))
+        return hypot(*[state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT) for state in wrong])
     if propagation is Propagation.SOFTMAX:
-        return sqrt(sum([(state.error * max(state.rms, 1.0)) ** 2 for state in wrong]))
-    return sqrt(sum([state.error * state.error for state in wrong]))
+        return hypot(*[state.error * max(state.rms, 1.0) for state in wrong])
+    return hypot(*[state.error for state in wrong])
 
 
 def _concentration(propagation: Propagation, state: TensorState, count: int) -> float:
@@ -162,6 +162,11 @@ def _propagated_peak(model: OpErrorModel, inputs: Sequence[TensorState], magnitu
     return magnitude.rms * sum([min(ratio(state.peak, state.rms), _MAX_QUOTIENT) for state in inputs])
 
 
+def created_share(error: float, inherited: float) -> float:
+    """Return the share of a squared error that is not inherited."""
+    return 1 - min(inherited / error, 1.0) ** 2 if error else 1.0
+
+
 def rounding_error(
     operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState], noise: float, *, quantized: bool
 ) -> float:
@@ -174,7 +179,7 @@ def rounding_error(
         # Vector units sum in pairs and round each sum.
         error *= 1 + log2(max(reduction_length(operator, rows), 1)) / 16
     if quantized:
-        error += 2 * sqrt(_quantization_error(inputs) ** 2 + _INT8_WEIGHT_ERROR**2)
+        error += 2 * hypot(_quantization_error(inputs), _INT8_WEIGHT_ERROR)
     return error
 
 

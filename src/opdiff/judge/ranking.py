@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.judge.locate import Propagated
@@ -91,13 +92,16 @@ def _shares(network: Network, located: Located, worst: dict[str, ErrorOrigin]) -
 
 def _inherited_parts(propagated: Propagated) -> list[tuple[str, float]]:
     """Return the producers of an operator, each with the part of the error that it contributes."""
-    weights = [
-        (_SPECIAL_WEIGHT if state.has_special_mismatch else state.error * (state.rms or 1.0)) ** 2
+    errors = [
+        _SPECIAL_WEIGHT if state.has_special_mismatch else min(state.error * (state.rms or 1.0), sys.float_info.max)
         for state in propagated.inputs
     ]
-    total = sum(weights)
-    if not total:
+    largest = max(errors, default=0.0)
+    if not largest:
         return []
+    # Scaled first: squares of very large errors are no float64.
+    weights = [(error / largest) ** 2 for error in errors]
+    total = sum(weights)
     parts = zip(propagated.inputs, weights, strict=True)
     inherited = 1 - propagated.own_share
     return [(state.source, inherited * weight / total) for state, weight in parts if state.source]

@@ -372,3 +372,24 @@ def test_a_dump_whose_name_begins_with_a_minus(case: Case) -> None:
     case.npy("-neg", GOOD)
     result = case.compared("-fr", case.rules(rule("-neg")))
     assert_measured(result.row("'-neg:output:0"), OTHER, GOOD)
+
+
+def test_the_table_is_written_when_nothing_could_be_judged(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("opdiff.judge.build_network", fail)
+    case.npu("a", GOOD)
+    case.npy("a", GOOD)
+    row = case.compared("-fr", case.rules(rule("a")), code=70).of("a")
+    assert row["Equal"] == "YES"
+    assert row["Level"] == "not comparable"
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e300, 1e-160, 1e-307])
+def test_an_error_of_any_magnitude_is_measured_and_judged(case: Case, scale: float) -> None:
+    target = GOOD.astype(np.float64)
+    case.npu("a", tensor(target, dtypes.FLOAT64))
+    case.npy("a", target * scale)
+    row = case.compared("-fr", case.rules(rule("a"))).of("a")
+    assert row["Level"] == "wrong"

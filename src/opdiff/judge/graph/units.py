@@ -60,7 +60,8 @@ def judge_units(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limit
     first_bad = "" if first is None else judgements[first].first_bad or _first_row(units[first], judgements[first])
     advice = _advice(rows, verdicts, findings, ("" if first is None else str(units[first].unit), first_bad))
     worst = findings[0].operator if findings else ""
-    return Judgement(limits.path, verdicts, findings, first_bad, worst, advice, documented=tuple(results))
+    defects = tuple(defect for judgement in judgements for defect in judgement.defects)
+    return Judgement(limits.path, verdicts, findings, first_bad, worst, advice, 1.0, tuple(results), defects)
 
 
 def _units(rows: Sequence[Row], results: Sequence[DocumentedResult], graphs: Sequence[ModelGraph]) -> list[UnitRows]:

@@ -7,6 +7,7 @@ A layout is undone by telling the kernel where each element is. Pairs for which 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from opdiff.align.strided import align_strided
@@ -15,13 +16,13 @@ from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
-from opdiff.workflows.compare.job import data_row, failed
+from opdiff.workflows.compare.job import Outcome, data_row, failed, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.pairs import AlignedPair
-    from opdiff.core.comparison import Pairing, Row
+    from opdiff.core.comparison import Pairing
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
@@ -37,21 +38,21 @@ _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 
 
 class Batched(NamedTuple):
-    """Jobs with their rows, and the jobs that are left."""
+    """Jobs with their outcomes, and the jobs that are left."""
 
-    done: list[tuple[Job, Row]]
+    done: list[tuple[Job, Outcome]]
     left: list[Job]
 
 
 def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batched:
     """Measure all jobs that the kernel supports; the others are `left`, in order."""
     chosen = [job for job in jobs if job.has_data] if _is_possible(jobs) else []
-    done: list[tuple[Job, Row]] = []
+    done: list[tuple[Job, Outcome]] = []
     for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
         if isinstance(found, Summed):
-            done.append((job, data_row(job, *found)))
+            done.append((job, outcome_of(job, partial(data_row, job, *found))))
         elif found is not None:
-            done.append((job, failed(job, found)))
+            done.append((job, Outcome(failed(job, found))))
     numbers = {job.number for job, _ in done}
     return Batched(done, [job for job in jobs if job.number not in numbers])
 

@@ -17,6 +17,8 @@ from opdiff.core.rows import paired_row, side_info
 from opdiff.core.tensor_stats import TensorStats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opdiff.align.custom import Conversions
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
@@ -90,8 +92,13 @@ def data_mode(pair: Pair, wanted: DataMode) -> DataMode:
 
 def measure_job(job: Job) -> Outcome:
     """Measure one pairing."""
+    return outcome_of(job, lambda: _MEASURES[job.by](job))
+
+
+def outcome_of(job: Job, work: Callable[[], Row]) -> Outcome:
+    """Return the row that `work` makes for a job; an error becomes the reason of the row."""
     try:
-        return Outcome(_MEASURES[job.by](job))
+        return Outcome(work())
     except (OpdiffError, MemoryError) as error:
         return Outcome(failed(job, reason_of(error)))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours

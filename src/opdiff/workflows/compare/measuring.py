@@ -83,16 +83,16 @@ def measure_pairs(pairs: Sequence[Pair], measuring: Measuring, progress: Progres
             rows[number] = unpaired_row(pair, by)
     total = sum(job.weight for job in jobs)
     batch = measure_batch(jobs, measuring.workers or usable_cores(), lambda done: progress(done, total))
-    rows |= {job.number: row for job, row in batch.done}
+    outcomes = {job.number: outcome for job, outcome in batch.done}
     done = total - sum(job.weight for job in batch.left)
     progress(done, total)
-    defects: list[str] = []
     workers = fitting_workers(measuring.workers, measuring.memory, (job.nbytes for job in batch.left))
     for job, outcome in run(_work(measuring), batch.left, workers):
-        rows[job.number] = outcome.row
-        defects += [outcome.defect] if outcome.defect else []
+        outcomes[job.number] = outcome
         done += job.weight
         progress(done, total)
+    rows |= {number: outcome.row for number, outcome in outcomes.items()}
+    defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]
     return MeasuredRows(tuple(_with_guess(rows[number]) for number in sorted(rows)), tuple(defects))
 
 

@@ -92,7 +92,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         profiles=find_profiles(rows, judgement, pairs, measuring.options.conversions) if pairs else (),
         notes=tuple(notes),
     )
-    return Compared(comparison, inputs.name, measuring.metric_names, tuple(defects))
+    return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 
 
 def compare_and_write(options: CompareOptions, progress: Progress) -> Iterator[tuple[Compared, Written] | NotCompared]:

@@ -157,7 +157,9 @@ def _summarize_tensors(
     measures = MeasureOptions(conversions=conversions(options))
     jobs = [Job(number, pair, options=measures) for number, pair in enumerate(chosen) if isinstance(pair, Pairing)]
     batch = measure_batch(jobs, options.workers or usable_cores(), lambda _done: None)
-    rows = {job.number: row for job, row in batch.done} | {job.number: measure_job(job).row for job in batch.left}
+    rows = {job.number: outcome.row for job, outcome in batch.done} | {
+        job.number: measure_job(job).row for job in batch.left
+    }
     summaries = tuple(_summary(rows.get(number) or listed_row(pair)) for number, pair in enumerate(chosen))
     return summaries, rows[next(number for number, pair in enumerate(chosen) if pair is pairing)]
 
