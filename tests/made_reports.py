@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from made_comparisons import failed_operator, label, measured, metrics, pairing
 from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side

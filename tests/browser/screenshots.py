@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 
 from browser_page import find_browser

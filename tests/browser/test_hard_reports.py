@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from made_reports import BAD, FAULT, GOOD, OFF, kept, many_rows, not_compared, row, strange_names, with_judgement
 from opdiff.core.comparison import GraphNode, ModelGraph

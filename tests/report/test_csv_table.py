@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from made_comparisons import (
     COLUMNS,

@@ -7,9 +7,10 @@ Values are small, frozen and picklable. Tensors can be read from a `Pairing`; a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.dump import DumpKind, SideTensor, Unit
 from opdiff.core.judgement import Judgement
@@ -327,8 +328,7 @@ class TableView(NamedTuple):
     overflow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two dumps, compared and judged.
 
     Attributes:
@@ -351,9 +351,9 @@ class Comparison:
     scenario: Reason
     rows: tuple[Row, ...]
     judgement: Judgement
-    view: TableView = TableView()  # noqa: RUF009  it is frozen
+    view: TableView = TableView()
     graphs: tuple[ModelGraph, ...] = ()
-    environment: Environment = Environment()  # noqa: RUF009  it is frozen
+    environment: Environment = Environment()
     profiles: tuple[Profile, ...] = ()
     notes: tuple[Reason, ...] = ()
 

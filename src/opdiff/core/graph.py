@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -170,8 +171,7 @@ class TextOp(NamedTuple):
         return next((values for key, values in self.integers if key == name), ())
 
 
-@dataclass(frozen=True, slots=True)
-class TextGraph:
+class TextGraph(Struct, frozen=True):
     """A graph text: its name, its operators by name, problems of the text, and source-code stacks by operator."""
 
     name: str

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,8 +48,7 @@ class Language(StrEnum):
 _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """A code of the catalogue and its facts, by name; prints the English sentence."""
 
     code: str
@@ -137,7 +137,9 @@ def render(reason: Reason | None, language: Language = Language.ENGLISH) -> str:
     except KeyError:
         return f"{reason.code} ({', '.join(f'{name}: {value}' for name, value in reason.facts)})"
     facts = dict(reason.facts)
-    return "".join([f"{field.literal}{show(facts.get(field.name), field.spec, language)}" for field in fields])
+    return "".join(
+        [literal + show(facts.get(name), spec, language) if name else literal for literal, name, spec in fields]
+    )
 
 
 def render_all(reasons: Iterable[Reason], language: Language = Language.ENGLISH) -> str:
@@ -149,23 +151,30 @@ def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> s
     """Return a fact as text, formatted by the specification of its template."""
     if fact is None or isinstance(fact, Reason):
         return render(fact, language)
-    if spec == "shape" and not _is_nested(fact):
-        return str(list(fact)) if isinstance(fact, tuple) else str(fact)
-    if isinstance(fact, tuple) and fact:
-        separator = _SEPARATORS[language] if isinstance(fact[0], Reason) else ", "
-        return separator.join(show(item, spec, language) for item in fact)
-    if fact == () or spec == "word":
-        return _word(str(fact or "none"), language)
+    if isinstance(fact, tuple):
+        return _show_items(fact, spec, language)
+    if spec == "word":
+        return _word(str(fact), language)
     if spec.startswith("plural "):
         return f"{fact} {spec[7:]}{'' if fact == 1 else 's'}"
     # A fact that is not the expected number, as an older or damaged file may have it, is shown as it is.
-    return str(fact) if isinstance(fact, str) else format(fact, spec)
+    return str(fact) if isinstance(fact, str) or spec == "shape" else format(fact, spec)
+
+
+def depends_on_language(fact: Fact, spec: str) -> bool:
+    """Return whether `show` may return different strings for the languages."""
+    return spec == "word" or not isinstance(fact, (str, int, float))
+
+
+def _show_items(items: tuple[Fact, ...], spec: str, language: Language) -> str:
+    if spec == "shape" and not any(isinstance(item, tuple) for item in items):
+        return str(list(items))
+    if not items:
+        return _word("none", language)
+    separator = _SEPARATORS[language] if isinstance(items[0], Reason) else ", "
+    return separator.join(show(item, spec, language) for item in items)
 
 
 def _word(word: str, language: Language) -> str:
     code = f"word.{word}"
     return render(Reason(code), language) if code in catalogue() else word
-
-
-def _is_nested(fact: Fact) -> bool:
-    return isinstance(fact, tuple) and any(isinstance(item, tuple) for item in fact)

@@ -7,7 +7,6 @@ import stat
 from functools import lru_cache
 from importlib.abc import SourceLoader
 from importlib.util import module_from_spec, spec_from_loader
-from inspect import signature
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import PluginError
@@ -58,6 +57,8 @@ def load_function(kind: str, path: str, name: str, arguments: tuple[str, ...]) -
     Raises:
         PluginError: the script cannot be loaded, or has no such function that takes these arguments.
     """
+    from inspect import signature
+
     module = _load(kind, path, _nbytes_and_time(kind, path))
     function: object = getattr(module, name, None)
     if not callable(function):

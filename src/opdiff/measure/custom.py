@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from opdiff.core.errors import PluginError
 from opdiff.core.registry import Registry
@@ -28,8 +29,7 @@ _KIND = "metric"
 _NAME = re.compile(r"alg_(?P<name>\w{1,128})\.py", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricArgs:
+class MetricArgs(Struct, frozen=True):
     """Arguments of a metric besides the numbers; every entry is an attribute too.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from opdiff.core.reasons import render
 from opdiff.core.tensor import Slot
@@ -35,8 +36,7 @@ class Place(NamedTuple):
     tensor: str
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Counts over all ranks, graphs and tokens, and the first places where something is wrong.
 
     Attributes:

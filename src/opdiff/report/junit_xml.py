@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Verdict
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
-# What XML cannot have at all.
-_FORBIDDEN = re.compile("[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]")
+# Characters that XML does not allow.
+_FORBIDDEN = "[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]"
 
 
 class _Tensor(NamedTuple):
@@ -70,5 +70,5 @@ def _case(operator: str, tensors: list[_Tensor]) -> str:
 
 
 def _escaped(text: str) -> str:
-    allowed = _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    allowed = re.sub(_FORBIDDEN, lambda match: match[0].encode("unicode_escape").decode(), text)
     return re.sub('[&<>"\n\t]', lambda match: _ESCAPES[match[0]], allowed)

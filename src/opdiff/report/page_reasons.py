@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import Language, Reason, catalogue, render, show, template
+from opdiff.core.reasons import Language, Reason, catalogue, depends_on_language, render, show, template
 from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ class ReasonEncoder:
             return self.encode(fact)
         if isinstance(fact, tuple) and fact and isinstance(fact[0], Reason):
             return {"all": self.encode_all(item for item in fact if isinstance(item, Reason))}
-        english, chinese = (printable(show(fact, spec, language)) for language in Language)
+        english = printable(show(fact, spec))
+        if not depends_on_language(fact, spec):
+            return english
+        chinese = printable(show(fact, spec, Language.CHINESE))
         return english if english == chinese else {"en": english, "zh": chinese}
 
 

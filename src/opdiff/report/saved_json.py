@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,11 +30,12 @@ _MAX_HEAD_BYTES = 400
 def save(comparison: Comparison, path: str) -> None:
     """Write the whole file."""
     head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "row_fields": Row._fields}
-    head |= {field.name: getattr(comparison, field.name) for field in fields(comparison) if field.name != "rows"}
+    head |= {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     encode = json.JSONEncoder(default=_reason_to_json, check_circular=False).encode
     with open_atomic(path) as file:
-        file.write(f'{encode(head)[:-1]}, "rows": [\n'.encode())
-        file.write(",\n".join([encode(row) for row in comparison.rows]).encode())
+        file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
+        for number, row in enumerate(comparison.rows):
+            file.write(f"{',' if number else ''}\n{encode(row)}".encode())
         file.write(b"\n]}\n")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, read_limits

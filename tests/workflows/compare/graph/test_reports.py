@@ -6,11 +6,11 @@ import base64
 import re
 import shutil
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import opdiff
 from command_line import run
