@@ -1,6 +1,6 @@
-"""Bytes to descriptions: every format in which operators are dumped.
+"""Bytes to descriptions: one module for each dump format. No tensor data is loaded.
 
-`read_operator` describes one file; `scan` finds what a directory tree holds. Nothing here loads tensor data.
+`read_operator` describes one file, `directory.scan` lists the dump files of a directory tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opdiff.read.slices import as_slice
 if TYPE_CHECKING:
     from opdiff.core.tensor import OpDump
 
-# The first reader that recognizes a file describes it. The last one has no marks to go by and takes every file.
+# The first reader that recognizes a file describes it. The last one accepts every file: its format has no magic number.
 READERS: tuple[Reader, ...] = (
     Reader(is_nano, read_nano),
     by_suffix(".npy", read_npy),
@@ -30,7 +30,7 @@ READERS: tuple[Reader, ...] = (
     Reader(lambda _file: True, read_ascend),
 )
 
-# Bytes that are read from the start of a file; most headers are shorter.
+# Bytes read from the start of every file; most headers are shorter.
 _HEAD_NBYTES = 1 << 12
 
 
@@ -39,11 +39,11 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
 
     Args:
         path: the file.
-        name: its real base name, where the file carries a hash of it.
-        sliced: give the file of a slice the shapes of its slice, and not those of the whole operator.
+        name: its real base name if `path` has a hash instead.
+        sliced: give the tensors of a slice the shapes of the slice instead of those of the whole operator.
 
     Raises:
-        DumpError: with the offset and the problem, for whatever the bytes are.
+        DumpError: the file cannot be read; names the problem and its offset.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
     from opdiff.read.reader import OpenFile
 
-# A header describes tensors; one of this size would describe hundreds of thousands.
+# A header of this size would describe hundreds of thousands of tensors.
 MAX_HEADER = 64 << 20
-# The length that stands before the header.
+# Size of the length field before the header.
 _PREFIX = 8
 
 _SHAPE = Message({1: Field("dim", Type.UINT64, repeated=True)})
@@ -96,7 +96,7 @@ DUMP_DATA = Message(
 
 
 def read_ascend(file: OpenFile) -> OpDump:
-    """The operator of a standard dump, or of an old one where the file is one protobuf message."""
+    """Describe a standard dump, or an old one, which is a single protobuf message."""
     if file.size <= _PREFIX:
         raise DumpError(file.path, because("read.too_short", nbytes=file.size))
     header = int.from_bytes(file.head[:_PREFIX], "little")
@@ -112,7 +112,7 @@ def read_ascend(file: OpenFile) -> OpDump:
 
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
-    """The old form; a file that is not one gets the error of the standard form, which it far more likely is."""
+    """Describe an old dump. If decoding fails, the error is that of a damaged standard dump, which is more likely."""
     import mmap
 
     with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
@@ -127,10 +127,10 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
 
 
 def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:
-    """Payload ranges in the order in which they are asked for, each checked against the file's size."""
+    """Return a function that yields consecutive payload ranges, each checked against the file size."""
     position = start
 
-    def following(item: dict[str, Any]) -> FileRange:
+    def next_range(item: dict[str, Any]) -> FileRange:
         nonlocal position
         offset, nbytes = position, item.get("size", 0)
         position += nbytes
@@ -139,13 +139,13 @@ def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], Fi
             raise DumpError(file.path, problem, offset)
         return FileRange(file.path, offset, nbytes)
 
-    return following
+    return next_range
 
 
 def _embedded_ranges(file: OpenFile) -> Callable[[dict[str, Any]], FileRange]:
     def embedded(item: dict[str, Any]) -> FileRange:
-        place: Range = item.get("data", Range(0, 0))
-        return FileRange(file.path, place.offset, place.nbytes)
+        data: Range = item.get("data", Range(0, 0))
+        return FileRange(file.path, data.offset, data.nbytes)
 
     return embedded
 
@@ -153,7 +153,7 @@ def _embedded_ranges(file: OpenFile) -> Callable[[dict[str, Any]], FileRange]:
 def _describe(
     values: dict[str, Any], file: OpenFile, container: Container, locate: Callable[[dict[str, Any]], FileRange]
 ) -> OpDump:
-    # The payload holds inputs, outputs, buffers, spaces, in this order; `locate` counts along.
+    # The order of the payload is inputs, outputs, buffers, spaces; `locate` must be called in this order.
     get = values.get
     attrs = get("attr")
     return OpDump(
@@ -175,7 +175,7 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     number = get("data_type", 0)
     dtype = dtypes.BY_NUMBER.get(number) or dtypes.unknown(number)
     layout, groups = layouts.parse_format_word(get("format", 0))
-    # An undefined type says nothing of its elements: the bytes as they are.
+    # Tensors of the undefined type are shown as bytes.
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)
     return Tensor(

@@ -1,4 +1,4 @@
-"""A bounds-checked position in bytes: the one way in which opdiff unpacks binary headers."""
+"""Bounds-checked reading of binary headers; no other code unpacks bytes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _U64 = struct.Struct("<Q")
 
 
 class Cursor:
-    """Reads little-endian values one after the other and never beyond its end.
+    """Sequential reader of little-endian values in `data[start:end]`.
 
-    `data[start:end]` is what may be read; `origin` is the file offset of `data[0]`, so that errors name file offsets.
+    `origin` is the file offset of `data[0]`, so that errors name file offsets.
     """
 
     __slots__ = ("data", "end", "origin", "path", "position")
@@ -37,7 +37,7 @@ class Cursor:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are left."""
+        """Number of unread bytes."""
         return self.end - self.position
 
     @property
@@ -46,41 +46,41 @@ class Cursor:
         return self.origin + self.position
 
     def error(self, problem: Reason, back: int = 0) -> DumpError:
-        """The error to raise for this place, or for `back` bytes before it."""
+        """Return an error for the current offset, or for `back` bytes before it."""
         return DumpError(self.path, problem, self.offset - back)
 
     def skip(self, nbytes: int, field: str) -> None:
-        """Pass over bytes."""
+        """Skip bytes."""
         if nbytes > self.remaining:
             raise self.error(because("read.field_truncated", field=field, nbytes=nbytes, left=self.remaining))
         self.position += nbytes
 
     def take(self, nbytes: int, field: str) -> bytes:
-        """The next bytes, copied. Nothing is allocated before it is known that they are there."""
+        """Return a copy of the next bytes; the bounds are checked before anything is allocated."""
         start = self.position
         self.skip(nbytes, field)
         return bytes(self.data[start : self.position])
 
     def part(self, nbytes: int, field: str) -> Cursor:
-        """A cursor over the next bytes, which this one passes over."""
+        """Return a cursor over the next bytes, and skip them."""
         start = self.position
         self.skip(nbytes, field)
         return Cursor(self.data, self.path, start, self.position, self.origin)
 
     def u32(self, field: str) -> int:
-        """An unsigned 32-bit number."""
+        """Read an unsigned 32-bit integer."""
         return self._unpack(_U32, field)
 
     def i32(self, field: str) -> int:
-        """A signed 32-bit number."""
+        """Read a signed 32-bit integer."""
         return self._unpack(_I32, field)
 
     def u64(self, field: str) -> int:
-        """An unsigned 64-bit number."""
+        """Read an unsigned 64-bit integer."""
         return self._unpack(_U64, field)
 
     def varint(self, field: str, bits: int = 64) -> int:
-        """A base-128 number of at most `bits` bits; of 64, as protobuf does, what is above is dropped."""
+        """Read a base-128 integer of at most `bits` bits; with 64, higher bits are dropped, as protobuf does."""
         data, position, end = self.data, self.position, self.end
         if position < end and data[position] < 0x80:
             self.position = position + 1

@@ -1,4 +1,4 @@
-"""One side of a comparison: the folder with its dump files, as operators by name."""
+"""One side of a comparison: the dump files of a folder as operators by name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,17 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Tensor
     from opdiff.read.directory import Entry, Tree
 
-# What quantization tools put into the names of the operators they insert; `_quantity` is not of that kind.
-_QUANT_MARKS = (
-    r"AscendQuant|AscendWeightQuant|AntiQuant|AscendDequant|_(?:weight_|anti_|de)?quant(?:iz[a-z]*)?(?![a-z])"
-)
-_MAX_LISTED = 5
+# Name parts of operators that quantization tools insert; does not match `_quantity`.
+_QUANT_NAME = r"AscendQuant|AscendWeightQuant|AntiQuant|AscendDequant|_(?:weight_|anti_|de)?quant(?:iz[a-z]*)?(?![a-z])"
+_MAX_LISTED_FOLDERS = 5
 
 
 def read_dump(path: str, *, with_rules: bool = False) -> Dump:
-    """The dump in a directory, or in the one folder below it that has dump files.
+    """Read the dump in a directory, or in the only folder below it that has dump files.
 
     Args:
         path: the directory.
-        with_rules: a fusion rule file will be asked for the names, so sub-graph prefixes are kept.
+        with_rules: keep sub-graph prefixes of names, because the fusion rule file has them.
 
     Raises:
         InputError: there is no dump, or more than one.
@@ -43,28 +41,30 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     if os.path.isfile(path):
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
     tree = scan(path)
-    dump = read_folder_dump(_the_folder(tree), with_rules=with_rules)
+    dump = read_folder_dump(_only_dump_folder(tree), with_rules=with_rules)
     unknown = because("read.unknown_name")
     skipped = [*tree.problems, *(SkippedPath(path, unknown) for path in tree.unrecognized)]
-    here = tuple(problem for problem in skipped if os.path.dirname(problem.path) == dump.path)
+    here = tuple(item for item in skipped if os.path.dirname(item.path) == dump.path)
     return dump._replace(skipped=dump.skipped + here)
 
 
 def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
-    """The dump in one folder of a tree."""
+    """Read the dump in one folder of a tree."""
     entries = [entry for entry in folder.entries if _is_data(entry)]
     kind = _kind(folder, entries)
-    groups = _grouped(entries, with_rules=with_rules)
-    doubled = [entry for group in groups.values() for entry in _doubled(group)]
-    operators = {name: _read(name, _without_doubled(group)) for name, group in groups.items()}
+    groups = _group_by_operator(entries, with_rules=with_rules)
+    redundant = dict.fromkeys(entry for group in groups.values() for entry in _redundant(group))
+    operators = {
+        name: _read(name, [entry for entry in group if entry not in redundant]) for name, group in groups.items()
+    }
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
-    skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in doubled)
-    quantized = any("uant" in name and re.search(_QUANT_MARKS, name) for name in by_time)
+    skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
+    quantized = any("uant" in name and re.search(_QUANT_NAME, name) for name in by_time)
     return Dump(folder.path, kind, quantized, by_time, skipped)
 
 
-def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:
-    """Files by operator. A name is shortened only where that leaves different operators different names."""
+def _group_by_operator(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:
+    """Group files by operator. Names are shortened only if different operators keep different names."""
     short: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         short[_name(entry, with_rules=with_rules)].append(entry)
@@ -80,28 +80,23 @@ def _grouped(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[En
     return groups
 
 
-def _doubled(group: Sequence[Entry]) -> Sequence[Entry]:
-    """The converted tensors that lie beside the dump that they were converted from."""
+def _redundant(group: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the converted tensors of an operator whose dump is there, too."""
     if len(group) == 1 or not any(isinstance(entry.parsed, DumpName) for entry in group):
         return ()
     return [entry for entry in group if isinstance(entry.parsed, ConvertedName)]
 
 
-def _without_doubled(group: Sequence[Entry]) -> Sequence[Entry]:
-    doubled = _doubled(group)
-    return [entry for entry in group if entry not in doubled] if doubled else group
-
-
-def _the_folder(tree: Tree) -> Folder:
+def _only_dump_folder(tree: Tree) -> Folder:
     folders = [folder for folder in tree.folders if any(_is_data(entry) for entry in folder.entries)]
     own = [folder for folder in folders if os.path.samefile(folder.path, tree.root)]
     chosen = own or folders
     if not chosen:
-        counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
-        raise InputError(tree.root, f"no dump files here ({counted} other files, {len(tree.problems)} left out)")
+        count = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
+        raise InputError(tree.root, f"no dump files here ({count} other files, {len(tree.problems)} left out)")
     if len(chosen) > 1:
-        listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED])
-        more = f" and {len(chosen) - _MAX_LISTED} more" if len(chosen) > _MAX_LISTED else ""
+        listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED_FOLDERS])
+        more = f" and {len(chosen) - _MAX_LISTED_FOLDERS} more" if len(chosen) > _MAX_LISTED_FOLDERS else ""
         raise InputError(tree.root, f"several folders have dump files; give one of them: {listed}{more}")
     return chosen[0]
 
@@ -145,16 +140,16 @@ def _read(name: str, entries: Sequence[Entry]) -> DumpedOp:
 
 def _read_npu(name: str, entries: Sequence[Entry], op_type: str) -> DumpedOp:
     newest = entries[-1]
-    about = (name, op_type, newest.parsed.timestamp or 0, newest.path)
+    head = (name, op_type, newest.parsed.timestamp or 0, newest.path)
     try:
         dump = read_newest(entries)
     except DumpError as error:
-        return DumpedOp(*about, problem=error.brief)
-    return DumpedOp(*about, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
+        return DumpedOp(*head, problem=error.brief)
+    return DumpedOp(*head, dict(enumerate(dump.inputs)), dict(enumerate(dump.outputs)))
 
 
 def _read_arrays(entries: Iterable[Entry]) -> tuple[dict[int, Tensor], dict[int, Tensor], Reason | None]:
-    """Inputs and outputs that have a file each, and what is wrong with others; of several files the newest counts."""
+    """Read inputs and outputs with a file each, and the problems of others; the newest file of a tensor is used."""
     inputs: dict[int, Entry] = {}
     outputs: dict[int, Entry] = {}
     for entry in entries:

@@ -1,7 +1,4 @@
-"""What the name of a file says. See docs/formats/file-names.md for the patterns.
-
-Nothing is opened here. A name that fits no pattern gives `None`; it is not guessed at.
-"""
+"""Parser of dump file names; returns `None` for names that fit no pattern. See docs/formats/file-names.md."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import NamedTuple
 
 from opdiff.core.tensor import Slot
 
-# The runtime replaces blanks, dots and slashes in names; everything else stays, but for control characters.
+# The runtime replaces blanks, dots and slashes in names and keeps all other characters but control characters.
 _WORD = r"[^./\\\s\x00-\x1f\x7f]+"
 _DIGITS = r"[0-9]{1,255}"
 _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_min_max\.npz)?")
@@ -21,23 +18,23 @@ _DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"
 _LXSLICE = r"_lxslice([0-9]+)"
 _LXSLICE_AT_END = r"_lxslice[0-9]+$"
 _SUB_GRAPH = r".*sgt_graph_[0-9]+_(?=.)"
-# Microseconds since the epoch have 16 digits, a date and time 14; identifiers never come near.
-_TIMESTAMP_DIGITS = 14
-# Where the timestamp is among the numeric fields when none of them is long enough to tell.
-_USUAL_PLACE = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
+# Microseconds since the epoch have 16 digits, a date and time 14; identifiers are much shorter.
+_MIN_TIMESTAMP_DIGITS = 14
+# Index of the timestamp by the number of numeric fields, if none of them is that long.
+_DEFAULT_TIMESTAMP_INDEX = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
 _FFTS_PLUS = 4
-# What the documented script puts behind names when it reduces dumps to their smallest and largest numbers.
+# Suffix of files that the documented script reduced to minimum and maximum.
 _REDUCED = "_min_max"
 _REDUCED_ARCHIVE = f"{_REDUCED}.npz"
-# Files of a dump directory that are not dumps.
+# Known files of dump directories that are not dumps.
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
 
 
 class DumpName(NamedTuple):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
-    Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for an archive that was
-    converted, `_min_max.npz` for one that was reduced.
+    Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for a converted archive,
+    `_min_max.npz` for a reduced one.
     """
 
     op_type: str
@@ -54,44 +51,44 @@ class DumpName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The pattern that the name fits."""
+        """Name of the pattern."""
         return "npu"
 
     @property
     def statistics(self) -> bool:
-        """Whether the file is a table of statistics."""
+        """Whether the file has statistics instead of data."""
         return self.suffix == ".csv"
 
     @property
     def reduced(self) -> bool:
-        """Whether the file has the smallest and largest numbers of tensors instead of their data."""
+        """Whether the file has minimum and maximum of tensors instead of their data."""
         return self.suffix == _REDUCED_ARCHIVE
 
     @property
     def is_slice(self) -> bool:
-        """Whether the file holds one slice of an operator that FFTS+ cut up."""
+        """Whether the file has one slice of an operator that FFTS+ scheduling divided."""
         return self.task_type == _FFTS_PLUS
 
     @property
     def is_manual(self) -> bool:
-        """Whether the slice was cut by hand (its number is in the name) and not by the scheduler."""
+        """Whether the slice was defined manually, with its number in the name, and not by the scheduler."""
         return self.is_slice and "_lxslice" in self.op_name
 
     @property
     def slice_number(self) -> int:
-        """Which slice it is: the thread's number, or the whole number at the end of a manual slice's name."""
+        """Number of the slice: the thread number, or the number in the name of a manual slice."""
         if self.is_manual:
             return int(re.findall(_LXSLICE, self.op_name)[-1])
         return self.thread_id or 0
 
     @property
     def is_debug(self) -> bool:
-        """Whether the file holds overflow debug records instead of an operator's data."""
+        """Whether the file has overflow debug records instead of an operator's data."""
         return self.op_type == "Opdebug" and self.op_name == "Node_OpDebug"
 
 
 class GoldenName(NamedTuple):
-    """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to smallest and largest."""
+    """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to minimum and maximum."""
 
     op_name: str
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -101,12 +98,12 @@ class GoldenName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The pattern that the name fits."""
+        """Name of the pattern."""
         return "golden"
 
 
 class FxName(NamedTuple):
-    """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to smallest and largest."""
+    """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to minimum and maximum."""
 
     node: str
     target: str
@@ -118,7 +115,7 @@ class FxName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The pattern that the name fits."""
+        """Name of the pattern."""
         return "fx"
 
     @property
@@ -136,22 +133,22 @@ class ConvertedName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The pattern that the name fits."""
+        """Name of the pattern."""
         return "converted"
 
     @property
     def reduced(self) -> bool:
-        """A converted tensor is whole."""
+        """Always false."""
         return False
 
     @property
     def op_name(self) -> str:
-        """The operator's name as the dump file carried it."""
+        """Name of the operator in the dump file."""
         return self.dump.op_name
 
     @property
     def timestamp(self) -> int:
-        """The dump's time."""
+        """Timestamp of the dump file."""
         return self.dump.timestamp
 
 
@@ -159,7 +156,7 @@ FileName = DumpName | GoldenName | FxName | ConvertedName
 
 
 def parse_name(name: str) -> FileName | None:
-    """What a file's base name says, if it fits a pattern."""
+    """Parse the base name of a file; `None` if it fits no pattern."""
     if name.endswith(f"{_REDUCED}.npy"):
         whole = name.replace(f"{_REDUCED}.npy", ".npy")
         parsed = _parse_fx(whole) or _parse_golden(whole)
@@ -172,22 +169,22 @@ def parse_name(name: str) -> FileName | None:
 
 
 def parse_dump_name(name: str) -> DumpName | None:
-    """What the name of a dump file says, if it is one."""
+    """Parse the base name of an NPU dump file; `None` for other names."""
     match = _DUMP.fullmatch(name)
     if match is None:
         return None
     op_type, op_name, fields, suffix = match.groups()
     numbers = fields.split(".")[1:]
-    place = _timestamp_place(numbers)
-    if place is None:
+    position = _timestamp_index(numbers)
+    if position is None:
         return None
-    before, after = [int(n) for n in numbers[:place]], [int(n) for n in numbers[place + 1 :]]
+    before, after = [int(n) for n in numbers[:position]], [int(n) for n in numbers[position + 1 :]]
     return DumpName(
         op_type,
         op_name,
         task_id=before[-1] if len(before) == 1 else before[-2],
         stream_id=before[-1] if len(before) > 1 else None,
-        timestamp=int(numbers[place]),
+        timestamp=int(numbers[position]),
         dump_number=before[0] if len(before) == 3 else None,
         task_type=after[0] if after else None,
         context_id=after[1] if after else None,
@@ -198,19 +195,19 @@ def parse_dump_name(name: str) -> DumpName | None:
 
 
 def is_hashed(name: str) -> bool:
-    """Whether the name is a hash, whose real name stands in `mapping.csv`."""
+    """Return whether the name is a hash; `mapping.csv` has the real name."""
     return name[:1].isdecimal() and re.fullmatch(_DIGITS_ONLY, name) is not None
 
 
 def without_slices(op_name: str) -> str:
-    """The name without the numbers of its slices."""
+    """Return the name without slice numbers."""
     return re.sub(_LXSLICE, "", op_name) if "_lxslice" in op_name else op_name
 
 
 def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
-    """The operator that a name field means, without the scheduler's additions; `None` when that cannot be told.
+    """Return the operator's name without the additions of the scheduler; `None` if that is ambiguous.
 
-    `with_rules` is for names that a fusion rule file will be asked for: it knows the sub-graph's prefix.
+    `with_rules` keeps the sub-graph prefix, which fusion rule files have, too.
     """
     if "_lxslice" in op_name:
         if with_rules:
@@ -222,12 +219,12 @@ def operator_name(op_name: str, *, with_rules: bool = False) -> str | None:
     return None if "_lxslice" in op_name else op_name
 
 
-def _timestamp_place(numbers: list[str]) -> int | None:
-    """Where the timestamp is; `None` if what stands around it makes no dump name."""
-    long_ones = (place for place, number in enumerate(numbers) if len(number) >= _TIMESTAMP_DIGITS)
-    place = next(long_ones, _USUAL_PLACE[len(numbers)])
-    before, after = place, len(numbers) - place - 1
-    return place if 1 <= before <= 3 and after in (0, 3, 4) else None
+def _timestamp_index(numbers: list[str]) -> int | None:
+    """Return the index of the timestamp; `None` if the fields around it are not those of a dump name."""
+    long_fields = (index for index, number in enumerate(numbers) if len(number) >= _MIN_TIMESTAMP_DIGITS)
+    index = next(long_fields, _DEFAULT_TIMESTAMP_INDEX[len(numbers)])
+    after = len(numbers) - index - 1
+    return index if 1 <= index <= 3 and after in (0, 3, 4) else None
 
 
 def _parse_converted(name: str) -> ConvertedName | None:

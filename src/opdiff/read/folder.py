@@ -1,4 +1,4 @@
-"""One folder of dumps as operators: slices joined, and of several dumps of one operator the newest."""
+"""Operators of one folder: slices are joined, and of several dumps of one operator the newest is used."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Key = tuple[str, ...]
 
 
 class Operator(NamedTuple):
-    """An operator of a folder and the files it came from, oldest first.
+    """An operator of a folder and its files, oldest first.
 
-    A golden, FX or converted file holds one tensor of its operator, so each of them stands alone here.
+    Golden, FX and converted files have one tensor each and are listed as one operator each.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Operator(NamedTuple):
 
 
 def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[SkippedPath, ...]]:
-    """The operators of a folder, oldest first, and the files that could not be read."""
+    """Read the operators of a folder, oldest first; also return the files that could not be read."""
     operators: list[Operator] = []
     problems: list[SkippedPath] = []
     for entries in group_entries(folder.entries):
@@ -45,7 +45,7 @@ def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[SkippedPath
 
 
 def group_entries(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Files by what they are dumps of, in the order in which each first appears. Debug and csv files are left out."""
+    """Group files by operator or tensor, in order of appearance, without debug and statistics files."""
     groups: dict[Key, list[Entry]] = defaultdict(list)
     for entry in entries:
         if not is_statistics(entry) and not is_debug(entry):
@@ -65,7 +65,7 @@ def _key(entry: Entry) -> Key:
 
 
 def read_newest(entries: Sequence[Entry]) -> OpDump:
-    """The operator that several files, oldest first, are dumps of: its slices joined, or else its newest file.
+    """Read an operator from its files, oldest first: its slices joined, or its newest file.
 
     Raises:
         DumpError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Nano dumps: a head of tag-length-value records. See docs/formats/nano-dump.md."""
+"""Nano dumps: a header of tag-length-value records. See docs/formats/nano-dump.md."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAGIC = 0x5A5A5A5A
 _MAGIC_BYTES = MAGIC.to_bytes(4, "little")
 _PREFIX = 8
 _SECTIONS = {Slot.INPUT: 4, Slot.OUTPUT: 5}
-# Bytes of a record without its tag-length-value list; a section cannot hold more records than fit.
-_LEAST_RECORD = 40
+# Bytes of a record with an empty tag-length-value list; limits the number of records of a section.
+_MIN_RECORD_NBYTES = 40
 _SHAPE, _ORIGIN_SHAPE, _NAME = range(3)
 
 
@@ -33,7 +33,7 @@ def is_nano(file: OpenFile) -> bool:
 
 
 def read_nano(file: OpenFile) -> OpDump:
-    """The operator of a nano dump."""
+    """Describe a nano dump."""
     length = Cursor(file.head, file.path).u64("header_length")
     if length > min(file.size - _PREFIX, MAX_HEADER):
         raise DumpError(file.path, because("read.header_truncated", nbytes=length, size=file.size), 0)
@@ -52,13 +52,13 @@ def read_nano(file: OpenFile) -> OpDump:
 
 
 def _section(cursor: Cursor, slot: Slot, start: int) -> tuple[tuple[Tensor, ...], int]:
-    """The tensors of a section, which may be missing, and where the payload behind them starts."""
+    """Return the tensors of a section, which may be missing, and the offset behind their payload."""
     if not cursor.remaining or _peek(cursor) != _SECTIONS[slot]:
         return (), start
     cursor.skip(4, "section_tag")
     section = cursor.part(cursor.u32("section_length"), slot)
     count = section.u32("record_count")
-    if count * _LEAST_RECORD > section.remaining:
+    if count * _MIN_RECORD_NBYTES > section.remaining:
         raise section.error(because("read.too_many_records", count=count, section=slot, nbytes=section.remaining))
     tensors = []
     for _ in range(count):

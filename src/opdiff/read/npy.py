@@ -1,4 +1,4 @@
-"""NumPy arrays in files, described without NumPy and without pickle. See docs/formats/numpy-files.md."""
+"""NumPy `.npy` files, described without NumPy and without pickle. See docs/formats/numpy-files.md."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from opdiff.read.reader import OpenFile
 
 _MAGIC = b"\x93NUMPY"
-# NumPy itself refuses longer headers.
+# The limit of NumPy itself.
 MAX_HEADER = 1 << 16
 _ENTRY = r"\s*'(descr|fortran_order|shape)'\s*:\s*(?:'([^'\\]{1,64})'|(True|False)|\(([0-9,\s]*)\))\s*(?:,|(?=\}))"
 _ORDERS = ("True", "False")
 NOT_NUMERIC = "read.not_numeric"
 """Code of the problem with arrays of objects, strings and dates."""
 
-# By the letters of NumPy's type strings.
+# By the kind character of NumPy's type strings.
 _NOT_NUMERIC = {
     "O": because("read.python_objects"),
     "U": because("read.strings"),
@@ -41,7 +41,7 @@ _NOT_NUMERIC = {
 
 
 class Header(NamedTuple):
-    """What stands before the data of an array: its type string, order, shape, and where the data starts."""
+    """Header of an array: type string, memory order, shape, and offset of the data."""
 
     descr: str
     fortran_order: bool
@@ -50,12 +50,12 @@ class Header(NamedTuple):
 
     @property
     def big_endian(self) -> bool:
-        """Whether the bytes of an element come highest first."""
+        """Whether elements are stored in big-endian byte order."""
         return self.descr.startswith(">")
 
 
 def read_npy(file: OpenFile) -> OpDump:
-    """A dump with one output."""
+    """Describe an array file as an operator with one output."""
     header = parse_header(Cursor(_long_head(file), file.path))
     nbytes = file.size - header.data
     source = FileRange(file.path, header.data, nbytes, header.big_endian, header.fortran_order)
@@ -71,7 +71,7 @@ def _long_head(file: OpenFile) -> bytes:
 
 
 def parse_header(cursor: Cursor) -> Header:
-    """The header of an array that begins at the cursor."""
+    """Parse the header of an array at the position of the cursor."""
     if cursor.take(min(6, cursor.remaining), "magic") != _MAGIC:
         raise cursor.error(because("read.no_npy_magic"), back=cursor.position)
     version = cursor.take(2, "version")
@@ -87,12 +87,11 @@ def parse_header(cursor: Cursor) -> Header:
     return Header(*found, data=cursor.position)
 
 
-# The arrays of a network have few different shapes, so that the same header comes again and again.
+# A network has few different shapes, so that most headers have been parsed before.
 @lru_cache(maxsize=1024)
 def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
-    """Type string, order and shape from the header's dictionary; nothing in it is evaluated."""
-    text = raw.decode("latin-1").rstrip(" \n\0")
-    entries = _entries(text)
+    """Parse type string, order and shape from the dictionary of a header, without evaluating it."""
+    entries = _entries(raw.decode("latin-1").rstrip(" \n\0"))
     if entries is None:
         return None
     descr, order, shape = entries
@@ -103,7 +102,7 @@ def _parse_dict(raw: bytes) -> tuple[str, bool, Shape] | None:
 
 
 def _entries(text: str) -> tuple[str, str, str] | None:
-    """Return the values of the dictionary as they are written; `None` if it has others."""
+    """Return the three values of the dictionary as strings; `None` if it has other entries."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     entries: dict[str, str] = {}
@@ -118,7 +117,11 @@ def _entries(text: str) -> tuple[str, str, str] | None:
 
 
 def array_tensor(header: Header, path: str, source: Source, name: str = "") -> Tensor:
-    """The tensor that a header describes, if its elements are numbers and all of them are there."""
+    """Return the tensor that a header describes.
+
+    Raises:
+        DumpError: the elements are not numbers, or the data is incomplete.
+    """
     dtype = dtypes.find_numpy(header.descr)
     if dtype is None:
         raise DumpError(path, because(NOT_NUMERIC, descr=header.descr, detail=_not_numeric(header.descr)))
@@ -130,5 +133,5 @@ def array_tensor(header: Header, path: str, source: Source, name: str = "") -> T
 
 
 def _not_numeric(descr: str) -> Reason:
-    found = next((reason for letter, reason in _NOT_NUMERIC.items() if letter in descr[:2]), None)
+    found = next((reason for kind, reason in _NOT_NUMERIC.items() if kind in descr[:2]), None)
     return found or because("read.other_type")

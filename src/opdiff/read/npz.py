@@ -1,4 +1,4 @@
-"""Archives of NumPy arrays: `.npz`. Uncompressed members are ranges of the file. See docs/formats/numpy-files.md."""
+"""NumPy `.npz` archives; uncompressed members are ranges of the file. See docs/formats/numpy-files.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
 
 
 def read_npz(file: OpenFile) -> OpDump:
-    """A dump with an output for each array, named like it."""
+    """Describe an archive as an operator with one tensor for each array, named like the array."""
     try:
         with closing(zipfile.ZipFile(file.path)) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -38,13 +38,13 @@ def read_npz(file: OpenFile) -> OpDump:
 
 
 def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
-    """Inputs and outputs, where every array is called `input_K` or `output_K`; outputs otherwise."""
+    """Return inputs and outputs if every array is called `input_K` or `output_K`; otherwise all are outputs."""
     matches = [_NUMBERED.fullmatch(tensor.name) for tensor in tensors]
-    places = [(Slot(match[1]), int(match[2])) for match in matches if match]
-    if len(places) < len(tensors):
+    keys = [(Slot(match[1]), int(match[2])) for match in matches if match]
+    if len(keys) < len(tensors):
         return {Slot.INPUT: (), Slot.OUTPUT: tensors}
-    ordered = sorted(zip(places, tensors, strict=True), key=lambda item: item[0])
-    return {slot: tuple(tensor for place, tensor in ordered if place[0] is slot) for slot in Slot}
+    ordered = sorted(zip(keys, tensors, strict=True), key=lambda item: item[0])
+    return {slot: tuple(tensor for key, tensor in ordered if key[0] is slot) for slot in Slot}
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
@@ -65,7 +65,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> 
 
 
 def _stored_at(file: OpenFile, info: zipfile.ZipInfo) -> int | None:
-    """Where an uncompressed member's bytes start: behind its local header, which repeats name and extra field."""
+    """Return the offset of an uncompressed member's data; `None` if the file is too short for it."""
+    # The data follows the local header of 30 bytes, the name and the extra field.
     local = os.pread(file.descriptor, 30, info.header_offset)
     cursor = Cursor(local, file.path, 26, origin=info.header_offset)
     lengths = cursor.u32("name_length")

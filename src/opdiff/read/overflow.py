@@ -1,4 +1,4 @@
-"""Overflow debug records: the payload of `Opdebug.Node_OpDebug` files. See docs/formats/overflow-records.md."""
+"""Overflow debug records, the payload of `Opdebug.Node_OpDebug` files. See docs/formats/overflow-records.md."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Word = int | tuple[int, ...]
 Words = tuple[tuple[str, Word], ...]
 
 _MAGIC = 0x5A5A5A5A
-_OLD_SIZE = 2048
-# The longest record has 2048 bytes; runtimes may round their buffers up.
-_MAX_SIZE = 1 << 16
+_OLD_RECORD_NBYTES = 2048
+# The longest record has 2048 bytes; runtimes may use larger buffers.
+_MAX_RECORD_NBYTES = 1 << 16
 _TASK = ("model_id", "stream_id", "task_id", "task_type")
 _CORE = (*_TASK, "context_id", "thread_id", "pc_start", "para_base", "core_id", "block_id", "status")
 _ACC_TYPES: dict[int, tuple[str, tuple[str, ...]]] = {
@@ -28,18 +28,18 @@ _ACC_TYPES: dict[int, tuple[str, tuple[str, ...]]] = {
     2: ("AICPU", (*_TASK, "context_id", "cpu_id", "thread_id", "status")),
     3: ("SDMA", (*_TASK, "context_id", "thread_id", "src_addr", "dst_addr", "channel_id", "status")),
 }
-# Old record: name, where its task stands, where its status words stand, and what they are called.
+# Blocks of an old record: name, offset of the task, offset and names of the status words.
 _OLD_BLOCKS = (
     ("DHA Atomic Add", 0, 512, ("status",)),
     ("L2 Atomic Add", 128, 768, ("status",)),
     ("AI Core", 256, 1024, ("kernel_code", "block_idx", "status")),
 )
-_SHOWN_IN_HEX = frozenset({"pc_start", "para_base", "src_addr", "dst_addr", "kernel_code"})
+_HEXADECIMAL_FIELDS = frozenset({"pc_start", "para_base", "src_addr", "dst_addr", "kernel_code"})
 _OLD_TASK = (*_TASK, "pc_start", "para_base")
 
 
 class AccRecord(NamedTuple):
-    """The record of newer runtimes: one accelerator and its words, in the order in which they are stored."""
+    """Record of newer runtimes: one accelerator and its words in the stored order."""
 
     version: int
     valid: int
@@ -50,24 +50,24 @@ class AccRecord(NamedTuple):
 
     @property
     def status(self) -> tuple[int, ...]:
-        """The status words; all zero means that nothing overflowed."""
+        """The status words; all zero without an overflow."""
         value = dict(self.words)["status"]
         return value if isinstance(value, tuple) else (value,)
 
     @property
     def overflowed(self) -> bool:
-        """Whether it tells of an overflow."""
+        """Whether the record reports an overflow."""
         return any(self.status)
 
 
 class OldRecord(NamedTuple):
-    """The record of older runtimes: for each of three units the task and its status."""
+    """Record of older runtimes: task and status of three hardware units."""
 
     blocks: tuple[tuple[str, Words], ...]
 
     @property
     def overflowed(self) -> bool:
-        """Whether one of the units tells of an overflow."""
+        """Whether the record reports an overflow."""
         return any(dict(words)["status"] for _, words in self.blocks)
 
 
@@ -75,22 +75,22 @@ OverflowRecord = AccRecord | OldRecord
 
 
 def read_overflow(operator: OpDump) -> tuple[OverflowRecord, ...]:
-    """The records of an overflow debug file, one for each output."""
+    """Read the records of an overflow debug file, one for each output."""
     sources = [output.source for output in operator.outputs if isinstance(output.source, FileRange)]
     for source in sources:
-        if source.nbytes > _MAX_SIZE:
-            problem = because("read.record_too_large", nbytes=source.nbytes, limit=_MAX_SIZE)
+        if source.nbytes > _MAX_RECORD_NBYTES:
+            problem = because("read.record_too_large", nbytes=source.nbytes, limit=_MAX_RECORD_NBYTES)
             raise DumpError(operator.path, problem, source.offset)
     return tuple(parse_record(bytes(source.raw()), operator.path, source.offset) for source in sources)
 
 
 def parse_record(raw: bytes, path: str, origin: int = 0) -> OverflowRecord:
-    """One record; the first number tells which form it has. `origin` is where it starts in the file."""
+    """Parse a record, whose form the first number decides; `origin` is its offset in the file."""
     cursor = Cursor(raw, path, origin=origin)
     if cursor.u32("magic") == _MAGIC:
         return _acc_record(cursor)
-    if len(raw) != _OLD_SIZE:
-        raise cursor.error(because("read.old_record_size", nbytes=len(raw), expected=_OLD_SIZE), back=4)
+    if len(raw) != _OLD_RECORD_NBYTES:
+        raise cursor.error(because("read.old_record_size", nbytes=len(raw), expected=_OLD_RECORD_NBYTES), back=4)
     return OldRecord(
         tuple(
             (name, _words(raw, task_at, _OLD_TASK) + _words(raw, status_at, status))
@@ -100,9 +100,9 @@ def parse_record(raw: bytes, path: str, origin: int = 0) -> OverflowRecord:
 
 
 def to_json(record: OverflowRecord) -> dict[str, object]:
-    """The record as `convert` writes it: addresses and codes in hexadecimal, everything else in decimal."""
+    """Return the record as `convert` writes it: addresses and codes in hexadecimal, other numbers in decimal."""
     if isinstance(record, OldRecord):
-        return {name: _shown(words) for name, words in record.blocks}
+        return {name: _words_to_json(words) for name, words in record.blocks}
     return {
         "magic": hex(_MAGIC),
         "version": record.version,
@@ -111,13 +111,13 @@ def to_json(record: OverflowRecord) -> dict[str, object]:
             "acc_type": record.acc_type,
             "rsv": record.rsv,
             "data_len": record.data_len,
-            "data": _shown(record.words),
+            "data": _words_to_json(record.words),
         },
     }
 
 
-def _shown(words: Words) -> dict[str, object]:
-    return {name: hex(word) if name in _SHOWN_IN_HEX and isinstance(word, int) else word for name, word in words}
+def _words_to_json(words: Words) -> dict[str, object]:
+    return {name: hex(word) if name in _HEXADECIMAL_FIELDS and isinstance(word, int) else word for name, word in words}
 
 
 def _acc_record(cursor: Cursor) -> AccRecord:

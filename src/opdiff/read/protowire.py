@@ -1,7 +1,7 @@
-"""The protobuf wire format, as far as dump headers need it: a table of fields in, values out.
+"""Decoder of the protobuf wire format, as far as dump headers need it.
 
-Fields of type `DATA` are not copied: their value is a range of the file. Unknown fields, and known ones with another
-wire type, are passed over, as protobuf does; anything malformed is an error.
+A message is described by a table of fields. The value of a `DATA` field is a range of the file, not a copy. Unknown
+fields, and known ones with another wire type, are skipped, as protobuf does; malformed bytes are an error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from opdiff.read.cursor import Cursor
 
 _MAX_GROUP_DEPTH = 100
-# A few bytes can announce an item, so their number is bounded, and so is the length of a text.
+# An item takes two bytes of the file and many more of memory, so that the number of items is limited.
 _MAX_ITEMS = 1 << 16
-_MAX_TEXT = 16 << 20
+_MAX_STRING_NBYTES = 16 << 20
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
 class Type(StrEnum):
-    """What a field holds; native code knows them by their order."""
+    """Types of fields; the native decoder numbers them in this order."""
 
     UINT64 = "uint64"
     UINT32 = "uint32"
@@ -36,18 +36,18 @@ class Type(StrEnum):
     MESSAGE = "message"
 
 
-_NUMBERS = frozenset({Type.UINT64, Type.UINT32, Type.INT32})
+_INTEGERS = frozenset({Type.UINT64, Type.UINT32, Type.INT32})
 
 
 class Range(NamedTuple):
-    """Bytes in the file."""
+    """A range of bytes in the file."""
 
     offset: int
     nbytes: int
 
 
 class Field(NamedTuple):
-    """One line of a message's table."""
+    """A field of a message."""
 
     name: str
     type: Type
@@ -56,14 +56,14 @@ class Field(NamedTuple):
 
 
 class Message:
-    """The table of a message: its fields by number."""
+    """Fields of a message by number."""
 
     def __init__(self, fields: dict[int, Field]) -> None:
         self._fields = fields
         self._table = _native_table(fields)
 
     def decode(self, cursor: Cursor) -> dict[str, Any]:
-        """The values by field name, repeated ones as lists; absent fields are absent."""
+        """Return the values by field name, repeated ones as lists, without absent fields."""
         if NATIVE is not None and self._table is not None:
             found: dict[str, Any] | None
             found = NATIVE.decode_message(self._table, cursor.data, cursor.position, cursor.end)
@@ -79,7 +79,7 @@ class Message:
             number, wire = _tag(cursor)
             known = self._fields.get(number)
             if known is None or not _store(values, known, wire, cursor):
-                _pass_over(cursor, number, wire)
+                _skip_field(cursor, number, wire)
 
 
 def _native_table(fields: dict[int, Field]) -> Table | None:
@@ -102,29 +102,29 @@ def _tag(cursor: Cursor) -> tuple[int, int]:
 
 
 def _store(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
-    """Read the value of a known field; False when the wire type is not the field's own."""
-    if known.type in _NUMBERS:
-        return _store_number(values, known, wire, cursor)
+    """Read the value of a known field; return False if it has another wire type."""
+    if known.type in _INTEGERS:
+        return _store_integer(values, known, wire, cursor)
     if wire != _LENGTH:
         return False
     part = _length_delimited(cursor, known.name)
     if known.type is Type.MESSAGE and known.message is not None:
         _store_message(values, known, known.message, part)
     elif known.type is Type.STRING:
-        _put(values, known, _text(part, known.name), cursor)
+        _put(values, known, _read_string(part, known.name), cursor)
     else:
         _put(values, known, Range(part.offset, part.remaining), cursor)
     return True
 
 
-def _store_number(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
+def _store_integer(values: dict[str, Any], known: Field, wire: int, cursor: Cursor) -> bool:
     if wire == _VARINT:
-        _put(values, known, _number(cursor, known), cursor)
+        _put(values, known, _read_integer(cursor, known), cursor)
         return True
     if wire == _LENGTH and known.repeated:
         packed = _length_delimited(cursor, known.name)
         while packed.remaining:
-            _append(values, known, _number(packed, known), packed)
+            _append(values, known, _read_integer(packed, known), packed)
         return True
     return False
 
@@ -135,7 +135,7 @@ def _store_message(values: dict[str, Any], known: Field, message: Message, part:
         message.decode_into(item, part)
         _append(values, known, item, part)
     else:
-        # A message that comes twice is merged, field by field.
+        # Repetitions of a message are merged field by field.
         message.decode_into(values.setdefault(known.name, {}), part)
 
 
@@ -153,7 +153,7 @@ def _append(values: dict[str, Any], known: Field, value: object, cursor: Cursor)
     items.append(value)
 
 
-def _number(cursor: Cursor, known: Field) -> int:
+def _read_integer(cursor: Cursor, known: Field) -> int:
     value = cursor.varint(known.name)
     if value < 1 << 31 or known.type is Type.UINT64:
         return value
@@ -163,10 +163,10 @@ def _number(cursor: Cursor, known: Field) -> int:
     return value
 
 
-def _text(part: Cursor, name: str) -> str:
+def _read_string(part: Cursor, name: str) -> str:
     start = part.offset
-    if part.remaining > _MAX_TEXT:
-        raise part.error(because("read.string_too_long", field=name, nbytes=part.remaining, limit=_MAX_TEXT))
+    if part.remaining > _MAX_STRING_NBYTES:
+        raise part.error(because("read.string_too_long", field=name, nbytes=part.remaining, limit=_MAX_STRING_NBYTES))
     try:
         return part.take(part.remaining, name).decode()
     except UnicodeDecodeError as error:
@@ -177,7 +177,7 @@ def _length_delimited(cursor: Cursor, name: str) -> Cursor:
     return cursor.part(cursor.varint(name), name)
 
 
-def _pass_over(cursor: Cursor, number: int, wire: int, depth: int = 0) -> None:
+def _skip_field(cursor: Cursor, number: int, wire: int, depth: int = 0) -> None:
     field = f"#{number}"
     if wire == _VARINT:
         cursor.varint(field)
@@ -188,12 +188,12 @@ def _pass_over(cursor: Cursor, number: int, wire: int, depth: int = 0) -> None:
     elif wire == _FIXED32:
         cursor.skip(4, field)
     elif wire == _GROUP:
-        _pass_over_group(cursor, number, depth + 1)
+        _skip_group(cursor, number, depth + 1)
     else:
         raise cursor.error(because("read.wire_type", field=field, number=wire))
 
 
-def _pass_over_group(cursor: Cursor, number: int, depth: int) -> None:
+def _skip_group(cursor: Cursor, number: int, depth: int) -> None:
     if depth >= _MAX_GROUP_DEPTH:
         raise cursor.error(because("read.groups_too_deep", limit=_MAX_GROUP_DEPTH))
     while True:
@@ -204,4 +204,4 @@ def _pass_over_group(cursor: Cursor, number: int, depth: int) -> None:
             if inner != number:
                 raise cursor.error(because("read.group_mismatch", number=number, other=inner))
             return
-        _pass_over(cursor, inner, wire, depth)
+        _skip_field(cursor, inner, wire, depth)

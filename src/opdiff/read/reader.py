@@ -1,4 +1,4 @@
-"""A dump file that is being read, and a format of such files."""
+"""Interface of the readers: an open dump file, and a format."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class OpenFile(NamedTuple):
-    """A file that is being read.
+    """An open dump file.
 
     Attributes:
-        path: the path.
-        name: the real base name; files with hashed names differ in it from `path`.
-        descriptor: the open file.
-        size: in bytes.
-        head: the first bytes, enough for most headers.
+        path: path of the file.
+        name: real base name, also if `path` has a hash instead.
+        descriptor: file descriptor.
+        size: size in bytes.
+        head: first bytes, enough for most headers.
     """
 
     path: str
@@ -32,8 +32,8 @@ class Reader(NamedTuple):
     """One format of dump files.
 
     Attributes:
-        recognizes: whether a file has this format, by its first bytes or its name.
-        read: describe the operator in such a file. Raises DumpError for damaged files.
+        recognizes: tests by first bytes or name whether a file has this format.
+        read: describes the operator in such a file. Raises DumpError for damaged files.
     """
 
     recognizes: Callable[[OpenFile], bool]

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 SCHEMA = "opdiff.reduced"
 VERSION = 1
 MEMBER = "opdiff.json"
-"""The member of a reduced archive that has everything; the other members have the extremes only."""
+"""Member of a reduced archive with all statistics; the other members have minimum and maximum only."""
 
-_MAX_TEXT = 64 << 20
+_MAX_JSON_NBYTES = 64 << 20
 _MAX_TENSORS = 100_000
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 
 
 def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[TensorStats, ...]]:
-    """The statistics of every tensor in a reduced file; an array of its own, as FX has it, is one output.
+    """Read the statistics of all tensors in a reduced file; a reduced array of FX is one output.
 
     Raises:
         DumpError: the file is not a reduced dump.
@@ -41,12 +41,12 @@ def read_reduced(path: str, name: str = "") -> dict[Slot, tuple[TensorStats, ...
         text = _member(path)
         return parse_stats(text, path) if text else _archive(operator.outputs, path)
     (tensor,) = operator.outputs
-    text = _behind(path, tensor)
-    return parse_stats(text, path) if text else {Slot.INPUT: (), Slot.OUTPUT: (_extremes(_array(tensor), path),)}
+    text = _trailing_bytes(path, tensor)
+    return parse_stats(text, path) if text else {Slot.INPUT: (), Slot.OUTPUT: (_extremes(tensor.array(), path),)}
 
 
 def parse_stats(text: bytes, path: str) -> dict[Slot, tuple[TensorStats, ...]]:
-    """The statistics in the JSON text of a reduced file."""
+    """Parse the JSON document of a reduced file."""
     try:
         document = json.loads(text)
         if document["schema"] != SCHEMA or document["version"] != VERSION:
@@ -77,7 +77,7 @@ def _stats(item: dict[str, object]) -> TensorStats:
 
 def _number(value: object) -> float | int | None:
     if isinstance(value, str):
-        return _WORDS[value]
+        return _NON_FINITE[value]
     if value is None or isinstance(value, int | float):
         return value
     raise TypeError(f"{value!r} is not a number")
@@ -100,18 +100,18 @@ def _member(path: str) -> bytes:
             if MEMBER not in archive.namelist():
                 return b""
             with archive.open(MEMBER) as member:
-                return member.read(_MAX_TEXT)
+                return member.read(_MAX_JSON_NBYTES)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise DumpError(path, because("read.not_zip", error=str(error))) from error
 
 
-def _behind(path: str, tensor: Tensor) -> bytes:
-    """What stands behind the data of an array; NumPy does not look there."""
+def _trailing_bytes(path: str, tensor: Tensor) -> bytes:
+    """Return the bytes after the data of an array, which NumPy ignores."""
     source = tensor.source
     start = getattr(source, "offset", 0) + tensor.spec.dtype.nbytes(tensor.spec.count)
     with open(path, "rb") as file:
         file.seek(start)
-        return file.read(_MAX_TEXT)
+        return file.read(_MAX_JSON_NBYTES)
 
 
 def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[TensorStats, ...]]:
@@ -119,25 +119,21 @@ def _archive(tensors: tuple[Tensor, ...], path: str) -> dict[Slot, tuple[TensorS
     missing = [name for name in _SLOTS.values() if name not in arrays]
     if missing:
         raise DumpError(path, because("read.reduced_missing", names=tuple(missing)))
-    return {slot: _lines(arrays[name], path) for slot, name in _SLOTS.items()}
+    return {slot: _rows(arrays[name], path) for slot, name in _SLOTS.items()}
 
 
-def _lines(tensor: Tensor, path: str) -> tuple[TensorStats, ...]:
+def _rows(tensor: Tensor, path: str) -> tuple[TensorStats, ...]:
     if tensor.spec.count == 0:
         return ()
     if len(tensor.spec.shape) != 2 or tensor.spec.shape[0] > _MAX_TENSORS:
         raise DumpError(path, because("read.reduced_shape", name=tensor.name, shape=tensor.spec.shape))
-    return tuple(_extremes(line, path) for line in _array(tensor))
+    return tuple(_extremes(row, path) for row in tensor.array())
 
 
-def _array(tensor: Tensor) -> AnyArray:
-    return tensor.array()
-
-
-def _extremes(line: AnyArray, path: str) -> TensorStats:
-    if line.ndim != 1 or line.size < 2:
-        raise DumpError(path, because("read.reduced_extremes", shape=line.shape))
-    low, high = line[0].item(), line[1].item()
+def _extremes(row: AnyArray, path: str) -> TensorStats:
+    if row.ndim != 1 or row.size < 2:
+        raise DumpError(path, because("read.reduced_extremes", shape=row.shape))
+    low, high = row[0].item(), row[1].item()
     if isinstance(low, complex) or isinstance(high, complex):
         raise DumpError(path, because("read.reduced_complex"))
     return TensorStats(low, high)

@@ -1,7 +1,4 @@
-"""FFTS+ slices: operators that the scheduler cut up, and how the parts become one again.
-
-See docs/formats/sliced-dumps.md.
-"""
+"""Slices of operators that FFTS+ scheduling divided, and joining them. See docs/formats/sliced-dumps.md."""
 
 from __future__ import annotations
 
@@ -20,17 +17,17 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import OpDump, Shape, Tensor
     from opdiff.read.filename import DumpName
 
-# By thread, then by tensor.
+# Shapes by thread and tensor.
 SliceShapes = tuple[tuple["Shape", ...], ...]
 
 
 class SliceInfo(NamedTuple):
-    """What a slice says about the whole.
+    """Description of all slices of an operator.
 
     Attributes:
-        automatic: the scheduler cut the operator; the header then has the full shapes.
-        count: how many slices there are.
-        cuts: for each output, for each axis, in how many parts it is cut.
+        automatic: whether the scheduler divided the operator; the header then has the full shapes.
+        count: number of slices.
+        cuts: number of parts along each axis of each output.
         inputs: shapes of the input slices, by thread and tensor.
         outputs: shapes of the output slices, by thread and tensor.
     """
@@ -42,19 +39,19 @@ class SliceInfo(NamedTuple):
     outputs: SliceShapes
 
     def cut_axis(self, output: int) -> int | None:
-        """The first axis along which an output is cut, if it is."""
+        """Return the first axis along which an output is divided; `None` if it is not."""
         parts = self.cuts[output] if output < len(self.cuts) else ()
         return next((axis for axis, count in enumerate(parts) if count != 1), None)
 
 
 def parse_attr(operator: OpDump) -> SliceInfo:
-    """The description of the slices that a sliced dump carries as JSON."""
+    """Parse the JSON description of the slices in a sliced dump."""
     try:
         values = json.loads(operator.attr)
         return SliceInfo(
             automatic=bool(values["threadMode"]),
-            count=_whole(values.get("slice_instance_num", 1)),
-            cuts=tuple(tuple(_whole(part) for part in parts) for parts in values.get("outputCutList") or ()),
+            count=_count(values.get("slice_instance_num", 1)),
+            cuts=tuple(tuple(_count(part) for part in parts) for parts in values.get("outputCutList") or ()),
             inputs=_slice_shapes(values.get("input_tensor_slice")),
             outputs=_slice_shapes(values.get("output_tensor_slice")),
         )
@@ -63,9 +60,9 @@ def parse_attr(operator: OpDump) -> SliceInfo:
 
 
 def as_slice(operator: OpDump, name: DumpName) -> OpDump:
-    """The operator with the shapes of its slice: an automatic one has the full shapes in its header.
+    """Return the operator with the shapes of its slice; the header of an automatic slice has the full shapes.
 
-    The origin shape is that of the whole as well, so a slice has none.
+    A slice has no origin shape, because the recorded one is that of the whole tensor.
     """
     if operator.attr.strip() == "{}":
         return operator
@@ -80,9 +77,9 @@ def as_slice(operator: OpDump, name: DumpName) -> OpDump:
 
 
 def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
-    """One operator from all of its slices, as their headers describe them; the inputs are those of the first one.
+    """Join the slices of an operator; its inputs are those of the first slice.
 
-    Of several dumps of the same slice the newest counts.
+    Of several dumps of the same slice the newest is used.
 
     Raises:
         DumpError: slices are missing, or do not fit together.
@@ -126,26 +123,26 @@ def _with_origin(tensor: Tensor, origin_shape: Shape) -> Tensor:
 def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceShapes, thread: int) -> tuple[Tensor, ...]:
     if not tensors:
         return ()
-    mine = shapes[thread] if thread < len(shapes) else ()
-    if len(mine) != len(tensors):
-        problem = because("read.slice_shapes", number=thread, tensors=len(tensors), shapes=len(mine))
+    slice_shapes = shapes[thread] if thread < len(shapes) else ()
+    if len(slice_shapes) != len(tensors):
+        problem = because("read.slice_shapes", number=thread, tensors=len(tensors), shapes=len(slice_shapes))
         raise DumpError(operator.path, problem)
     return tuple(
         tensor
         if tensor.spec.shape == shape
         else tensor._replace(spec=tensor.spec._replace(shape=shape, origin_shape=()))
-        for tensor, shape in zip(tensors, mine, strict=True)
+        for tensor, shape in zip(tensors, slice_shapes, strict=True)
     )
 
 
 def _slice_shapes(threads: Any) -> SliceShapes:  # noqa: ANN401  parsed JSON has no better type
     return tuple(
-        tuple(tuple(_whole(dim["higher"]) - _whole(dim["lower"]) for dim in tensor) for tensor in thread)
+        tuple(tuple(_count(dim["higher"]) - _count(dim["lower"]) for dim in tensor) for tensor in thread)
         for thread in threads or ()
     )
 
 
-def _whole(value: object) -> int:
+def _count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value

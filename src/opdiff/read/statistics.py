@@ -1,4 +1,4 @@
-"""Statistics dumps: a csv file with a line for each tensor instead of its data. See docs/formats/statistics-dump.md."""
+"""Statistics dumps: CSV files with one line per tensor instead of its data. See docs/formats/statistics-dump.md."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 _MAX_BYTES = 64 << 20
-_NOT_GIVEN = frozenset({"", "NA", "-", "N/A"})
-# Columns that describe the tensor; every other column is a statistic under its own name.
-_DESCRIBING = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
+_MISSING_VALUES = frozenset({"", "NA", "-", "N/A"})
+# All other columns are statistics.
+_DESCRIPTION_COLUMNS = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
 
 
 class StatisticsLine(NamedTuple):
-    """What the runtime wrote down about one tensor; `values` has the statistics by the names of their columns."""
+    """One tensor of a statistics file; `values` has the statistics by the headings of their columns."""
 
     slot: Slot
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -31,7 +31,11 @@ class StatisticsLine(NamedTuple):
 
 
 def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
-    """The lines of a statistics file. Columns are found by their heading, since writers choose them."""
+    """Read the lines of a statistics file. Columns are found by heading, because writers choose them.
+
+    Raises:
+        DumpError: the file is not a statistics file.
+    """
     try:
         with open(path, newline="", encoding="utf-8", errors="replace") as file:
             lines = file.read(_MAX_BYTES).splitlines()
@@ -44,7 +48,7 @@ def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
 
 def _line(row: dict[str, str], path: str) -> StatisticsLine:
     if None in row.values():
-        # Which column is missing is not known, so that the others may be any.
+        # The missing column is unknown, so that the others cannot be trusted.
         raise DumpError(path, because("read.not_statistics", error="a line has fewer columns than the headings"))
     try:
         slot, index = Slot(row["Input/Output"].strip().lower()), int(row["Index"])
@@ -53,15 +57,15 @@ def _line(row: dict[str, str], path: str) -> StatisticsLine:
         return StatisticsLine(
             slot,
             index,
-            None if nbytes in _NOT_GIVEN else int(nbytes),
+            None if nbytes in _MISSING_VALUES else int(nbytes),
             row.get("Data Type") or "",
             row.get("Format") or "",
-            () if shape in _NOT_GIVEN else tuple(int(dim) for dim in shape.split("x")),
-            tuple((name, _number(text)) for name, text in row.items() if name and name not in _DESCRIBING),
+            () if shape in _MISSING_VALUES else tuple(int(dim) for dim in shape.split("x")),
+            tuple((name, _number(text)) for name, text in row.items() if name and name not in _DESCRIPTION_COLUMNS),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise DumpError(path, because("read.not_statistics", error=str(error))) from error
 
 
 def _number(text: str | None) -> float | None:
-    return None if text is None or text.strip() in _NOT_GIVEN else float(text)
+    return None if text is None or text.strip() in _MISSING_VALUES else float(text)

@@ -1,4 +1,4 @@
-"""The operators of one token: files of the graph engine or of FX, whole, reduced, or as tables of statistics."""
+"""Operators of one token: files of the graph engine or of FX, with data, reduced, or with statistics."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from opdiff.read.directory import Entry, Folder
     from opdiff.read.statistics import StatisticsLine
 
-_PLACES = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
-# The columns of statistics files, by what they mean.
+# Columns of statistics files; writers use different headings.
 _MAX, _MIN, _MEAN = ("Max Value", "max"), ("Min Value", "min"), ("Avg Value", "mean", "avg")
 _NORM, _NANS = ("l2norm", "L2norm", "L2 Norm"), ("Nan Count",)
 _INFS = ("Negative Inf Count", "Positive Inf Count")
@@ -33,7 +32,7 @@ _TYPES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BF16": "bfloat16"}
 
 
 def read_token(folders: Sequence[Folder], kind: GraphKind) -> TokenDump:
-    """The operators in the folders of one token, oldest first."""
+    """Read the operators in the folders of one token, oldest first."""
     entries = sorted(
         (entry for folder in folders for entry in folder.entries),
         key=lambda entry: (entry.parsed.timestamp or 0, entry.path),
@@ -56,7 +55,7 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     operators: dict[str, GraphOp] = {}
     duplicates: list[tuple[GraphOp, Reason]] = []
     for name, group in groups.items():
-        chosen, others = _chosen(group)
+        chosen, others = _select_files(group)
         operators[name] = _ge_operator(name, chosen)
         if len(chosen) == 1:
             reason = because("read.dumped_again", op=name, count=len(others) + 1)
@@ -64,18 +63,18 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
     return TokenDump(GraphKind.GE, operators, tuple(duplicates), tuple(skipped))
 
 
-def _chosen(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """The files that count, and those that stand back: slices belong together, else the largest whole one counts."""
+def _select_files(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Return the files to read and the duplicates: all slices, or the largest file that has data."""
     paths = {entry.path for entry in group}
     group = [entry for entry in group if entry.path.removesuffix("_min_max.npz") not in paths - {entry.path}]
-    slices = [entry for entry in group if _is_whole_slice(entry)]
+    slices = [entry for entry in group if _is_slice_data(entry)]
     if len(slices) > 1:
         return slices, []
     best = max(group, key=lambda entry: (not entry.parsed.reduced and not is_statistics(entry), entry.nbytes))
     return [best], [entry for entry in group if entry is not best]
 
 
-def _is_whole_slice(entry: Entry) -> bool:
+def _is_slice_data(entry: Entry) -> bool:
     parsed = entry.parsed
     return isinstance(parsed, DumpName) and parsed.is_slice and not parsed.suffix
 
@@ -86,47 +85,39 @@ def _ge_operator(name: str, entries: Sequence[Entry]) -> GraphOp:
     op_type = parsed.op_type if isinstance(parsed, DumpName) else ""
     head = (name, op_type, parsed.timestamp or 0, newest.path)
     try:
-        if is_statistics(newest):
-            return GraphOp(*head, *_from_table(name, newest.path))
-        if parsed.reduced:
-            return GraphOp(*head, *_from_figures(name, newest))
+        if is_statistics(newest) or parsed.reduced:
+            return GraphOp(*head, *_split_by_slot(_statistics_tensors(name, newest)))
         dump = read_newest(entries)
     except DumpError as error:
         return GraphOp(*head, problem=error.brief)
-    inputs, outputs = (
-        tuple(
-            SideTensor(TensorKey(name, slot, index), newest.path, f",{_PLACES[slot]},{index}", tensor)
-            for index, tensor in enumerate(dump.tensors(slot))
-        )
-        for slot in (Slot.INPUT, Slot.OUTPUT)
-    )
-    return GraphOp(*head, inputs, outputs, dump.op_name)
+    tensors = [
+        SideTensor(TensorKey(name, slot, index), newest.path, _location(slot, index), tensor)
+        for slot in Slot
+        for index, tensor in enumerate(dump.tensors(slot))
+    ]
+    return GraphOp(*head, *_split_by_slot(tensors), dump.op_name)
 
 
-def _from_figures(name: str, entry: Entry) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
-    stats = read_reduced(entry.path, entry.name)
-    inputs, outputs = (
-        tuple(
-            SideTensor(TensorKey(name, slot, index), entry.path, f",{_PLACES[slot]},{index}", stats=known)
-            for index, known in enumerate(stats[slot])
-        )
-        for slot in (Slot.INPUT, Slot.OUTPUT)
-    )
-    return inputs, outputs
+def _statistics_tensors(name: str, entry: Entry) -> list[SideTensor]:
+    """Return the tensors of an operator that was dumped as statistics or reduced to them."""
+    if is_statistics(entry):
+        found = [(line.slot, line.index, _line_stats(line)) for line in read_statistics(entry.path)]
+    else:
+        reduced = read_reduced(entry.path, entry.name)
+        found = [(slot, index, stats) for slot in Slot for index, stats in enumerate(reduced[slot])]
+    return [
+        SideTensor(TensorKey(name, slot, index), entry.path, _location(slot, index), stats=stats)
+        for slot, index, stats in found
+    ]
 
 
-def _from_table(name: str, path: str) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
-    lines = read_statistics(path)
-    inputs, outputs = (
-        tuple(
-            SideTensor(
-                TensorKey(name, slot, line.index), path, f",{_PLACES[slot]},{line.index}", stats=_line_stats(line)
-            )
-            for line in lines
-            if line.slot is slot
-        )
-        for slot in (Slot.INPUT, Slot.OUTPUT)
-    )
+def _location(slot: Slot, index: int) -> str:
+    return f",{slot}s,{index}"
+
+
+def _split_by_slot(tensors: Sequence[SideTensor]) -> tuple[tuple[SideTensor, ...], tuple[SideTensor, ...]]:
+    """Return inputs and outputs."""
+    inputs, outputs = (tuple(tensor for tensor in tensors if tensor.key.slot is slot) for slot in Slot)
     return inputs, outputs
 
 
@@ -163,15 +154,15 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
             continue
         key = (parsed.slot, parsed.index, -1 if parsed.element is None else parsed.element)
         older = groups[parsed.op_name].get(key)
-        if older is None or _counts_more(parsed, older[0]):
+        if older is None or _supersedes(parsed, older[0]):
             groups[parsed.op_name][key] = (parsed, entry)
     operators = {name: _fx_operator(name, files) for name, files in groups.items()}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     return TokenDump(GraphKind.FX, by_time, skipped=tuple(skipped))
 
 
-def _counts_more(new: FxName, old: FxName) -> bool:
-    """Of a tensor and its reduced form the tensor counts, of two executions the later one."""
+def _supersedes(new: FxName, old: FxName) -> bool:
+    """Return whether a file replaces another of the same tensor: data over reduced data, then the later execution."""
     if new.timestamp == old.timestamp:
         return old.reduced and not new.reduced
     return new.timestamp > old.timestamp
@@ -181,10 +172,7 @@ def _fx_operator(name: str, files: dict[tuple[Slot, int, int], tuple[FxName, Ent
     ordered = sorted(files.items(), key=lambda item: item[0][1:])
     tensors = [_fx_tensor(parsed, entry) for _, (parsed, entry) in ordered]
     parsed, entry = ordered[0][1]
-    inputs, outputs = (
-        tuple(tensor for tensor in tensors if tensor.key.slot is slot) for slot in (Slot.INPUT, Slot.OUTPUT)
-    )
-    return GraphOp(name, parsed.target, parsed.timestamp, entry.path, inputs, outputs)
+    return GraphOp(name, parsed.target, parsed.timestamp, entry.path, *_split_by_slot(tensors))
 
 
 def _fx_tensor(parsed: FxName, entry: Entry) -> SideTensor:

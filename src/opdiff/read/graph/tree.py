@@ -1,13 +1,13 @@
-"""Which tokens of which graphs of which ranks a tree holds. See docs/formats/directories.md.
+"""Ranks, graphs and tokens of a dump tree of graph mode. See docs/formats/directories.md.
 
-Layouts are told by their structure, not by versions: nothing in the data says which version wrote it.
+Directory layouts are recognized by their structure, because dumps do not record the version of their writer.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,13 +27,13 @@ _TEXT = re.compile(
     r"dynamo_(?P<stage>original|optimized)_graph_(?P<graph>\d{1,18})"
     r"(?:_rank_(?P<rank>\d{1,18}))?(?:_pid_(?P<pid>\d{1,18}))?(?:_ts_(?P<ts>\d{1,30}))?.*\.txt"
 )
-# How deep dump files lie: rank, time, device, model, id, token.
-_LEVELS = 6
+# Folders between the root of a dump and its files: rank, time, device, model, id, token.
+_MAX_FOLDER_LEVELS = 6
 _MODEL_GRAPH = re.compile(r"(?:^|_)graph_(\d{1,18})(?:_|$)")
 
 
 class GraphFile(NamedTuple):
-    """The text of one graph of one process."""
+    """File with the text of one graph of one process."""
 
     path: str
     number: int
@@ -44,7 +44,7 @@ class GraphFile(NamedTuple):
 
 
 class GraphFolders(NamedTuple):
-    """The folders of one graph by token; `number` is the graph's, where names tell it, `label` what to call it."""
+    """Folders of one graph by token, its label in messages, and its number if folder names have it."""
 
     label: str
     number: int | None
@@ -55,12 +55,12 @@ class GraphTree(NamedTuple):
     """A dump of a run in graph mode.
 
     Attributes:
-        root: the directory, without links.
-        kind: who wrote it.
-        has_ranks: whether folders tell ranks.
-        ranks: the graphs of each rank; without ranks the one key is the device, or 0.
-        texts: texts of graphs, originals before optimized ones.
-        notes: what is odd about the tree.
+        root: real path of the directory.
+        kind: the writer of the dump.
+        has_ranks: whether folder names have ranks.
+        ranks: the graphs of each rank; without ranks, of each device or of key 0.
+        texts: files of graph texts, original graphs before optimized ones.
+        notes: remarks about the tree.
     """
 
     root: str
@@ -73,7 +73,7 @@ class GraphTree(NamedTuple):
 
 @dataclass(slots=True)
 class _Groups:
-    """Folders of one rank, by graph and token, while they are collected."""
+    """Folders of one rank by graph and token."""
 
     graphs: dict[tuple[int | None, str], dict[int, list[Folder]]] = field(default_factory=dict)
 
@@ -82,16 +82,16 @@ class _Groups:
 
 
 def read_graph_tree(root: str) -> GraphTree:
-    """Look through a tree; no dump file is opened.
+    """Find the ranks, graphs and tokens of a tree; dump files are not opened.
 
     Raises:
-        InputError: there are no dumps of graph mode in it.
+        InputError: the tree has no dumps of graph mode.
     """
     if os.path.isfile(root):
         raise InputError(root, "not a directory, but a file; give the directory of the dump")
     tree = scan(os.path.realpath(root))
     kind = _kind(tree)
-    folders = [folder for folder in tree.folders if any(_belongs(folder, entry_kind=kind))]
+    folders = [folder for folder in tree.folders if _has_dumps_of(kind, folder)]
     if not folders:
         counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
         raise InputError(root, f"no dump files of graph mode here ({counted} other files)")
@@ -105,35 +105,30 @@ def read_graph_tree(root: str) -> GraphTree:
     ranks: dict[int, tuple[GraphFolders, ...]] = {}
     for rank, members in sorted(_by_rank(folders, kind, has_ranks=has_ranks).items()):
         ranks[rank] = _graphs(members, kind, notes)
-    notes += _mixed(texts)
+    notes += _mixed_runs(texts)
     return GraphTree(tree.root, kind, has_ranks, ranks, texts, tuple(dict.fromkeys(notes)))
 
 
 def _kind(tree: Tree) -> GraphKind:
-    """FX where tensors of FX are, and no graph text says that the graph engine wrote the tree."""
-    counts = {GraphKind.FX: 0, GraphKind.GE: 0}
-    for entry in tree.entries():
-        if isinstance(entry.parsed, FxName):
-            counts[GraphKind.FX] += 1
-        elif isinstance(entry.parsed, DumpName):
-            counts[GraphKind.GE] += 1
-    if tree.graphs and counts[GraphKind.GE]:
+    """Return FX if most files are FX tensors, unless there are graph texts, which only the graph engine writes."""
+    counts = Counter(type(entry.parsed) for entry in tree.entries())
+    if tree.graphs and counts[DumpName]:
         return GraphKind.GE
-    return GraphKind.FX if counts[GraphKind.FX] > counts[GraphKind.GE] else GraphKind.GE
+    return GraphKind.FX if counts[FxName] > counts[DumpName] else GraphKind.GE
 
 
-def _belongs(folder: Folder, entry_kind: GraphKind) -> Iterable[bool]:
-    wanted = FxName if entry_kind is GraphKind.FX else DumpName
-    return (isinstance(entry.parsed, wanted) and not is_debug(entry) for entry in folder.entries)
+def _has_dumps_of(kind: GraphKind, folder: Folder) -> bool:
+    name_type = FxName if kind is GraphKind.FX else DumpName
+    return any(isinstance(entry.parsed, name_type) and not is_debug(entry) for entry in folder.entries)
 
 
 def _by_rank(folders: Iterable[Folder], kind: GraphKind, *, has_ranks: bool) -> dict[int, list[Folder]]:
-    """Folders by rank; without rank folders a device stands for one, since each process has its own."""
+    """Group folders by rank; without rank folders by device, because each process has its own."""
     found: dict[int, list[Folder]] = defaultdict(list)
     for folder in folders:
-        place = folder.location
-        stand_in = place.device if kind is GraphKind.GE and not has_ranks else None
-        found[place.rank if place.rank is not None else (stand_in or 0)].append(folder)
+        location = folder.location
+        device = location.device if kind is GraphKind.GE and not has_ranks else None
+        found[location.rank if location.rank is not None else (device or 0)].append(folder)
     return found
 
 
@@ -143,45 +138,45 @@ def _graphs(folders: list[Folder], kind: GraphKind, notes: list[Reason]) -> tupl
         _group_fx(folders, groups)
     else:
         _group_ge(folders, groups, notes)
-    made = [
+    graphs = [
         GraphFolders(label, number, {token: tuple(members) for token, members in sorted(tokens.items())})
         for (number, label), tokens in groups.graphs.items()
     ]
-    return tuple(sorted(made, key=lambda graph: (graph.number is None, graph.number or 0)))
+    return tuple(sorted(graphs, key=lambda graph: (graph.number is None, graph.number or 0)))
 
 
 def _group_fx(folders: list[Folder], groups: _Groups) -> None:
-    """By number; where folders do not tell one, the first of every token is one graph, the second the next."""
+    """Group by graph number; without one, the first folders of all tokens are one graph, the second ones another."""
     by_token: dict[int, int] = defaultdict(int)
     for folder in folders:
-        place = folder.location
-        token = place.step or 0
-        if place.graph is not None:
-            groups.add((place.graph, f"graph {place.graph}"), token, folder)
+        location = folder.location
+        token = location.step or 0
+        if location.graph is not None:
+            groups.add((location.graph, f"graph {location.graph}"), token, folder)
             continue
         by_token[token] += 1
         groups.add((None, f"graph folder {by_token[token]}"), token, folder)
 
 
 def _group_ge(folders: list[Folder], groups: _Groups, notes: list[Reason]) -> None:
-    """By the graph's number in the name of the model, else by model and id; of two times, the newer one."""
+    """Group by the graph number in the model name, else by model and id; of two dump times the newer one is used."""
     newest: dict[tuple[str | None, int | None, int | None, int], Folder] = {}
     for folder in folders:
-        place = folder.location
-        key = (place.model, place.model_id, place.device, place.step or 0)
+        location = folder.location
+        key = (location.model, location.model_id, location.device, location.step or 0)
         older = newest.get(key)
-        if older is not None and (older.location.time or "") != (place.time or ""):
-            times = sorted((older.location.time or "", place.time or ""))
+        if older is not None and (older.location.time or "") != (location.time or ""):
+            times = sorted((older.location.time or "", location.time or ""))
             dumped = {"first": times[0], "second": times[1]}
-            notes.append(because("read.token_dumped_twice", token=place.step or 0, model=place.model, **dumped))
-        if older is None or (place.time or "") >= (older.location.time or ""):
+            notes.append(because("read.token_dumped_twice", token=location.step or 0, model=location.model, **dumped))
+        if older is None or (location.time or "") >= (older.location.time or ""):
             newest[key] = folder
     for folder in newest.values():
-        place = folder.location
-        match = _MODEL_GRAPH.search(place.model or "")
+        location = folder.location
+        match = _MODEL_GRAPH.search(location.model or "")
         number = int(match[1]) if match else None
-        label = f"graph {number}" if match else f"model {place.model or 'without name'}/{place.model_id or 0}"
-        groups.add((number, label), place.step or 0, folder)
+        label = f"graph {number}" if match else f"model {location.model or 'without name'}/{location.model_id or 0}"
+        groups.add((number, label), location.step or 0, folder)
 
 
 def _texts(paths: Iterable[str]) -> tuple[GraphFile, ...]:
@@ -197,8 +192,8 @@ def _texts(paths: Iterable[str]) -> tuple[GraphFile, ...]:
 
 
 def _texts_above(root: str) -> tuple[GraphFile, ...]:
-    """The texts of the dump that a folder of it belongs to: those of the nearest folder above that has some."""
-    for _ in range(_LEVELS):
+    """Return the graph texts of the nearest parent folder that has some."""
+    for _ in range(_MAX_FOLDER_LEVELS):
         root = os.path.dirname(root)
         try:
             names = os.listdir(root)
@@ -210,8 +205,8 @@ def _texts_above(root: str) -> tuple[GraphFile, ...]:
     return ()
 
 
-def _mixed(texts: Iterable[GraphFile]) -> list[Reason]:
-    """Signs of two runs in one directory."""
+def _mixed_runs(texts: Iterable[GraphFile]) -> list[Reason]:
+    """Return a note if the texts of a graph are from several processes, hence from several runs."""
     processes: dict[tuple[int, int | None], set[str]] = defaultdict(set)
     for text in texts:
         if text.is_original:
@@ -226,7 +221,7 @@ def _mixed(texts: Iterable[GraphFile]) -> list[Reason]:
 
 
 def merge_groups(groups: Iterable[GraphFolders]) -> GraphFolders:
-    """Several groups as one: the graph engine splits graphs, and each part has folders of its own."""
+    """Merge groups of folders: the graph engine splits graphs, and each part has its own folders."""
     listed = list(groups)
     tokens: dict[int, list[Folder]] = defaultdict(list)
     for group in listed:
