@@ -72,7 +72,7 @@ def test_mapping_gives_what_reading_gives(
     piece = FileRange(path, mmap.ALLOCATIONGRANULARITY + start, stop - start)
     read = piece.raw()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "_MAP_FROM", 1)
+        patch.setattr(source, "_MIN_MAPPED_NBYTES", 1)
         assert (bytes(read), bytes(piece.raw())) == (data[start:stop], data[start:stop])
 
 

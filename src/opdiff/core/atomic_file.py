@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
-# Tables are written line by line.
-_BUFFER = 1 << 17
+# Large, because tables are written line by line.
+_BUFFER_NBYTES = 1 << 17
 
 
 @contextmanager
-def errors_about(path: str, draft: str) -> Iterator[None]:
-    """Errors of the system name the file that is wanted, and not the hidden draft of it, or nothing."""
+def name_in_errors(path: str, draft: str) -> Iterator[None]:
+    """Make operating-system errors name the final path instead of the temporary file or nothing."""
     try:
         yield
     except OSError as error:
@@ -31,19 +31,18 @@ def errors_about(path: str, draft: str) -> Iterator[None]:
 
 @contextmanager
 def open_atomic(path: str) -> Iterator[IO[bytes]]:
-    """A binary file to write to, which takes its name only when everything is written.
+    """Open a temporary binary file in the same folder, and rename it to `path` at the end.
 
-    It is written beside its final place and then renamed; a failure or an interrupt leaves what was there before. A
-    link of that name is replaced, never written through.
+    A failure or an interrupt leaves an existing file unchanged. A symbolic link is replaced, not followed.
     """
     folder, name = os.path.split(path)
-    # A name of its own for each thread and file; short, since the final one may have the greatest length there is.
+    # Unique for thread and file, and short, because `name` may have the maximum length.
     draft = os.path.join(folder, f".{os.getpid()}.{get_native_id()}.{hash(name) & 0xFFFF_FFFF:08x}.part")
     with suppress(FileNotFoundError):
         os.unlink(draft)
     try:
-        with errors_about(path, draft):
-            with open(draft, "xb", buffering=_BUFFER) as file:
+        with name_in_errors(path, draft):
+            with open(draft, "xb", buffering=_BUFFER_NBYTES) as file:
                 yield file
             os.replace(draft, path)
     except BaseException:
@@ -53,10 +52,10 @@ def open_atomic(path: str) -> Iterator[IO[bytes]]:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder for results, and those above it.
+    """Create a folder for results and its parent folders.
 
     Raises:
-        InputError: there cannot be one.
+        InputError: it cannot be created.
     """
     try:
         os.makedirs(path, exist_ok=True)

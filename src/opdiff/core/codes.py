@@ -1,9 +1,9 @@
-"""Bytes, codes and numbers of every element type.
+"""Conversions between bytes, codes and numbers of all element types.
 
-    bytes ──unpack──► codes ──decode──► numbers          codes: one array element for each tensor element,
-    bytes ◄──pack──── codes ◄──encode── numbers                 the bits as they were stored
+    bytes ──unpack──► codes ──decode──► numbers          codes: the stored bits of each element,
+    bytes ◄──pack──── codes ◄──encode── numbers                 as an array of unsigned integers or numbers
 
-Layouts are undone on codes, which are as small as the stored data; numbers are made last.
+Layouts are converted on codes, which are as small as the stored data; numbers are decoded last.
 """
 
 from __future__ import annotations
@@ -29,43 +29,39 @@ if TYPE_CHECKING:
     AnyArray = npt.NDArray[Any]
 
 
-# What fits in a core's nearest cache together with its copy.
-_CACHED = 1 << 16
+# Blocks of this size fit into the level-1 or level-2 cache together with their copy.
+_BLOCK_NBYTES = 1 << 16
 
 
 def contiguous(array: AnyArray) -> AnyArray:
-    """The array in row-major order, copied only if it is not.
+    """Return the array in row-major order; a copy only if it is not contiguous.
 
-    A transposed array is copied block by block: where NumPy would go through all of its memory once for each element
-    that lies side by side in it, every block is fetched once.
+    A transposed array is copied block by block, so that each cache line is read once. NumPy would read all memory of
+    the array once for each element of its innermost stored axis.
     """
-    if array.flags.c_contiguous or array.nbytes <= _CACHED:
+    if array.flags.c_contiguous or array.nbytes <= _BLOCK_NBYTES:
         return np.ascontiguousarray(array)
     result = np.empty(array.shape, array.dtype)
-    near = min(range(array.ndim), key=lambda axis: (array.shape[axis] == 1, abs(array.strides[axis])))
-    if near == array.ndim - 1:
+    innermost = min(range(array.ndim), key=lambda axis: (array.shape[axis] == 1, abs(array.strides[axis])))
+    later = array.shape[innermost + 1 :]
+    longest = max(later, default=0)
+    row_nbytes = array.itemsize * array.shape[innermost] * prod(later) // max(longest, 1)
+    if row_nbytes * longest <= _BLOCK_NBYTES:
         result[...] = array
         return result
-    later = array.shape[near + 1 :]
-    axis = later.index(max(later)) + 1
-    row = array.itemsize * array.shape[near] * prod(later) // max(later)
-    if row * max(later) <= _CACHED:
-        # Each part is fetched once anyway.
-        result[...] = array
-        return result
-    step = max(_CACHED // row, 1)
-    for outer in np.ndindex(array.shape[:near]):
+    axis, step = later.index(longest) + 1, max(_BLOCK_NBYTES // row_nbytes, 1)
+    for outer in np.ndindex(array.shape[:innermost]):
         source, target = array[outer], result[outer]
-        for start in range(0, max(later), step):
+        for start in range(0, longest, step):
             block = (*[slice(None)] * axis, slice(start, start + step))
             target[block] = source[block]
     return result
 
 
 def unpack(raw: bytes | memoryview, dtype: DType, count: int) -> AnyArray:
-    """The first `count` codes in `raw`, as a flat array; a view of `raw` where a code is whole bytes.
+    """Return the first `count` codes in `raw` as a flat array; a view of `raw` for types of at least 8 bits.
 
-    The 1-bit type is stored highest bit first, every other type under 8 bits lowest bits first.
+    Bits of the 1-bit type are stored from the highest bit on, other types under 8 bits from the lowest bits on.
     """
     _require_known(dtype)
     available = memoryview(raw).nbytes * 8 // dtype.bits
@@ -77,21 +73,21 @@ def unpack(raw: bytes | memoryview, dtype: DType, count: int) -> AnyArray:
     if dtype.bits == 1:
         return np.unpackbits(packed, count=count, bitorder="big")
     if dtype.bits in (2, 4):
-        return _unpack_even(packed, dtype.bits, count)
+        return _unpack_parts(packed, dtype.bits, count)
     bits = np.unpackbits(packed, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
     return np.packbits(bits, axis=1, bitorder="little").reshape(count)
 
 
-def _unpack_even(packed: AnyArray, bits: int, count: int) -> AnyArray:
-    """Codes of which a whole number fits in a byte."""
+def _unpack_parts(packed: AnyArray, bits: int, count: int) -> AnyArray:
+    """Unpack codes whose size divides a byte."""
     codes = np.empty((packed.size, 8 // bits), np.uint8)
-    for place in range(8 // bits):
-        np.bitwise_and(packed >> np.uint8(place * bits), np.uint8((1 << bits) - 1), out=codes[:, place])
+    for part in range(8 // bits):
+        np.bitwise_and(packed >> np.uint8(part * bits), np.uint8((1 << bits) - 1), out=codes[:, part])
     return codes.reshape(-1)[:count]
 
 
 def pack(codes: AnyArray, dtype: DType) -> bytes:
-    """The stored bytes of `codes`, in row-major order; the inverse of `unpack`."""
+    """Return the stored bytes of `codes` in row-major order; the inverse of `unpack`."""
     _require_known(dtype)
     if dtype.bits >= 8:
         return np.ascontiguousarray(codes, dtype.storage).tobytes()
@@ -101,7 +97,7 @@ def pack(codes: AnyArray, dtype: DType) -> bytes:
 
 
 def decode(codes: AnyArray, dtype: DType) -> AnyArray:
-    """The numbers of `codes`, exactly; the same array where the codes are numbers already."""
+    """Return the exact numbers of `codes`; the same array if the codes are numbers."""
     _require_known(dtype)
     if dtype is dtypes.BOOL:
         return np.asarray(np.not_equal(codes, 0))
@@ -116,23 +112,25 @@ def decode(codes: AnyArray, dtype: DType) -> AnyArray:
 
 
 def encode(values: AnyArray, dtype: DType) -> AnyArray:
-    """The codes nearest to `values`, ties to even; the inverse of `decode` but for the payload of NaNs.
+    """Return the codes nearest to `values`, ties to even; the inverse of `decode` except for NaN payloads.
 
-    Floats of at most 8 bits saturate at their largest number, wider ones become infinite beyond it. What a type cannot
-    hold at all (NaN, a sign, an imaginary part, an integer beyond its range) is refused.
+    Floats of at most 8 bits saturate at their largest number, wider ones become infinite beyond it.
+
+    Raises:
+        ElementError: the type has no NaN, sign or imaginary part, or integers are out of range.
     """
     _require_known(dtype)
     values = np.asarray(values)
     if np.iscomplexobj(values) and dtype.kind is not dtypes.Kind.COMPLEX:
         raise ElementError(dtype.name, because("core.no_complex"))
-    # Beyond the range of a wider float is infinity, as the standard has it, and not worth numpy's warning.
+    # Overflow to infinity follows the standard, so that NumPy's warning is suppressed.
     with np.errstate(over="ignore", invalid="ignore"):
         return _encode(np.atleast_1d(values), dtype).reshape(values.shape)
 
 
 @lru_cache(maxsize=32)
 def value_table(dtype: DType) -> AnyArray:
-    """The number of every code of a type of at most 8 bits."""
+    """Return the numbers of all codes of a type of at most 8 bits."""
     codes = np.arange(1 << dtype.bits)
     if dtype.kind is dtypes.Kind.FLOAT:
         table = np.array([small_float_value(int(code), dtype) for code in codes])
@@ -171,8 +169,8 @@ def _encode_bfloat16(values: AnyArray) -> AnyArray:
     narrow = values.astype(np.float32)
     bits = narrow.view(np.uint32)
     if values.dtype.itemsize > 4:
-        # Rounding twice can go the wrong way. So the first step rounds to odd: towards zero, and the lowest bit then
-        # tells that something was dropped.
+        # Double rounding can go the wrong way. The first step therefore rounds to odd: towards zero, with the lowest
+        # bit set if anything was dropped.
         bits = bits - (np.abs(narrow) > np.abs(values)) | (narrow != values)
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
     quiet = bits | np.uint32(0x0040_0000)
@@ -198,8 +196,8 @@ def _encode_integers(values: AnyArray, dtype: DType) -> AnyArray:
 def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     table = value_table(dtype)
     signed = dtype.float_format is None or dtype.float_format.signed
-    missing = np.isnan(values)
-    negative = np.signbit(values) & ~missing
+    is_nan = np.isnan(values)
+    negative = np.signbit(values) & ~is_nan
     if negative.any() and not signed:
         raise ElementError(dtype.name, because("core.no_negative"))
     positive = np.arange(len(table) // 2 if signed else len(table))
@@ -211,15 +209,15 @@ def _encode_small(values: AnyArray, dtype: DType) -> AnyArray:
     if signed:
         no_minus_zero = (result == 0) & bool(np.isnan(table[len(table) // 2]))
         result[negative & ~no_minus_zero] |= np.uint8(len(table) // 2)
-    if missing.any():
+    if is_nan.any():
         if not np.isnan(table).any():
             raise ElementError(dtype.name, because("core.no_nan"))
-        result[missing] = np.flatnonzero(np.isnan(table))[0]
+        result[is_nan] = np.flatnonzero(np.isnan(table))[0]
     return result
 
 
 def _nearest(values: AnyArray, numbers: AnyArray, codes: AnyArray) -> AnyArray:
-    """The code of the nearest of `numbers` (ascending, at least two); of two equally near ones the even code."""
+    """Return the codes of the nearest `numbers` (ascending, at least two); of two equally near ones the even code."""
     right = np.clip(np.searchsorted(numbers, values), 1, len(numbers) - 1)
     below, above = values - numbers[right - 1], numbers[right] - values
     take_left = (below < above) | ((below == above) & (codes[right - 1] % 2 == 0))

@@ -1,8 +1,8 @@
-"""A comparison: pairs of tensors, rows of results, and all that reports show.
+"""Values of a comparison: pairs of tensors, rows of results, and the comparison that reports show.
 
     Dump, Dump, rules ──pair──► Pairing | Unpaired ──align, measure──► Row ──judge──► Judgement ──► Comparison
 
-Values are small, frozen and picklable. Tensors can be read from a `Pairing`; a `Comparison` has none.
+Values are small, frozen and picklable. Tensors can be read from a `Pairing`, not from a `Comparison`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from opdiff.core.tensor_stats import TensorStats
 
 
 class OpLabel(NamedTuple):
-    """What the rows of one operator have in common.
+    """Operator of a row.
 
     Attributes:
-        index: the number of its group.
-        sequence: its own number in the rule file; 0 without one.
+        index: number of its group.
+        sequence: its number in the rule file; 0 without one.
         op_type: its type.
-        target: the target's operators, comma-separated; `*` when there is none.
-        golden: the golden operators, comma-separated; `*` when there is none.
+        target: the target's operators, comma-separated; `*` if there is none.
+        golden: the golden operators, comma-separated; `*` if there is none.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -42,16 +42,16 @@ class Pairing(NamedTuple):
     """Two tensors that should hold the same numbers, and the evidence for it.
 
     Attributes:
-        label: what it has in common with the other rows of its operator.
+        label: operator of the row.
         target: the target's tensor.
         golden: the golden tensor.
         declared: layout and origin shape that the rule file declares.
         evidence: why these two belong together.
-        confidence: 1.0 for what a rule file or equal names say, less for what was guessed.
+        confidence: 1.0 for pairs by rule file or equal names, less for inferred ones.
         unit: the token of graph mode; `None` offline.
-        golden_type: the type of the golden operator, where it is known.
-        timestamp: when the operator was dumped; graph mode.
-        stack: where in the user's code the operator comes from; graph mode.
+        golden_type: type of the golden operator; empty if unknown.
+        timestamp: dump time of the operator in graph mode.
+        stack: source-code stack of the operator in graph mode.
     """
 
     label: OpLabel
@@ -94,15 +94,15 @@ class Unpaired(NamedTuple):
     """A tensor, or a whole operator (`key` is `None`), without a partner, and the reason.
 
     Attributes:
-        label: what it has in common with the other rows of its operator.
+        label: operator of the row.
         key: the target's tensor; `None` for a whole operator.
         target: the target's tensor, if it was dumped.
         reason: why it cannot be compared.
         unit: the token of graph mode; `None` offline.
-        path: the file of the operator; graph mode.
-        timestamp: when the operator was dumped; graph mode.
-        stack: where in the user's code the operator comes from; graph mode.
-        golden_only: this is a golden operator that nothing was compared with; graph mode.
+        path: file of the operator in graph mode.
+        timestamp: dump time of the operator in graph mode.
+        stack: source-code stack of the operator in graph mode.
+        golden_only: whether this is a golden operator without a target operator; graph mode only.
         has_data: whether the operator was dumped with its data, not as statistics.
     """
 
@@ -122,14 +122,14 @@ Pair = Pairing | Unpaired
 
 
 class Mode(StrEnum):
-    """How the two sides of a comparison are found and paired."""
+    """Mode of a comparison, which decides how the two sides are found and paired."""
 
     OFFLINE = "offline"
     GRAPH = "graph"
 
 
 class DataMode(StrEnum):
-    """How tensors are compared; `AUTO` is by data where both sides have it, otherwise by statistics."""
+    """Data that is compared; `AUTO` is `REAL` if both sides have tensor data, otherwise `STATISTICS`."""
 
     AUTO = "auto"
     REAL = "real"
@@ -161,27 +161,27 @@ class Row(NamedTuple):
     """One row of every report: a tensor, or an operator as a whole.
 
     Attributes:
-        label: what the rows of one operator have in common.
+        label: the operator.
         key: the target's tensor; `None` for a whole operator.
-        golden_key: the golden tensor; `None` when there is none.
-        target: the target's side; `None` when there is none.
-        golden: the golden side; `None` when there is none.
+        golden_key: the golden tensor; `None` if there is none.
+        target: the target's side; `None` if there is none.
+        golden: the golden side; `None` if there is none.
         shape: the shape in which they were compared, or the target's stored shape; `None` without a tensor.
-        by: how the two were compared; never `AUTO`.
-        metrics: the numbers; `None` when there are none.
+        by: the data that was compared; never `AUTO`.
+        metrics: the metrics; `None` if nothing was measured.
         documented: the documented metrics of graph mode.
-        extra: the metrics of graph mode's further columns.
-        steps: conversions that brought both to one layout.
-        custom: metrics of plug-ins and of the user: name, value, message.
-        overflow: whether the target saturated; `None` when its type cannot, or nothing was measured.
-        notes: reservations about the numbers.
-        reason: why nothing could be compared; `None` when it could.
+        extra: the metrics of the additional columns of graph mode.
+        steps: conversions of both tensors to one layout.
+        custom: metrics of plug-ins and user scripts: name, value, message.
+        overflow: whether the target saturated; `None` if its type cannot, or nothing was measured.
+        notes: reservations about the metrics.
+        reason: why the tensors could not be compared; `None` if they were.
         evidence: why the two tensors belong together.
-        confidence: how sure that is; `None` without a pair.
+        confidence: confidence of the pairing; `None` without a pair.
         unit: rank, token and graph; `None` offline.
-        timestamp: when the operator was dumped; graph mode.
-        stack: where in the user's code the operator comes from; graph mode.
-        golden_only: a golden operator that nothing was compared with; graph mode.
+        timestamp: dump time of the operator in graph mode.
+        stack: source-code stack of the operator in graph mode.
+        golden_only: whether this is a golden operator without a target operator; graph mode only.
     """
 
     label: OpLabel
@@ -213,7 +213,7 @@ class Row(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        """Whether it is about an output."""
+        """Whether the tensor is an output."""
         return self.key is not None and self.key.slot is Slot.OUTPUT
 
     @property
@@ -228,12 +228,12 @@ class Row(NamedTuple):
 
     @property
     def target_path(self) -> str:
-        """The target's file; empty when there is none."""
+        """The target's file; empty if there is none."""
         return self.target.path if self.target else ""
 
     @property
     def golden_path(self) -> str:
-        """The golden file; empty when there is none."""
+        """The golden file; empty if there is none."""
         return self.golden.path if self.golden else ""
 
     @property
@@ -248,16 +248,16 @@ class Row(NamedTuple):
 
 
 class GraphNode(NamedTuple):
-    """An operator of the target's network and what feeds it.
+    """An operator of the target's network and its producers.
 
     Attributes:
-        name: its name, as the rows have it.
+        name: its name, as in the rows.
         op_type: its type.
-        inputs: `producer:output` for each input; an empty text for one of which nothing is known.
-        originals: the operators of the original model that it stands for.
-        passes: the fusion passes of the graph that made it.
+        inputs: `producer:output` for each input; an empty string if the producer is unknown.
+        originals: the operators of the original model that it was compiled from.
+        passes: the fusion passes of the graph that created it.
         buffer_passes: the passes that fused operators through the unified buffer into it.
-        is_guess: what feeds it was found out by device addresses or by the order of execution, not told by a rule file.
+        is_guess: whether its producers were inferred from device addresses or execution order, without a rule file.
     """
 
     name: str
@@ -270,25 +270,25 @@ class GraphNode(NamedTuple):
 
 
 class ModelGraph(NamedTuple):
-    """The target's network in the order of execution, as far as it is known; in graph mode with its units."""
+    """Known part of the target's network in the order of execution; in graph mode with its units."""
 
     nodes: tuple[GraphNode, ...]
     units: tuple[Unit, ...] = ()
 
 
 class Profile(NamedTuple):
-    """How large the errors of a bad tensor are along one of its axes: a number for each slice.
+    """Errors of a bad tensor along one of its axes, one number per slice.
 
     Attributes:
-        row: the number of the tensor's row.
-        axis: which axis.
-        letter: what it is called in the layout, as `C`; empty when nothing is known about it.
-        extent: of the axis.
-        width: how many indices a slice has; the last one may have fewer.
-        seen: the share of the elements that was looked at.
-        errors: the root of the mean square of the errors that are finite.
-        largest: the largest of them.
-        not_finite: how many errors are not finite.
+        row: number of the tensor's row.
+        axis: number of the axis.
+        letter: label of the axis in the layout, as `C`; empty if unknown.
+        extent: extent of the axis.
+        width: number of indices per slice; the last slice may have fewer.
+        seen: share of the elements that was sampled.
+        errors: root mean square of the finite errors of each slice.
+        largest: maximum of the finite errors of each slice.
+        not_finite: number of errors of each slice that are not finite.
     """
 
     row: int
@@ -303,7 +303,7 @@ class Profile(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the two dumps: its directory, and who wrote it."""
+    """One of the two dumps: its directory and its kind."""
 
     path: str
     kind: DumpKind
@@ -321,7 +321,7 @@ class Environment(NamedTuple):
 
 
 class TableView(NamedTuple):
-    """What the user wanted to see in the table: which metrics, and which further columns."""
+    """Metrics and optional columns that the user requested for the table."""
 
     metrics: str = "all"
     sequence: bool = False
@@ -332,16 +332,16 @@ class Comparison(Struct, frozen=True):
     """Two dumps, compared and judged.
 
     Attributes:
-        mode: how the two sides were found and paired.
+        mode: offline or graph mode.
         target: the target's side.
         golden: the golden side.
-        scenario: what was compared with what.
-        rows: in the order of the reports.
+        scenario: kinds of the two dumps and the rules used.
+        rows: the rows in the order of the reports.
         judgement: verdicts in the order of the rows, and findings.
-        view: what the user wanted to see in the table.
+        view: metrics and columns of the table.
         graphs: networks of the target; offline at most one.
-        environment: who compared.
-        profiles: where in the worst tensors the errors are.
+        environment: versions, machine and time.
+        profiles: errors of the worst tensors along their axes.
         notes: remarks about the inputs.
     """
 

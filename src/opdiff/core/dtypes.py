@@ -1,7 +1,6 @@
-"""The element types of dumps: one table, no arithmetic (see `elements` for that).
+"""Table of the element types of dumps, and the values of small floats; see `codes` for conversions of arrays.
 
-Sizes are counted in bits, because types of 1, 2, 4 and 6 bits exist. The numbers are those of the dump header; nano
-dumps number the same types in another way.
+Sizes are in bits, because types of 1, 2, 4 and 6 bits exist. Nano dumps number the types differently.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What the numbers of an element type are."""
+    """Kinds of element types."""
 
     FLOAT = "float"
     INTEGER = "integer"
@@ -30,9 +29,9 @@ class Kind(StrEnum):
 
 
 class FloatFormat(NamedTuple):
-    """The bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
+    """Bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
 
-    `specials` tells which codes are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
+    `specials` are the codes that are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
     NaN, no infinity) or "none".
     """
 
@@ -44,16 +43,16 @@ class FloatFormat(NamedTuple):
 
 
 class DType(NamedTuple):
-    """One element type: its name in results, its stored size, how codes are held and what they decode to.
+    """An element type.
 
     Attributes:
-        name: the name in results and file names.
-        bits: stored bits of an element; 0 when elements have no fixed size.
-        kind: what its numbers are.
-        storage: numpy type of one code; types under 8 bits have a byte for each code. Empty when opaque.
-        decoded: numpy type of the numbers, wide enough to hold every code exactly. Empty when opaque.
-        float_format: the bit fields, for floats of at most 8 bits.
-        opaque: why codes of this type cannot be decoded; `None` when they can.
+        name: name in results and file names.
+        bits: stored bits of an element; 0 if elements have no fixed size.
+        kind: kind of numbers.
+        storage: NumPy type of a code; types under 8 bits use a byte for each code. Empty if opaque.
+        decoded: NumPy type of the numbers, in which every code is exact. Empty if opaque.
+        float_format: bit fields of floats of at most 8 bits; `None` for other types and HiFloat8.
+        opaque: why codes of this type cannot be decoded; `None` if they can.
     """
 
     name: str
@@ -66,18 +65,18 @@ class DType(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Whether the stored codes are NumPy's own numbers, so that nothing is to be decoded."""
+        """Whether stored codes are NumPy numbers, which need no decoding."""
         return self.bits >= 8 and _NATIVE.get(self.storage[1:]) == self.decoded
 
     def nbytes(self, count: int) -> int:
-        """Bytes that `count` elements take, the last one filled up."""
+        """Return the size of `count` elements in bytes, rounded up."""
         return (count * self.bits + 7) // 8
 
     def __str__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[Callable[..., DType], tuple[object, ...]]:
-        """Types of the table stay themselves in another process, so that `is` may be asked of them anywhere."""
+        """Unpickle types of the table to the same object, so that they can be compared by `is` in any process."""
         if BY_NAME.get(self.name) is self:
             return _from_table, (self.name,)
         return DType, (self.name, self.bits, self.kind, self.storage, self.decoded, self.float_format, self.opaque)
@@ -88,8 +87,8 @@ def _from_table(name: str) -> DType:
 
 
 _NATIVE = {
-    f"{letter}{nbytes}": f"{kind}{8 * nbytes}"
-    for letter, kind, sizes in (
+    f"{character}{nbytes}": f"{kind}{8 * nbytes}"
+    for character, kind, sizes in (
         ("f", "float", (2, 4, 8)),
         ("i", "int", (1, 2, 4, 8)),
         ("u", "uint", (1, 2, 4, 8)),
@@ -185,16 +184,16 @@ _BY_NUMPY: dict[str, DType] = {
 
 
 def unknown(number: int) -> DType:
-    """The type of a number that is in no table: kept, so that the rest of the file stays readable."""
+    """Return an opaque type for an unknown type number, so that the rest of the file can be read."""
     return _opaque(f"type_{number}", 0, because("core.unknown_type_number", number=number))
 
 
 def find_numpy(descr: str) -> DType | None:
-    """The element type of a NumPy type string such as `<f4`, if its elements are numbers."""
+    """Return the element type of a NumPy type string such as `<f4`; `None` if its elements are not numbers."""
     return _BY_NUMPY.get(descr[1:])
 
 
-_LARGEST = {
+_LARGEST_FINITE = {
     FLOAT16: 65504.0,
     BFLOAT16: (2 - 2.0**-7) * 2.0**127,
     FLOAT32: (2 - 2.0**-23) * 2.0**127,
@@ -204,16 +203,16 @@ _LARGEST = {
 
 @lru_cache(maxsize=32)
 def largest_finite(dtype: DType) -> float | None:
-    """The largest finite number of a float type; `None` for other types."""
+    """Return the largest finite number of a float type; `None` for other types."""
     if dtype.kind is not Kind.FLOAT:
         return None
-    if dtype in _LARGEST:
-        return _LARGEST[dtype]
+    if dtype in _LARGEST_FINITE:
+        return _LARGEST_FINITE[dtype]
     return max(value for code in range(1 << dtype.bits) if isfinite(value := small_float_value(code, dtype)))
 
 
 def small_float_value(code: int, dtype: DType) -> float:
-    """The number of a code of a float type of at most 8 bits."""
+    """Return the number of a code of a float type of at most 8 bits."""
     return _hifloat8(code) if dtype.float_format is None else _small_float(code, dtype.float_format)
 
 
@@ -233,7 +232,7 @@ def _small_float(code: int, fields: FloatFormat) -> float:
 
 
 def _hifloat8(code: int) -> float:
-    """HiFloat8: a prefix tells how many of the lower bits are exponent, so precision tapers off at the ends."""
+    """Decode HiFloat8, in which a prefix gives the number of exponent bits: precision decreases with magnitude."""
     sign = -1.0 if code & 0x80 else 1.0
     low = code & 0x7F
     if low == 0:

@@ -1,4 +1,4 @@
-"""One side of a comparison as it is read: operators and their tensors, described and not loaded."""
+"""One side of a comparison: descriptions of operators and their tensors, without data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Unit(NamedTuple):
-    """One token of one graph of one rank; `None` where there are no ranks, or only one graph."""
+    """One token of one graph of one rank; `rank` and `graph` are `None` if there are no ranks or only one graph."""
 
     rank: int | None
     token: int
@@ -29,14 +29,14 @@ class Unit(NamedTuple):
 
 
 class DumpKind(StrEnum):
-    """Who wrote a dump: an NPU, or the original model's framework (one file for each tensor)."""
+    """Kinds of dumps: of an NPU, or arrays of the original model's framework with a file for each tensor."""
 
     NPU = "npu"
     ARRAYS = "npy"
 
 
 class SkippedPath(NamedTuple):
-    """A file or folder that was not read, and why."""
+    """A file or folder that was not read, and the reason."""
 
     path: str
     reason: Reason
@@ -46,16 +46,16 @@ class SkippedPath(NamedTuple):
 
 
 class DumpedOp(NamedTuple):
-    """One operator of a dump, described and not loaded.
+    """Description of one operator of a dump.
 
     Attributes:
-        name: its name as file names carry it.
-        op_type: its type, where file names tell it.
-        timestamp: of its newest file.
+        name: its name in file names.
+        op_type: its type; empty if file names do not have it.
+        timestamp: timestamp of its newest file.
         path: its newest file.
-        inputs: its inputs by index; arrays have none.
-        outputs: its outputs by index; not every index need be there.
-        problem: why its file, or one of its files, cannot be read; what that held is missing.
+        inputs: its inputs by index; none for arrays.
+        outputs: its outputs by index; indices may be missing.
+        problem: why one of its files cannot be read; its tensors are then missing.
     """
 
     name: str
@@ -67,14 +67,14 @@ class DumpedOp(NamedTuple):
     problem: Reason | None = None
 
     def tensors(self, slot: Slot) -> Mapping[int, Tensor]:
-        """The inputs or the outputs."""
+        """Return the inputs or the outputs."""
         return self.inputs if slot is Slot.INPUT else self.outputs
 
 
 class Dump(NamedTuple):
-    """One side of a comparison: the operators of one folder by the names that their files carry, oldest first.
+    """One side of a comparison: the operators of one folder by their names in file names, oldest first.
 
-    `skipped` has the files of the folder that were not taken for dumps, and why.
+    `skipped` are the files of the folder that were not read.
     """
 
     path: str
@@ -85,14 +85,14 @@ class Dump(NamedTuple):
 
 
 class SideTensor(NamedTuple):
-    """One tensor of one side: its data, statistics only, or the problem that leaves neither.
+    """One tensor of one side: its data, or statistics only, or the problem due to which it has neither.
 
     Attributes:
-        key: the operator, and which of its tensors. Elements of an FX argument that is a list share the key.
+        key: the operator and its tensor. Elements of a list argument in FX share the key.
         path: the file.
-        location: which tensor of the file, as `,outputs,0`; empty where the file holds one tensor.
-        tensor: the data, described.
-        stats: the statistics, where there is no data.
+        location: the tensor in the file, as `,outputs,0`; empty if the file has one tensor.
+        tensor: description of the data.
+        stats: the statistics, if there is no data.
         problem: why there is neither.
     """
 
@@ -124,34 +124,34 @@ class SideTensor(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of data to be read."""
+        """Size of the data in bytes."""
         return self.tensor.source.nbytes if self.tensor is not None else 0
 
 
 def side_tensor(key: TensorKey, tensor: Tensor) -> SideTensor:
-    """Return a tensor of a side whose file holds it whole."""
+    """Return a tensor that is named by its file alone."""
     return SideTensor(key, tensor.source.path, tensor=tensor)
 
 
 class GraphKind(StrEnum):
-    """Who wrote a dump: the graph engine, one file for each operator, or FX, one file for each tensor."""
+    """Writers of dumps: the graph engine (a file for each operator), or FX (a file for each tensor)."""
 
     GE = "GE"
     FX = "FX"
 
 
 class GraphOp(NamedTuple):
-    """One operator of a token, described and not loaded.
+    """Description of one operator of a token.
 
     Attributes:
-        name: as file names carry it; of FX operators node and target.
-        op_type: its type; of FX operators the target.
-        timestamp: when it was dumped.
+        name: its name in file names; node and target of FX operators.
+        op_type: its type; the target of FX operators.
+        timestamp: its dump time.
         path: its file, or the first of its files.
-        inputs: in order.
-        outputs: in order.
-        full_name: the name that the file itself records, else empty.
-        problem: why the file cannot be read; there are no tensors then.
+        inputs: its inputs in order.
+        outputs: its outputs in order.
+        full_name: the name recorded in the file; empty if there is none.
+        problem: why the file cannot be read; the operator then has no tensors.
     """
 
     name: str
@@ -164,12 +164,12 @@ class GraphOp(NamedTuple):
     problem: Reason | None = None
 
     def find_output(self, index: int) -> SideTensor | None:
-        """The output of this number, if it was dumped."""
+        """Return the output of this index; `None` if it was not dumped."""
         return next((tensor for tensor in self.outputs if tensor.key.index == index), None)
 
 
 class TokenDump(NamedTuple):
-    """What one side dumped for one token of one graph: operators by name, and files that stand back for others."""
+    """Dump of one token of one graph on one side: operators by name, duplicates of them, and skipped files."""
 
     kind: GraphKind
     operators: Mapping[str, GraphOp]

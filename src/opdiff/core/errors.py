@@ -1,4 +1,4 @@
-"""Everything opdiff raises on purpose.
+"""Exceptions of opdiff.
 
     OpdiffError
     ├── UsageError      the command line asks for something impossible        exit code 2
@@ -32,7 +32,7 @@ class OpdiffError(Exception):
 
     @property
     def brief(self) -> Reason:
-        """The error without the path of its file, for places that show the path already."""
+        """The error without the path of its file, for output that shows the path elsewhere."""
         return self.reason
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class OpdiffError(Exception):
 
 
 class UsageError(OpdiffError):
-    """A request that cannot be carried out as it was written."""
+    """An invalid request of the user."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -78,9 +78,9 @@ class DumpError(OpdiffError):
     @property
     def brief(self) -> Reason:
         """The problem and its offset."""
-        return (
-            self.problem if self.offset is None else because("core.at_byte", problem=self.problem, offset=self.offset)
-        )
+        if self.offset is None:
+            return self.problem
+        return because("core.at_byte", problem=self.problem, offset=self.offset)
 
     @property
     def reason(self) -> Reason:

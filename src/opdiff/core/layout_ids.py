@@ -1,4 +1,4 @@
-"""The names of storage layouts, by the number that dump headers carry. What they mean is in `align`."""
+"""Names of storage layouts by their numbers in dump headers; `align` implements them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NUMBERS: dict[str, int] = {name: number for number, name in BY_NUMBER.items()}
 
 
 def layout_name(number: int) -> str:
-    """The layout's name; a number that is in no table keeps its number as a name."""
+    """Return the name of a layout; `FORMAT_` and the number if it is unknown."""
     return BY_NUMBER.get(number) or f"FORMAT_{number}"
 
 
 def parse_format_word(word: int) -> tuple[str, int]:
-    """The layout's name and the group count in a format word: bits 0 to 7 and 8 to 23; the rest is not needed."""
+    """Return layout name (bits 0 to 7) and group count (bits 8 to 23) of a format word."""
     if 0 <= word <= 0xFF:
         return layout_name(word), 1
     return layout_name(word & 0xFF), max(word >> 8 & 0xFFFF, 1)

@@ -1,4 +1,4 @@
-"""Lists of plug-ins: built-in ones by a literal list, others by entry point, found on first need."""
+"""Registry of plug-ins: a list of built-in ones, and others by entry point, loaded on first use."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What every plug-in has: a name under which it is asked for."""
+    """Interface of all plug-ins."""
 
     @property
     def name(self) -> str:
-        """The name, taken once."""
+        """Unique name."""
 
 
 T = TypeVar("T", bound=Named)
 
 
 class Registry(Generic[T]):
-    """Plug-ins of one kind by name. A name is taken once; the entry points are read only when they are needed."""
+    """Plug-ins of one kind by unique name; entry points are read only for names that are not built in."""
 
     def __init__(self, kind: str, builtin: Iterable[T]) -> None:
         self._kind = kind
@@ -33,13 +33,13 @@ class Registry(Generic[T]):
             self._add(item, self._items)
 
     def find(self, name: str) -> T | None:
-        """The plug-in of that name, if there is one."""
+        """Return the plug-in of this name; `None` if there is none."""
         if name not in self._items:
             self._load()
         return self._items.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """All names, built-in ones first."""
+        """Return all names, built-in ones first."""
         self._load()
         return tuple(self._items)
 
@@ -49,7 +49,7 @@ class Registry(Generic[T]):
         items[item.name] = item
 
     def _load(self) -> None:
-        """Add the plug-ins of other packages: all of them or, so that a broken one is reported every time, none."""
+        """Add the plug-ins of other packages: all or, if one is broken, none, so that it is reported every time."""
         if self._loaded:
             return
         from importlib.metadata import entry_points

@@ -1,6 +1,6 @@
-"""Where the bytes of a tensor are, and the one moment at which they are read.
+"""Sources of tensor data: byte ranges of files, members of archives, joined slices.
 
-A source is small, frozen and picklable; `codes` opens the file. Large ranges are memory-mapped and never copied.
+A source is small, frozen and picklable; only `codes` opens the file. Large ranges are memory-mapped and not copied.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
 
-# Below this size one read is cheaper than a mapping.
-_MAP_FROM = 1 << 20
+# Reading is faster than mapping below this size.
+_MIN_MAPPED_NBYTES = 1 << 20
 
-# The most axes that a NumPy array can have.
 MAX_RANK = 64
+"""Maximum number of axes of a NumPy array."""
 
 
 class Source(Protocol):
-    """Bytes of one tensor, described."""
+    """Source of the data of one tensor."""
 
     @property
     def path(self) -> str:
-        """The file that an error should name."""
+        """The file, for error messages."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes there are, padding behind the data included."""
+        """Size in bytes, including padding after the data."""
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
-        """The stored codes in the stored shape, read-only.
+        """Read the stored codes in the stored shape; the array is read-only.
 
         Raises:
-            DumpError: the bytes are not there (any more), or too few.
-            ElementError: the codes of this type cannot be separated.
+            DumpError: the file cannot be read or is too short.
+            ElementError: the type is opaque.
         """
 
 
 class FileRange(NamedTuple):
-    """A range of bytes in a file; `big_endian` and `fortran_order` as NumPy files may have it."""
+    """A range of bytes in a file; NumPy files may be big-endian or in Fortran order."""
 
     path: str
     offset: int
@@ -54,20 +54,20 @@ class FileRange(NamedTuple):
     fortran_order: bool = False
 
     def raw(self) -> bytes | memoryview:
-        """The bytes: read when few, mapped when many."""
+        """Return the bytes; large ranges are mapped."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise DumpError(self.path, because("core.cannot_open", error=error.strerror)) from error
         try:
-            return self._read(descriptor) if self.nbytes < _MAP_FROM else self._map(descriptor)
+            return self._read(descriptor) if self.nbytes < _MIN_MAPPED_NBYTES else self._map(descriptor)
         except OSError as error:
             raise DumpError(self.path, because("core.cannot_read", error=error.strerror), self.offset) from error
         finally:
             os.close(descriptor)
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
-        """The stored codes; see `Source`."""
+        """Read the stored codes; see `Source`."""
         return codes_from_bytes(self.raw(), self, dtype, shape)
 
     def _read(self, descriptor: int) -> bytes | memoryview:
@@ -92,7 +92,7 @@ class FileRange(NamedTuple):
 
 
 class ZipMember(NamedTuple):
-    """A compressed member of a zip file, unpacked when it is read: `skip` bytes of header, then the data."""
+    """A compressed member of a zip file: `skip` bytes of header, then the data."""
 
     path: str
     member: str
@@ -102,7 +102,7 @@ class ZipMember(NamedTuple):
     fortran_order: bool = False
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
-        """The stored codes; see `Source`."""
+        """Read the stored codes; see `Source`."""
         import zipfile
         import zlib
 
@@ -118,7 +118,7 @@ class ZipMember(NamedTuple):
         import zipfile
 
         with closing(zipfile.ZipFile(self.path)) as archive, archive.open(self.member) as member:
-            # The other methods fail in ways of their own on damaged data; NumPy writes only these two.
+            # NumPy writes only these two methods; others raise different errors for damaged data.
             if archive.getinfo(self.member).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
                 raise NotImplementedError("it is neither stored nor deflated")
             member.read(self.skip)
@@ -126,7 +126,7 @@ class ZipMember(NamedTuple):
 
 
 class JoinedSlices(NamedTuple):
-    """Slices of one tensor, each in a source of its own, put together along one axis."""
+    """Slices of one tensor, one source each, joined along an axis."""
 
     parts: tuple[Source, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -134,16 +134,16 @@ class JoinedSlices(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The first slice's file."""
+        """The file of the first slice."""
         return self.parts[0].path
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all slices together."""
+        """Size of all slices in bytes."""
         return sum(part.nbytes for part in self.parts)
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
-        """The stored codes; see `Source`."""
+        """Read the stored codes; see `Source`."""
         import numpy as np
 
         slices = [part.codes(dtype, part_shape) for part, part_shape in zip(self.parts, self.shapes, strict=True)]
@@ -161,10 +161,10 @@ class JoinedSlices(NamedTuple):
 def codes_from_bytes(
     raw: bytes | memoryview, source: FileRange | ZipMember, dtype: DType, shape: tuple[int, ...]
 ) -> AnyArray:
-    """The codes in `raw`, brought to the machine's byte order and the given shape."""
+    """Return the codes in `raw` in native byte order and the given shape."""
     from opdiff.core import codes as elements
 
-    # First, because the product over the axes of a hostile header takes hours.
+    # Checked first, because the product over millions of axes of a damaged header would take hours.
     if len(shape) > MAX_RANK:
         raise DumpError(source.path, because("core.too_many_axes", rank=len(shape), limit=MAX_RANK))
     if any(extent < 0 for extent in shape):
@@ -174,16 +174,16 @@ def codes_from_bytes(
     except ElementError as error:
         if not dtype.bits:
             raise
-        held = memoryview(raw).nbytes * 8 // dtype.bits
-        if prod(shape) <= held:
+        stored = memoryview(raw).nbytes * 8 // dtype.bits
+        if prod(shape) <= stored:
             raise
-        problem = because("core.too_few_elements", shape=shape, needed=prod(shape), dtype=dtype.name, stored=held)
+        problem = because("core.too_few_elements", shape=shape, needed=prod(shape), dtype=dtype.name, stored=stored)
         raise DumpError(source.path, problem) from error
     if source.big_endian:
         flat = flat.byteswap()
     try:
         array = flat.reshape(shape[::-1]).T if source.fortran_order else flat.reshape(shape)
-    except (ValueError, OverflowError) as error:  # an empty array with an extent that cannot be addressed
+    except (ValueError, OverflowError) as error:  # an empty array with an extent beyond the address space
         raise DumpError(source.path, because("core.impossible_shape", shape=shape)) from error
     array.flags.writeable = False
     return array

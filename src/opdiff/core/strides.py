@@ -1,8 +1,8 @@
-"""Memory positions of the elements of a tensor, computed without its data.
+"""Memory offsets of the elements of a tensor, computed without its data.
 
-`StridedView` behaves like an array of which only the shape is known: it can be transposed, reshaped and cut. A built-in
-layout is therefore unpacked by the same code on a view as on an array, and the resulting strides tell a kernel where
-each element is.
+`StridedView` has the shape operations of an array but no data: it can be transposed, reshaped and cut. Built-in layouts
+are therefore unpacked by the same code on views and on arrays, and the resulting strides locate the elements for the
+kernel.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     Index = slice | int | EllipsisType
 
 
-class NotStrided(Exception):  # noqa: N818  it is a way out, not a mistake: the data itself has to be moved
-    """The result cannot be told by a few strides."""
+class NotStrided(Exception):  # noqa: N818  control flow, not an error: the data itself has to be moved
+    """Strides cannot describe the result."""
 
 
 class Factor(NamedTuple):
-    """Equally spaced steps: `extent` of them, `stride` elements apart."""
+    """Part of an axis: `extent` indices, `stride` elements apart."""
 
     extent: int
     stride: int
 
 
 def _count(factors: Sequence[Factor]) -> int:
-    """How many numbers can be written in these digits."""
+    """Return the number of indices."""
     return factors[0].extent if len(factors) == 1 else prod([factor.extent for factor in factors])
 
 
 class Axis(NamedTuple):
-    """One axis: an index is written in the factors as a number in digits, the first one being the highest.
+    """One axis with mixed-radix strides: the factors are the digits of an index, the most significant first.
 
-    `extent` may be smaller than the factors make possible; then the rest is padding.
+    If `extent` is smaller than the product of the factors, the rest is padding.
     """
 
     extent: int
@@ -45,15 +45,15 @@ class Axis(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is cut off."""
+        """Whether the axis has no padding."""
         return self.extent == _count(self.factors)
 
     def cut(self, extent: int) -> Axis:
-        """Only the first indices."""
+        """Return the axis with its first indices only."""
         extent = min(max(extent, 0), self.extent)
         if extent == self.extent:
             return self
-        # The highest digit need not go further than the last index.
+        # Reduce the most significant factor to the last index.
         (_, stride), *rest = self.factors
         inner = _count(rest)
         factors = (Factor(-(-extent // inner), stride), *rest)
@@ -72,7 +72,7 @@ class SplitAxis(NamedTuple):
 
 
 class StridedView:
-    """The places of a tensor's elements, seen as an array."""
+    """Array-like view of a tensor without data."""
 
     __slots__ = ("_axes", "_fortran_order", "ndim", "shape", "size")
 
@@ -85,27 +85,27 @@ class StridedView:
 
     @classmethod
     def of(cls, shape: Shape, *, fortran_order: bool = False) -> StridedView:
-        """Elements one behind the other in row-major order, or in column-major order."""
+        """Return a view of contiguous elements in row-major or Fortran order."""
         return cls(shape, fortran_order=fortran_order)
 
     @property
     def axes(self) -> Sequence[Axis]:
-        """Its axes; those of elements one behind the other are made when they are asked for, and most never are."""
+        """The axes; those of contiguous elements are computed on first use."""
         if self._axes is None:
             self._axes = _stored_axes(self.shape, fortran_order=self._fortran_order)
         return self._axes
 
     def transpose(self, *order: int | Sequence[int]) -> StridedView:
-        """The axes in another order."""
+        """Return a view with the axes in another order."""
         wanted = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
-        return _places([self.axes[axis] for axis in wanted])  # type: ignore[index]
+        return _view([self.axes[axis] for axis in wanted])  # type: ignore[index]
 
     def reshape(self, *shape: int | Sequence[int]) -> StridedView:
-        """The same elements under other axes.
+        """Return a view with another shape.
 
         Raises:
-            ValueError: they are not as many.
-            NotStrided: an axis would not be a number in digits any more.
+            ValueError: the number of elements differs.
+            NotStrided: factors cannot describe the new axes.
         """
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         extents = tuple(map(int, wanted))  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ class StridedView:
         return StridedView(extents, _regroup(self.axes, extents))
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedView:
-        """The first elements of each axis (`:n`), all (`:`), or only the very first (0)."""
+        """Return the first indices of each axis (`:n`), all (`:`), or only the first without the axis (0)."""
         wanted = index if isinstance(index, tuple) else (index,)
         if ... in wanted:
             at = wanted.index(...)
@@ -128,7 +128,7 @@ class StridedView:
         for axis, part in zip(self.axes, wanted, strict=False):
             if isinstance(part, slice):
                 axes.append(axis if part.stop is None else axis.cut(part.stop))
-        return _places([*axes, *self.axes[len(wanted) :]])
+        return _view([*axes, *self.axes[len(wanted) :]])
 
     @property
     def is_contiguous(self) -> bool:
@@ -151,21 +151,21 @@ class StridedView:
 
 
 def is_strided_view(array: object) -> bool:
-    """Whether there are places only, and no data."""
+    """Return whether an array is a view without data."""
     return isinstance(array, StridedView)
 
 
 def require_data(array: object) -> None:
-    """Say that the data itself is needed from here on.
+    """Reject views without data.
 
     Raises:
-        NotStrided: there are places only.
+        NotStrided: the array is such a view.
     """
     if is_strided_view(array):
         raise NotStrided
 
 
-def _places(axes: Sequence[Axis]) -> StridedView:
+def _view(axes: Sequence[Axis]) -> StridedView:
     return StridedView(tuple([axis.extent for axis in axes]), axes)
 
 
@@ -179,7 +179,7 @@ def _stored_axes(shape: Shape, *, fortran_order: bool) -> list[Axis]:
 
 
 def _split_axis(axis: Axis) -> SplitAxis:
-    factors = _joined(axis.factors)
+    factors = _simplify(axis.factors)
     if len(factors) == 1:
         return SplitAxis(axis.extent, 1, factors[0].stride, 0)
     if len(factors) == 2:
@@ -187,8 +187,8 @@ def _split_axis(axis: Axis) -> SplitAxis:
     raise NotStrided
 
 
-def _joined(factors: Sequence[Factor]) -> list[Factor]:
-    """Without factors of one step, and with neighbours that follow each other as one."""
+def _simplify(factors: Sequence[Factor]) -> list[Factor]:
+    """Drop factors of extent 1, and merge adjacent factors with consistent strides."""
     result: list[Factor] = []
     for factor in factors:
         if factor.extent == 1:
@@ -201,7 +201,7 @@ def _joined(factors: Sequence[Factor]) -> list[Factor]:
 
 
 def _regroup(axes: Sequence[Axis], extents: Shape) -> list[Axis]:
-    """The axes under new extents: groups of both that have equally many elements are joined and split again."""
+    """Return axes with new extents: groups of old axes are merged and split into new axes of the same size."""
     result: list[Axis] = []
     at = 0
     pending: list[Axis] = []
@@ -224,7 +224,7 @@ def _regroup(axes: Sequence[Axis], extents: Shape) -> list[Axis]:
 
 
 def _merge(axes: Sequence[Axis]) -> Axis:
-    """Several axes as one. Padding behind any but the first would leave gaps."""
+    """Merge axes. Only the first one may have padding, others would leave gaps."""
     if len(axes) == 1:
         return axes[0]
     extent = 1
@@ -238,26 +238,26 @@ def _merge(axes: Sequence[Axis]) -> Axis:
 
 
 def _split(axis: Axis, extents: Sequence[int]) -> list[Axis]:
-    """One axis as several."""
+    """Split an axis."""
     if len(extents) == 1:
         return [axis]
-    digits = _joined(axis.factors)
+    factors = _simplify(axis.factors)
     result: list[Axis] = []
     for extent in reversed(extents[1:]):
         taken: list[Factor] = []
-        left = extent
-        while left > 1:
-            if not digits:
+        remaining = extent
+        while remaining > 1:
+            if not factors:
                 raise NotStrided
-            factor = digits.pop()
-            if left % factor.extent == 0:
+            factor = factors.pop()
+            if remaining % factor.extent == 0:
                 taken.insert(0, factor)
-                left //= factor.extent
-            elif factor.extent % left == 0:
-                taken.insert(0, Factor(left, factor.stride))
-                digits.append(Factor(factor.extent // left, factor.stride * left))
-                left = 1
+                remaining //= factor.extent
+            elif factor.extent % remaining == 0:
+                taken.insert(0, Factor(remaining, factor.stride))
+                factors.append(Factor(factor.extent // remaining, factor.stride * remaining))
+                remaining = 1
             else:
                 raise NotStrided
         result.insert(0, Axis(extent, tuple(taken) or (Factor(1, 1),)))
-    return [Axis(extents[0], tuple(digits) or (Factor(1, 1),)), *result]
+    return [Axis(extents[0], tuple(factors) or (Factor(1, 1),)), *result]

@@ -1,4 +1,4 @@
-"""The values that travel through opdiff: small, frozen, picklable. They describe; only `Tensor.array` loads."""
+"""Descriptions of tensors and dumped operators; only `Tensor.codes` and `Tensor.array` read data."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-# Characters of an operator's name that writers of dump files replace.
+# Characters that writers of dump files replace in operator names.
 _REPLACED_IN_FILE_NAMES = str.maketrans("/\\. ", "____")
 
 
 def file_safe_name(name: str) -> str:
-    """Return an operator's name as a file name carries it."""
+    """Return an operator's name as it is written in file names."""
     return name if name.isidentifier() else name.translate(_REPLACED_IN_FILE_NAMES)
 
 
 class Slot(StrEnum):
-    """On which side of an operator a tensor is."""
+    """Input or output of an operator."""
 
     INPUT = "input"
     OUTPUT = "output"
 
 
 class Container(StrEnum):
-    """How a file is built."""
+    """Formats of dump files."""
 
     STANDARD = "standard"
     PROTOBUF = "protobuf"
@@ -41,7 +41,7 @@ class Container(StrEnum):
 
 
 class TensorKey(NamedTuple):
-    """Which tensor of which operator; prints `conv1:output:0`."""
+    """Operator, slot and index of a tensor; prints `conv1:output:0`."""
 
     op: str
     slot: Slot
@@ -52,15 +52,15 @@ class TensorKey(NamedTuple):
 
 
 class TensorSpec(NamedTuple):
-    """What a stored tensor is.
+    """Element type, shape and layout of a stored tensor.
 
     Attributes:
-        dtype: the type of its elements.
-        shape: the stored shape, tiles and padding included.
-        layout: the name of the storage layout.
-        origin_shape: the shape before the device layout was applied; empty when not recorded.
-        groups: the group count of a grouped convolution's weights, 1 otherwise.
-        address: the device address, when one is recorded.
+        dtype: element type.
+        shape: stored shape, including tiles and padding.
+        layout: name of the storage layout.
+        origin_shape: shape before the device layout was applied; empty if not recorded.
+        groups: group count of a grouped convolution's weights, otherwise 1.
+        address: device address, if recorded.
     """
 
     dtype: DType
@@ -72,16 +72,16 @@ class TensorSpec(NamedTuple):
 
     @property
     def count(self) -> int:  # type: ignore[override]  # hides tuple.count
-        """Stored elements, padding included."""
+        """Number of stored elements, including padding."""
         return prod(self.shape)
 
 
 class Declared(NamedTuple):
-    """Properties of a pair that rule files declare; empty where they do not.
+    """Properties of a pair that a rule file declares; empty if it does not.
 
     Attributes:
-        layout: the layout of the golden array.
-        origin_shape: the shape of the tensor in the original model.
+        layout: layout of the golden array.
+        origin_shape: shape of the tensor in the original model.
     """
 
     layout: str = ""
@@ -95,10 +95,10 @@ class Tensor(NamedTuple):
     """A tensor in a file.
 
     Attributes:
-        spec: what it is.
-        source: where its bytes are.
-        name: a name of its own, where the file records one.
-        notes: what a reader had to take for granted about it.
+        spec: element type, shape and layout.
+        source: location of the data.
+        name: name recorded in the file; empty if there is none.
+        notes: assumptions of the reader.
     """
 
     spec: TensorSpec
@@ -107,33 +107,33 @@ class Tensor(NamedTuple):
     notes: tuple[Reason, ...] = ()
 
     def codes(self) -> AnyArray:
-        """The stored codes in the stored shape, read-only. This reads the file."""
+        """Read the stored codes in the stored shape; the array is read-only."""
         return self.source.codes(self.spec.dtype, self.spec.shape)
 
     def array(self) -> AnyArray:
-        """The numbers in the stored shape. This reads the file."""
+        """Read the numbers in the stored shape."""
         from opdiff.core import codes as elements
 
         return elements.decode(self.codes(), self.spec.dtype)
 
 
 class Blob(NamedTuple):
-    """Bytes of a dump that are not a tensor: an L1 buffer (kind 0), or a workspace with a log (kind 0)."""
+    """Data of a dump that is not a tensor: an L1 buffer or a workspace with a log; `kind` is 0 for both."""
 
     kind: int
     source: FileRange
 
 
 class OpDump(NamedTuple):
-    """Everything one operator left in its file, described and not loaded.
+    """Description of the operator in a dump file.
 
     Attributes:
         path: the file.
         container: name of the format, a `Container` for built-in ones.
-        op_name: the operator's full name where the file records it, else empty.
-        version: the version the writer put down, else empty.
-        dump_time: microseconds since the epoch, when recorded.
-        attr: the JSON text with which a sliced (FFTS+) dump describes its slices, else empty.
+        op_name: full name of the operator; empty if not recorded.
+        version: format version; empty if not recorded.
+        dump_time: microseconds since the epoch, if recorded.
+        attr: JSON description of the slices in a sliced (FFTS+) dump, otherwise empty.
     """
 
     path: str
@@ -148,5 +148,5 @@ class OpDump(NamedTuple):
     attr: str = ""
 
     def tensors(self, slot: Slot) -> tuple[Tensor, ...]:
-        """The inputs or the outputs."""
+        """Return the inputs or the outputs."""
         return self.inputs if slot is Slot.INPUT else self.outputs

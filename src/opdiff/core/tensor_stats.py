@@ -65,7 +65,7 @@ def _difference(target: float | None, golden: float | None) -> Difference:
     if isnan(target) or isnan(golden):
         return Difference(nan, nan)
     if not isfinite(target) or not isfinite(golden):
-        size = inf if inf in (target, -golden) else -inf
-        return Difference(size, size)
+        infinity = inf if inf in (target, -golden) else -inf
+        return Difference(infinity, infinity)
     difference = target - golden
     return Difference(difference, abs(difference / golden) if golden else inf)

@@ -1,4 +1,4 @@
-"""Scripts that the user wrote: found at once, run on first use, and nothing left in `sys.modules` or `sys.path`."""
+"""User scripts: listed at the start, run on first use, without changes to `sys.modules` and `sys.path`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MAX_NBYTES = 1_000_000
 
 
 def find_scripts(kind: str, directory: str, folder: str) -> tuple[str, ...]:
-    """The real paths of the files in `directory/folder`, in the order of their names; they are not run.
+    """Return the real paths of the files in `directory/folder`, sorted by name, without running them.
 
     Raises:
-        PluginError: there is no such folder, or a file in it is too large, leads elsewhere or is not a file at all.
+        PluginError: the folder cannot be listed or has too many files.
     """
     root = os.path.realpath(directory)
     path = os.path.join(root, folder)
@@ -40,10 +40,10 @@ def find_scripts(kind: str, directory: str, folder: str) -> tuple[str, ...]:
 
 
 def check_script(kind: str, directory: str, path: str) -> None:
-    """Refuse what is not a regular file of acceptable size inside `directory`.
+    """Check that a script is a regular file of acceptable size inside `directory`.
 
     Raises:
-        PluginError: the file is refused.
+        PluginError: it is not.
     """
     root = os.path.realpath(directory)
     if os.path.commonpath([root, os.path.realpath(path)]) != root:
@@ -52,7 +52,7 @@ def check_script(kind: str, directory: str, path: str) -> None:
 
 
 def load_function(kind: str, path: str, name: str, arguments: tuple[str, ...]) -> Callable[..., Any]:
-    """The function of that name in a script, which is run when it is new or was changed.
+    """Return a function of a script; the script is run on first use and after changes.
 
     Raises:
         PluginError: the script cannot be loaded, or has no such function that takes these arguments.
@@ -72,7 +72,7 @@ def load_function(kind: str, path: str, name: str, arguments: tuple[str, ...]) -
 
 
 def _nbytes_and_time(kind: str, path: str) -> tuple[int, int]:
-    """Size and time of change of a regular file of acceptable size."""
+    """Return size and modification time of a regular file of acceptable size."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -85,7 +85,7 @@ def _nbytes_and_time(kind: str, path: str) -> tuple[int, int]:
 
 
 class _Loader(SourceLoader):
-    """Compiles a script in memory; unlike the loader of the import system it leaves no bytecode beside it."""
+    """Loader that compiles scripts in memory and writes no bytecode files."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class _Loader(SourceLoader):
 def _load(kind: str, path: str, version: tuple[int, int]) -> object:  # noqa: ARG001 (a changed file is another key)
     name = f"opdiff_custom_{os.path.splitext(os.path.basename(path))[0]}"
     spec = spec_from_loader(name, _Loader(path), origin=path)
-    if spec is None or spec.loader is None:  # not for a loader with these methods; the types allow it
+    if spec is None or spec.loader is None:  # only for the type checker
         raise PluginError(kind, path, because("core.cannot_load", error="no module specification"))
     module = module_from_spec(spec)
     try:

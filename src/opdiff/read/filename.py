@@ -50,11 +50,6 @@ class DumpName(NamedTuple):
     suffix: str = ""
 
     @property
-    def kind(self) -> str:
-        """Name of the pattern."""
-        return "npu"
-
-    @property
     def statistics(self) -> bool:
         """Whether the file has statistics instead of data."""
         return self.suffix == ".csv"
@@ -96,11 +91,6 @@ class GoldenName(NamedTuple):
     suffix: str
     reduced: bool = False
 
-    @property
-    def kind(self) -> str:
-        """Name of the pattern."""
-        return "golden"
-
 
 class FxName(NamedTuple):
     """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to minimum and maximum."""
@@ -114,11 +104,6 @@ class FxName(NamedTuple):
     reduced: bool = False
 
     @property
-    def kind(self) -> str:
-        """Name of the pattern."""
-        return "fx"
-
-    @property
     def op_name(self) -> str:
         """Node and target, as graph texts write them."""
         return f"{self.node}-{self.target}"
@@ -130,11 +115,6 @@ class ConvertedName(NamedTuple):
     dump: DumpName
     slot: Slot
     index: int  # type: ignore[assignment]  # hides tuple.index
-
-    @property
-    def kind(self) -> str:
-        """Name of the pattern."""
-        return "converted"
 
     @property
     def reduced(self) -> bool:

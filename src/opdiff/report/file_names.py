@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from opdiff.core.atomic_file import errors_about
+from opdiff.core.atomic_file import name_in_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
     ending = _LONG_ENDING if name.endswith(_LONG_ENDING) else os.path.splitext(name)[1]
     stem = name.removesuffix(ending)
     try:
-        with errors_about(os.path.join(folder, name), draft):
+        with name_in_errors(os.path.join(folder, name), draft):
             write(draft)
         for number in count():
             path = os.path.join(folder, f"{stem}_{number}{ending}" if number else name)

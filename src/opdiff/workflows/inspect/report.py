@@ -10,7 +10,7 @@ from opdiff.core.errors import DumpError, OpdiffError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
-from opdiff.read.filename import DumpName, parse_dump_name, parse_name
+from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, parse_dump_name, parse_name
 from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
@@ -263,7 +263,7 @@ def _entry_kind(entry: Entry) -> str:
         if parsed.statistics:
             return "NPU statistics file"
         return "overflow debug record" if parsed.is_debug else "NPU dump"
-    return {"golden": "golden tensor", "fx": "FX tensor", "converted": "converted NPU tensor"}[parsed.kind]
+    return {GoldenName: "golden tensor", FxName: "FX tensor", ConvertedName: "converted NPU tensor"}[type(parsed)]
 
 
 def _present(numbers: Iterable[int | None]) -> tuple[int, ...]:
