@@ -48,6 +48,29 @@ def attr(key: bytes | str, **value: object) -> dict[str, object]:
     return {"key": key.encode() if isinstance(key, str) else key, "value": value}
 
 
+CONV: dict[str, object] = {
+    "name": "conv1conv1_relu", "type": "Conv2D", "id": 3, "input": ["x:0", "w:0", "", "data:-1"],
+    "attr": [
+        attr("_datadump_original_op_names", list={"s": [b"conv1", b"conv1_relu"]}),
+        attr("pass_name", s=b"ConvReluPass"), attr("pass_name_ub", list={"s": [b"UbPass"]}),
+        attr("_datadump_is_multiop", b=True), attr("strides", list={"i": [1, 1]}), attr("weights", bt=b"12345"),
+    ],
+    "output_desc": [{
+        "dtype": 2, "shape": {"dim": [1, 4, -1, 8, 16]}, "layout": "NC1HWC0",
+        "attr": [
+            attr("_datadump_origin_name", s=b"conv1_relu"), attr("_datadump_origin_output_index", i=0),
+            attr("_datadump_origin_format", s=b"NCHW"), attr("origin_shape", list={"i": [1, 64, 8, 8]}),
+        ],
+    }],
+}  # fmt: skip
+INSERTED: dict[str, object] = {
+    "name": "trans_Cast_0", "type": "Cast", "attr": [attr("_datadump_original_op_names", list={"val_type": 1})],
+}  # fmt: skip
+MODEL: Any = ModelDef(
+    name="net", graph=[{"name": "net_0", "op": [CONV, INSERTED]}], attr=[attr("atc_version", s=b"7.6")]
+)
+
+
 def om_file(
     description: bytes,
     *,

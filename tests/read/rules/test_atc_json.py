@@ -111,7 +111,7 @@ def test_single_names_are_escaped_and_listed_ones_are_not(tmp_path: Path) -> Non
         (None, ("a",), False),
         ({"list": {"val_type": 1}}, ("",), True),
         ({}, ("",), True),
-        ({"list": {"s": []}}, (), True),
+        ({"list": {"s": []}}, ("",), True),
         ({"list": {"s": ["b"]}}, ("b",), True),
     ],
 )
@@ -145,7 +145,7 @@ GOOD = {"name": "a", "type": "T"}
     [
         (b"", "not valid JSON: Expecting value"),
         (b'{"graph": [', "not valid JSON: Expecting value"),
-        (b"\xff\xfe\xfd", "not valid JSON: "),
+        (b"\xff\xfe\xfd", "not a rule file; it should be "),
         (b'{"graph": [{"op": [], "name": "\xff"}]}', "not valid JSON: "),
         (b'{"graph": [{"op": [], "name": "\\ud800"}]}', "not valid JSON: "),
         (b'{"graph": [], "x": ' + b"[" * 200_000, "nested too deeply for a rule file"),

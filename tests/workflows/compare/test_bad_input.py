@@ -140,7 +140,7 @@ def with_operator(**fields: object) -> bytes:
     [
         pytest.param(b"", "not valid JSON", id="empty"),
         pytest.param(b'{"graph": [', "not valid JSON", id="cut"),
-        pytest.param(b"\x80\x81\xfe\xff", "not valid JSON", id="bytes"),
+        pytest.param(b"\x80\x81\xfe\xff", "not a rule file; it should be", id="bytes"),
         pytest.param(b'{"x":' + b"[" * 200_000, "nested too deeply", id="nested lists"),
         pytest.param(b'{"x":' * 200_000, "nested too deeply", id="nested objects"),
         pytest.param(b"[]", "Expected `object`, got `array`", id="a list"),

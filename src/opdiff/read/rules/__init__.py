@@ -1,6 +1,7 @@
 """Readers of rule files and graph texts.
 
-A rule file is the JSON that ATC or AMCT makes of a model, or the offline model (`.om`) itself; the first bytes decide.
+A rule file is anything that describes a compiled model: an offline model, the JSON that ATC or AMCT makes of it, or a
+graph text. The first bytes decide.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.read.rules.atc_json import read_atc_json
-from opdiff.read.rules.model import to_rules
-from opdiff.read.rules.om import MAGIC, read_om
+from opdiff.read.rules.model import Model, to_rules
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleFile
+    from opdiff.read.rules.description import Description, ModelKind
 
 
 def read_rules(path: str) -> RuleFile:
@@ -23,18 +24,35 @@ def read_rules(path: str) -> RuleFile:
     Raises:
         InputError: the file cannot be read, or is no rule file.
     """
-    return to_rules(read_om(path), path) if _is_offline_model(path) else read_atc_json(path)
+    return to_rules(read_model(path)[0], path)
 
 
-def _is_offline_model(path: str) -> bool:
-    # A pipe cannot be looked into without taking bytes from it.
-    if not os.path.isfile(path):
-        return False
+def read_model(path: str) -> tuple[Model, ModelKind]:
+    """Return the model that a file of any kind describes, and the kind of the file.
+
+    Raises:
+        InputError: the file cannot be read, or does not describe a model.
+    """
+    from opdiff.read.rules.description import KINDS_TAKEN, ModelKind, find_kind, read_description
+
+    kind = find_kind(path)
+    if kind is None:
+        raise InputError(path, f"not a rule file; it should be {KINDS_TAKEN}")
+    if kind is ModelKind.JSON:
+        return read_atc_json(path), kind
+    return _parse(path, read_description(path, kind)), kind
+
+
+def _parse(path: str, description: Description) -> Model:
+    from opdiff.read.rules.model_message import parse_model
+    from opdiff.read.rules.wire import MessageError
+
     try:
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        models = [parse_model(message) for message in description.messages]
+    except MessageError as error:
+        raise InputError(path, str(error)) from error
+    graphs = tuple(graph for model in models for graph in model.graphs)
+    return Model(models[0].name, graphs, models[0].attributes, description.header, description.notes)
 
 
 def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputError, ...]]:

@@ -1,4 +1,4 @@
-"""The JSON that ATC and AMCT write about a model, read into a `RuleFile`.
+"""The JSON that ATC and AMCT write about a model.
 
 Only the part that pairing needs is decoded; other keys, and the values of other attributes, may be anything.
 """
@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 from opdiff.read.rules.c_escapes import unescape
+from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
+    from typing import TypeVar
+
+    from opdiff.read.rules.model import Attribute
+
+    _Decoded = TypeVar("_Decoded")
 
 _MAX_BYTES = 2 << 30
-_PARENT = "_parent_node_index"
+# Attributes that only inform: values of other types are ignored.
+_INFORMATION = frozenset({"pass_name", "pass_name_ub"})
 
 
 class _List(Struct):
@@ -46,13 +50,16 @@ class _Attribute(Struct, gc=False):
     value: Raw = Raw(b"{}")
 
 
-class _Output(Struct):
+class _Shape(Struct):
+    dim: list[int] = []
+
+
+class _Tensor(Struct):
     dtype: str = ""
-    attr: list[_Attribute] = []
-
-
-class _Input(Struct):
     attr: list[_Attribute] | None = None
+    name: Raw = Raw(b"null")
+    shape: Raw = Raw(b"null")
+    layout: Raw = Raw(b"null")
 
 
 class _Operator(Struct):
@@ -61,7 +68,7 @@ class _Operator(Struct):
     id: int = 0
     input: list[str] = []
     input_desc: Raw = Raw(b"[]")
-    output_desc: list[_Output] = []
+    output_desc: list[_Tensor] = []
     attr: list[_Attribute] = []
     subgraph_name: Raw = Raw(b"[]")
 
@@ -73,15 +80,20 @@ class _Graph(Struct):
 
 class _Document(Struct):
     graph: list[_Graph]
+    name: Raw = Raw(b"null")
+    attr: Raw = Raw(b"null")
 
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _VALUE = msgspec.json.Decoder(_Value | None)
-_INPUTS = msgspec.json.Decoder(list[_Input] | None)
+_TENSORS = msgspec.json.Decoder(list[_Tensor] | None)
 _NAMES = msgspec.json.Decoder(list[str] | None)
+_STRING = msgspec.json.Decoder(str | None)
+_SHAPE = msgspec.json.Decoder(_Shape | None)
+_MODEL_ATTRIBUTES = msgspec.json.Decoder(list[_Attribute] | None)
 
 
-def read_atc_json(path: str) -> RuleFile:
+def read_atc_json(path: str) -> Model:
     """Read the JSON of ATC or AMCT.
 
     Raises:
@@ -89,8 +101,9 @@ def read_atc_json(path: str) -> RuleFile:
     """
     content = _read_bytes(path)
     try:
-        graphs = _decode(content).graph
-        return RuleFile(path, tuple(_graph(graph, number) for number, graph in enumerate(graphs)))
+        document = _decode(content)
+        graphs = tuple(ModelGraph(graph.name, tuple(map(_operator, graph.op))) for graph in document.graph)
+        return Model(_information(_STRING, document.name) or "", graphs, _model_attributes(document.attr))
     except RecursionError as error:
         raise InputError(path, "nested too deeply for a rule file") from error
     except msgspec.ValidationError as error:
@@ -124,100 +137,71 @@ def _decode(content: bytes) -> _Document:
         return _DOCUMENT.decode(json.dumps(accepted))
 
 
-def _graph(graph: _Graph, number: int) -> RuleGraph:
-    # Graphs without a name are identified by their position.
-    key = graph.name or f"graph[{number}]"
-    return RuleGraph(graph.name, tuple([_operator(operator, key) for operator in graph.op]))
-
-
-def _operator(operator: _Operator, graph_name: str) -> RuleOp:
-    name = _unsliced(operator.name)
-    attributes = _Attributes(operator.attr, operator.name)
-    originals = _originals(attributes)
-    return RuleOp(
-        name,
+def _operator(operator: _Operator) -> ModelOp:
+    # Descriptors of inputs are long; only those of a graph's end say more than the outputs that they come from.
+    inputs = _TENSORS.decode(operator.input_desc) if operator.type == "NetOutput" else ()
+    return ModelOp(
+        operator.name,
         operator.type,
         operator.id,
-        tuple([_unsliced(text) for text in operator.input if text and not text.endswith(":-1")]),
-        tuple([_output(output, index, operator.name) for index, output in enumerate(operator.output_desc)]),
-        (name,) if originals is None else originals,
-        originals is not None,
-        attributes["_datadump_is_multiop"].b or False,
-        attributes["_L1_fusion_sub_graph_no"].s or "",
-        graph_name,
-        _passes(attributes, "pass_name"),
-        _passes(attributes, "pass_name_ub"),
+        tuple(operator.input),
+        _attributes(operator.attr, operator.name),
+        tuple([_tensor(each, operator.name) for each in inputs or ()]),
+        tuple([_tensor(each, operator.name) for each in operator.output_desc]),
         tuple(_NAMES.decode(operator.subgraph_name) or ()),
-        attributes[_PARENT].i if operator.type == "Data" else None,
-        _parent_outputs(operator) if operator.type == "NetOutput" else (),
     )
 
 
-def _parent_outputs(operator: _Operator) -> tuple[int | None, ...]:
-    """Return for each input of a sub-graph's end the output of the owner that it becomes."""
-    inputs = _INPUTS.decode(operator.input_desc) or []
-    return tuple([_Attributes(each.attr or (), operator.name)[_PARENT].i for each in inputs])
-
-
-def _unsliced(name: str) -> str:
-    return re.sub("_lxslice[0-9]+", "", name) if "_lxslice" in name else name
-
-
-def _output(output: _Output, position: int, operator: str) -> OutputDesc:
-    attributes = _Attributes(output.attr, operator)
-    index = attributes["_datadump_origin_output_index"].i
-    layout = attributes["_datadump_origin_format"].s
-    shape = attributes["origin_shape"].list
-    return OutputDesc(
-        position,
-        output.dtype,
-        # ATC escapes single texts, but not texts in lists.
-        unescape(attributes["_datadump_origin_name"].s or ""),
-        position if index is None else index,
-        (attributes["origin_format"].s if layout is None else layout) or "",
-        tuple(shape.i or ()) if shape else (),
+def _tensor(tensor: _Tensor, operator: str) -> TensorDesc:
+    shape = _information(_SHAPE, tensor.shape)
+    return TensorDesc(
+        _information(_STRING, tensor.name) or "",
+        tensor.dtype,
+        tuple(shape.dim) if shape else (),
+        _information(_STRING, tensor.layout) or "",
+        _attributes(tensor.attr or (), operator),
     )
 
 
-class _Attributes:
-    """Attributes by key; of a repeated key the first."""
-
-    def __init__(self, attributes: Iterable[_Attribute], operator: str) -> None:
-        self._values: dict[str, Raw] = {}
-        self._operator = operator
-        for attribute in attributes:
-            self._values.setdefault(attribute.key, attribute.value)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def __getitem__(self, key: str) -> _Value:
-        """Return the value of an attribute; an empty one if it is absent."""
-        raw = self._values.get(key)
-        if raw is None:
-            return _EMPTY
-        try:
-            return _VALUE.decode(raw) or _EMPTY
-        except msgspec.ValidationError as error:
-            raise msgspec.ValidationError(f"{error}, attribute {key} of operator {self._operator}") from None
+def _attributes(attributes: Collection[_Attribute], operator: str) -> dict[str, Attribute]:
+    """Return the values of the attributes that are read; of a repeated key the first."""
+    found: dict[str, Attribute] = {}
+    for attribute in attributes:
+        key = attribute.key
+        if key in READ_ATTRIBUTES and key not in found:
+            try:
+                found[key] = _value(attribute.value)
+            except msgspec.ValidationError as error:
+                if key not in _INFORMATION:
+                    raise msgspec.ValidationError(f"{error}, attribute {key} of operator {operator}") from None
+    return found
 
 
-_EMPTY = _Value()
-
-
-def _originals(attributes: _Attributes) -> tuple[str, ...] | None:
-    """Return original names; one empty name if the attribute has no list, which means that there is no original."""
-    key = "_datadump_original_op_names"
-    if key not in attributes:
+def _value(raw: Raw) -> Attribute:
+    value: _Value | None = _VALUE.decode(raw)
+    if value is None:
         return None
-    names = attributes[key].list
-    return ("",) if names is None or names.s is None else tuple(names.s)
+    if value.list is not None:
+        return tuple(value.list.s) if value.list.s else tuple(value.list.i or ())
+    # ATC escapes single strings, but not strings in lists.
+    if value.s is not None:
+        return unescape(value.s)
+    return value.b if value.i is None else value.i
 
 
-def _passes(attributes: _Attributes, key: str) -> tuple[str, ...]:
-    """Return the names of fusion passes. They only inform, so values of other types are ignored."""
-    value = _EMPTY
-    with suppress(msgspec.ValidationError):
-        value = attributes[key]
-    names = [value.s] if value.list is None else value.list.s
-    return tuple([name for name in names or () if name])
+def _model_attributes(raw: Raw) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {}
+    for attribute in _information(_MODEL_ATTRIBUTES, raw) or ():
+        try:
+            found[attribute.key] = _value(attribute.value)
+        except msgspec.ValidationError:
+            found[attribute.key] = None
+    return found
+
+
+def _information(decoder: msgspec.json.Decoder[_Decoded | None], raw: Raw) -> _Decoded | None:
+    """Return a value that only informs; `None` if it has another type."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None

@@ -1,8 +1,9 @@
 """A compiled model as its file describes it, and the rules for pairing that follow from it.
 
-    .om ──om──► description ──model_message──► Model ──to_rules──► RuleFile
+    .om, zip, texts ──description──► messages ──model_message──► Model ──to_rules──► RuleFile
+    JSON of ATC ─────────────atc_json─────────────────────────────┘
 
-Attributes are plain values: text, number, truth value, or a tuple of them. Of operators and tensors only those that
+Attributes are plain values: string, number, truth value, or a tuple of them. Of operators and tensors only those that
 `READ_ATTRIBUTES` names are kept; they have dozens of others.
 """
 
@@ -16,6 +17,7 @@ from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
 
 Attribute = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...] | None
@@ -26,16 +28,6 @@ READ_ATTRIBUTES = frozenset({
     "origin_format", "origin_shape", "_fusion_origin_name", "_fusion_origin_output_index", "_parent_node_index",
     "_fx_tensor_name",
 })  # fmt: skip
-
-ELEMENT_TYPES = (
-    "DT_UNDEFINED", "DT_FLOAT", "DT_FLOAT16", "DT_INT8", "DT_UINT8", "DT_INT16", "DT_UINT16", "DT_INT32", "DT_INT64",
-    "DT_UINT32", "DT_UINT64", "DT_BOOL", "DT_DOUBLE", "DT_STRING", "DT_DUAL_SUB_INT8", "DT_DUAL_SUB_UINT8",
-    "DT_COMPLEX64", "DT_COMPLEX128", "DT_QINT8", "DT_QINT16", "DT_QINT32", "DT_QUINT8", "DT_QUINT16", "DT_RESOURCE",
-    "DT_STRING_REF", "DT_DUAL", "DT_VARIANT", "DT_BF16", "DT_INT4", "DT_UINT1", "DT_INT2", "DT_UINT2", "DT_COMPLEX32",
-    "DT_HIFLOAT8", "DT_FLOAT8_E5M2", "DT_FLOAT8_E4M3FN", "DT_FLOAT8_E8M0", "DT_FLOAT6_E3M2", "DT_FLOAT6_E2M3",
-    "DT_FLOAT4_E2M1", "DT_FLOAT4_E1M2", "DT_HIFLOAT4",
-)  # fmt: skip
-"""Names of element types by their number in model files."""
 
 
 class TensorDesc(NamedTuple):
@@ -73,6 +65,28 @@ class ModelOp(NamedTuple):
     subgraphs: tuple[str, ...] = ()
 
 
+class OmHeader(NamedTuple):
+    """Header of an offline model.
+
+    Attributes:
+        version: 1 or 2.
+        nbytes: bytes behind the header.
+        has_large_tables: whether partition tables have 64-bit sizes.
+        model_type: 0 for an ordinary model, 3 for a flow, 5 for a bundle.
+        models: number of models in the file.
+        platform: version of the platform that wrote it.
+        is_dynamic: whether shapes are unknown.
+    """
+
+    version: int
+    nbytes: int
+    has_large_tables: bool
+    model_type: int
+    models: int
+    platform: str
+    is_dynamic: bool
+
+
 class ModelGraph(NamedTuple):
     """One graph; the first of a model is its root."""
 
@@ -87,13 +101,15 @@ class Model(NamedTuple):
         name: its name.
         graphs: the root graph, then its sub-graphs.
         attributes: attributes of the model itself: versions, the command line that made it, …
-        notes: sentences about parts of the file that were not looked at.
+        header: header of its file, of an offline model.
+        notes: parts of the file that were not looked at.
     """
 
     name: str
     graphs: tuple[ModelGraph, ...]
     attributes: Mapping[str, Attribute] = {}
-    notes: tuple[str, ...] = ()
+    header: OmHeader | None = None
+    notes: tuple[Reason, ...] = ()
 
 
 def to_rules(model: Model, path: str) -> RuleFile:
@@ -109,7 +125,7 @@ def _graph(graph: ModelGraph, number: int) -> RuleGraph:
 
 def _operator(op: ModelOp, graph_name: str) -> RuleOp:
     name = _without_slice(op.name)
-    originals = _texts(op.attributes.get("_datadump_original_op_names"))
+    originals = _strings(op.attributes.get("_datadump_original_op_names"))
     has_originals = "_datadump_original_op_names" in op.attributes
     l1_number = op.attributes.get("_L1_fusion_sub_graph_no")
     return RuleOp(
@@ -124,8 +140,8 @@ def _operator(op: ModelOp, graph_name: str) -> RuleOp:
         op.attributes.get("_datadump_is_multiop") is True,
         l1_number if isinstance(l1_number, str) else "",
         graph_name,
-        _texts(op.attributes.get("pass_name")),
-        _texts(op.attributes.get("pass_name_ub")),
+        _strings(op.attributes.get("pass_name")),
+        _strings(op.attributes.get("pass_name_ub")),
         op.subgraphs,
         _parent(op.attributes) if op.op_type == "Data" else None,
         tuple(_parent(desc.attributes) for desc in op.input_descs) if op.op_type == "NetOutput" else (),
@@ -154,8 +170,8 @@ def _output(desc: TensorDesc, position: int) -> OutputDesc:
     )
 
 
-def _texts(value: Attribute) -> tuple[str, ...]:
-    """Return the texts of an attribute that compilers write as a text or as a list of texts."""
+def _strings(value: Attribute) -> tuple[str, ...]:
+    """Return the strings of an attribute that compilers write as a string or as a list of strings."""
     items = value if isinstance(value, tuple) else (value,)
     return tuple(item for item in items if isinstance(item, str) and item)
 

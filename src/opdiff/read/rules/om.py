@@ -10,11 +10,13 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError
-from opdiff.read.rules.model import Model
-from opdiff.read.rules.model_message import MessageError, parse_model
+from opdiff.core.reasons import because
+from opdiff.read.rules.model import OmHeader
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from opdiff.core.reasons import Reason
 
 MAGIC = b"IMOD"
 HEADER_NBYTES = 256
@@ -27,28 +29,6 @@ _FLOW, _BUNDLE = 3, 5
 _UNSUPPORTED_TYPES = {1: "standard", 2: "tiny", 4: "lite"}
 
 
-class OmHeader(NamedTuple):
-    """Header of an offline model.
-
-    Attributes:
-        version: 1 or 2.
-        nbytes: bytes behind the header.
-        has_large_tables: whether partition tables have 64-bit sizes.
-        model_type: 0 for an ordinary model, 3 for a flow, 5 for a bundle.
-        models: number of models in the file.
-        platform: version of the platform that wrote it.
-        is_dynamic: whether shapes are unknown.
-    """
-
-    version: int
-    nbytes: int
-    has_large_tables: bool
-    model_type: int
-    models: int
-    platform: str
-    is_dynamic: bool
-
-
 class Partition(NamedTuple):
     """A part of the file."""
 
@@ -57,59 +37,61 @@ class Partition(NamedTuple):
     nbytes: int
 
 
-def read_om(path: str) -> Model:
-    """Return the model that an offline model describes.
+class OmContent(NamedTuple):
+    """Content of an offline model: its header, the messages that describe it, and notes about other parts."""
+
+    header: OmHeader
+    messages: tuple[bytes, ...]
+    notes: tuple[Reason, ...] = ()
+
+
+def read_om(path: str) -> OmContent:
+    """Return the header of an offline model, and the messages that describe its graphs.
 
     Raises:
         InputError: the file cannot be read, is damaged, encrypted, or of a kind that has no description.
     """
     try:
         with open(path, "rb") as file:
-            return _read_model(file, path, 0, os.fstat(file.fileno()).st_size)
+            return _read_content(file, path, 0, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 
 
-def _read_model(file: BinaryIO, path: str, start: int, end: int) -> Model:
+def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: bool = False) -> OmContent:
     """Read the model whose header begins at `start`; a bundle holds several, each with a header of its own."""
     header = read_header(file, path, start, end)
+    if is_inner and header.model_type == _BUNDLE:
+        raise InputError(path, "a bundle inside of a bundle")
     partitions = _read_table(file, path, start + HEADER_NBYTES, end, large=header.has_large_tables)
     if header.model_type == _BUNDLE:
-        return _join([
-            _read_model(file, path, part.offset, part.offset + part.nbytes)
-            for part in partitions
-            if part.kind == _SUB_MODEL
-        ], path)  # fmt: skip
+        return _read_bundle(file, path, header, [part for part in partitions if part.kind == _SUB_MODEL])
     described = next((part for part in partitions if part.kind == _MODEL_DEF), None)
     if described is None:
         kinds = ", ".join(str(part.kind) for part in partitions) or "none"
         raise InputError(
             path, f"there is no description of a model in it (partitions: {kinds}); give the .om it was made from"
         )
-    model = _parse(file, path, described)
-    if header.model_type == _FLOW:
-        return model._replace(notes=("a flow of models: only its root graph was read",))
-    return model
+    notes = (because("read.flow_model"),) if header.model_type == _FLOW else ()
+    return OmContent(header, (_read_message(file, path, described),), notes)
 
 
-def _parse(file: BinaryIO, path: str, part: Partition) -> Model:
+def _read_bundle(file: BinaryIO, path: str, header: OmHeader, parts: list[Partition]) -> OmContent:
+    if not parts:
+        raise InputError(path, "a bundle without models")
+    contents = [_read_content(file, path, part.offset, part.offset + part.nbytes, is_inner=True) for part in parts]
+    messages = tuple(message for content in contents for message in content.messages)
+    return OmContent(header, messages, (because("read.bundle", count=len(parts)),))
+
+
+def _read_message(file: BinaryIO, path: str, part: Partition) -> bytes:
     if part.nbytes > _MAX_DESCRIPTION:
         raise InputError(path, f"a description of {part.nbytes} bytes is not credible")
     file.seek(part.offset)
     data = file.read(part.nbytes)
     if len(data) < part.nbytes:
         raise InputError(path, f"the description ends after {len(data)} of {part.nbytes} bytes")
-    try:
-        return parse_model(data)
-    except MessageError as error:
-        raise InputError(path, str(error)) from error
-
-
-def _join(models: list[Model], path: str) -> Model:
-    if not models:
-        raise InputError(path, "a bundle without models")
-    graphs = tuple(graph for model in models for graph in model.graphs)
-    return Model(models[0].name, graphs, models[0].attributes, (f"a bundle of {len(models)} models",))
+    return data
 
 
 def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:

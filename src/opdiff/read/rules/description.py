@@ -1,0 +1,121 @@
+"""Files that describe a compiled model: which kind a file is, and the messages in it.
+
+| begins with | kind |
+|---|---|
+| `IMOD` | offline model |
+| `PK` | offline model of the second kind, a zip archive |
+| `{` | JSON of ATC or AMCT |
+| `graph`, `op`, `name`, `attr` | graph text |
+| `ir_version` | graph text in the form of ONNX |
+| byte 10 | bare message of a model |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import InputError
+from opdiff.read.rules import om, om2
+
+if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
+    from opdiff.read.rules.model import OmHeader
+
+_SNIFFED_NBYTES = 4096
+_MAX_MESSAGE_NBYTES = 2 << 30
+_FIRST_FIELD = re.compile(rb"(?:\s+|#[^\n]*\n)*([a-z_]+)\s*[:{<]")
+# JSON may be UTF-16 or UTF-32.
+_JSON = re.compile(rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:[{\[]|\Z)")
+# A message begins with a name; its length may look like a bracket.
+_MESSAGE = re.compile(rb"\n[{\[][^\s\0\"{}\[\]]")
+_TEXT_FIELDS = frozenset({b"graph", b"name", b"op", b"attr"})
+KINDS_TAKEN = (
+    "an offline model (.om, .om2), its JSON by ATC, a graph text (ge_proto_*.txt, dynamo_*.txt) or a bare model message"
+)
+
+
+class ModelKind(StrEnum):
+    """Kinds of files that describe a compiled model."""
+
+    OM = "offline model"
+    OM2 = "offline model (zip)"
+    JSON = "JSON of ATC or AMCT"
+    TEXT = "graph text"
+    ONNX_TEXT = "graph text (ONNX)"
+    MESSAGE = "model message"
+
+
+class Description(NamedTuple):
+    """Serialized messages of a model (`ge.proto.ModelDef`), the header of their file, and notes about other parts."""
+
+    messages: tuple[bytes, ...]
+    header: OmHeader | None = None
+    notes: tuple[Reason, ...] = ()
+
+
+def find_kind(path: str) -> ModelKind | None:
+    """Return the kind of a file by its first bytes; `None` if it is none of them.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    # A pipe cannot be looked into without taking bytes from it.
+    if not os.path.isfile(path):
+        return ModelKind.JSON
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_SNIFFED_NBYTES)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    return _kind_of(start)
+
+
+def _kind_of(start: bytes) -> ModelKind | None:
+    if start.startswith(om.MAGIC):
+        return ModelKind.OM
+    if start.startswith(om2.SIGNATURE):
+        return ModelKind.OM2
+    if _JSON.match(start) and not _MESSAGE.match(start):
+        return ModelKind.JSON
+    field = _FIRST_FIELD.match(start)
+    if field and field[1] in _TEXT_FIELDS:
+        return ModelKind.TEXT
+    if field and field[1] == b"ir_version":
+        return ModelKind.ONNX_TEXT
+    return ModelKind.MESSAGE if start[:1] == b"\n" else None
+
+
+def read_description(path: str, kind: ModelKind) -> Description:
+    """Return the messages of a file that is not JSON.
+
+    Raises:
+        InputError: the file cannot be read, or has no description of a model.
+    """
+    if kind is ModelKind.OM:
+        content = om.read_om(path)
+        return Description(content.messages, content.header, content.notes)
+    if kind is ModelKind.OM2:
+        return Description((om2.read_om2(path),))
+    if kind is ModelKind.MESSAGE:
+        return Description((_read_message(path),))
+    if kind is ModelKind.TEXT:
+        from opdiff.read.rules.model_text import read_model_text
+
+        return Description((read_model_text(path),))
+    from opdiff.read.rules.onnx_text import read_onnx_text
+
+    return Description((read_onnx_text(path),))
+
+
+def _read_message(path: str) -> bytes:
+    try:
+        nbytes = os.path.getsize(path)
+        if nbytes > _MAX_MESSAGE_NBYTES:
+            raise InputError(path, f"a message of {nbytes} bytes is not credible")
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
