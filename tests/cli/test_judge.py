@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from command_line import run
-from made_reports import FAULT
+from made_reports import FAULT, kept
+from opdiff.core.comparison import Comparison, ExtraInputs, Side
+from opdiff.core.dump import DumpKind
 from opdiff.judge.remedies import next_command
 from opdiff.report.saved_json import load
 from opdiff.sample import write_sample
@@ -69,14 +72,19 @@ def test_a_third_run_identifies_the_step(tmp_path: Path, capsys: pytest.CaptureF
     assert "--third needs the rules of both runs" in done.err
 
 
+def _compared(target: str, golden: str, rules: str = "") -> Comparison:
+    sides = Side(target, DumpKind.NPU), Side(golden, DumpKind.ARRAYS)
+    return replace(kept(), target=sides[0], golden=sides[1], extra_inputs=ExtraInputs(rules))
+
+
 @given(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 4)
 def test_the_next_command_is_quoted_for_a_shell(target: str, golden: str, tensor: str, rules: str) -> None:
-    command = next_command(target, golden, FAULT._replace(tensor=tensor), rules)
+    command = next_command(_compared(target, golden, rules), FAULT._replace(tensor=tensor))
     assert shlex.split(command) == ["opdiff", "op", tensor, target, golden, "--rules", rules]
 
 
 def test_names_are_not_expanded_by_a_shell() -> None:
-    command = next_command("$(touch x)", "`touch y`", FAULT._replace(tensor='it\'s "a" tensor'))
+    command = next_command(_compared("$(touch x)", "`touch y`"), FAULT._replace(tensor='it\'s "a" tensor'))
     shell = ["/bin/sh", "-c", command.replace("opdiff op", "printf '%s\\n'")]
     printed = subprocess.run(shell, capture_output=True, check=True)
     assert printed.stdout.decode().splitlines() == ['it\'s "a" tensor', "$(touch x)", "`touch y`"]

@@ -37,6 +37,15 @@ QUANT = typed("q_quant_layer", "DT_INT8", "x:0")
         ((QUANT, op("none", originals=("",), inputs=("q_quant_layer:0",))), set()),
         ((typed("q_quant_layer", "DT_FLOAT16"), typed("c", "DT_INT32", "q_quant_layer:0")), set()),
         ((typed("q_anti_quant_layer", "DT_INT8"), typed("c", "DT_INT32", "q_anti_quant_layer:0")), {"c"}),
+        (
+            (
+                typed("q", "DT_INT8", op_type="AscendQuant"),
+                typed("c", "DT_INT32", "q:0"),
+                typed("d", "DT_FLOAT16", "c:0", op_type="AscendDequant"),
+                typed("r", "DT_FLOAT16", "d:0"),
+            ),
+            {"c"},
+        ),
         ((QUANT, typed("c", "DT_INT32", "q_quant_layer:9", "gone:0", "bad")), set()),
         ((typed("c", "DT_INT32", "q_quant_layer:0", sequence=2), typed("q_quant_layer", "DT_INT8", sequence=1)), {"c"}),
     ],

@@ -87,6 +87,12 @@ def test_quantized_by_names(name: str, tmp_path: Path) -> None:
     assert read_dump(str(tmp_path)).quantized
 
 
+@pytest.mark.parametrize("op_type", ["AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendRequantS16"])
+def test_quantized_by_types(op_type: str, tmp_path: Path) -> None:
+    add(tmp_path, f"{op_type}.x.1.2.{TIME}", SOUND)
+    assert read_dump(str(tmp_path)).quantized
+
+
 def test_names_with_and_without_rules(tmp_path: Path) -> None:
     add(tmp_path, f"Add.g_sgt_graph_0_a_lxslice1.1.2.{TIME}", SOUND)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import CompareOptions
+
+# Values of the modes by their documented names.
+_MODES = {"offline_data": "offline", "torchair": "graph"}
 
 
 def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
@@ -54,14 +58,46 @@ def add_sides(parser: argparse.ArgumentParser) -> None:
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """Add the rule files, under their documented names."""
     parser.add_argument(
-        "-fr", "--fusion_rule_file", "--rules", metavar="FILE", default="", help="rules of the model with fusion on"
-    )
+        "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
+        help="rules of the model with fusion on",
+    )  # fmt: skip
     parser.add_argument(
-        "-cfr", "--close_fusion_rule_file", metavar="FILE", default="", help="rules of the model with fusion off"
-    )
+        "-cfr", "-cf", "--close_fusion_rule_file", metavar="FILE", default="",
+        help="rules of the model with fusion off",
+    )  # fmt: skip
     parser.add_argument(
         "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules written by the quantization tool"
     )
+
+
+def add_custom(parser: argparse.ArgumentParser) -> None:
+    """Add the directory of user-defined conversions and metrics."""
+    parser.add_argument(
+        "-c", "--custom", "--custom_script_path", metavar="DIR", default="",
+        help="directory of user-defined conversions and metrics; its Python files are executed",
+    )  # fmt: skip
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """Add the kind of data; `chosen_mode` returns it."""
+    parser.add_argument(
+        "-m", "--mode", choices=("auto", *_MODES), default="auto", help="kind of data; default: detected from the files"
+    )
+
+
+def chosen_mode(args: argparse.Namespace) -> Mode | None:
+    """Return the mode that was asked for; `None` to detect it."""
+    from opdiff.core.comparison import Mode
+
+    return Mode(_MODES[args.mode]) if args.mode in _MODES else None
+
+
+def add_units(group: argparse._ArgumentGroup) -> None:
+    """Add rank, token and graph of graph mode."""
+    number = integer(0, 999_999_999)
+    group.add_argument("--rank", type=number, metavar="N", help="compare this rank only")
+    group.add_argument("--token", type=number, metavar="N", help="compare this token only")
+    group.add_argument("--graph", type=number, metavar="N", help="compare this graph only")
 
 
 def compare_options(args: argparse.Namespace) -> CompareOptions:

@@ -8,7 +8,17 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.cli.arguments import add_element_options, add_jobs, add_judging, add_rules, integer, require_paths
+from opdiff.cli.arguments import (
+    add_custom,
+    add_element_options,
+    add_jobs,
+    add_judging,
+    add_mode,
+    add_rules,
+    add_units,
+    chosen_mode,
+    require_paths,
+)
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
 from opdiff.core.errors import UsageError
@@ -39,8 +49,6 @@ examples:
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_MODES = ("auto", "offline_data", "torchair")
-_UNIT_NUMBER = integer(0, 999_999_999)
 _DATA_MODES = ("auto", "real", "statistics", "md5")
 # Options that graph mode does not have, by argument, and why.
 _NOT_IN_GRAPH_MODE = {
@@ -67,9 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_documented(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="target and golden directory, in this order")
-    parser.add_argument(
-        "-m", "--mode", choices=_MODES, default="auto", help="kind of data; default: detected from the files"
-    )
+    add_mode(parser)
     parser.add_argument("-tp", "--target_path", metavar="DIR", default="", help="the same as the first PATH")
     parser.add_argument("-gp", "--golden_path", metavar="DIR", default="", help="the same as the second PATH")
     add_rules(parser)
@@ -84,10 +90,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "-alg", "--algorithm", "--metrics", metavar="LIST", nargs="+", default=["all"],
         help="documented metrics to write, by name or number; default: all",
     )  # fmt: skip
-    parser.add_argument(
-        "-c", "--custom", "--custom_script_path", metavar="DIR", default="",
-        help="directory of user-defined conversions and metrics; its Python files are executed",
-    )  # fmt: skip
+    add_custom(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-r", "--range", metavar="START,END,STEP", default="", help="only operators with these ids in the rules"
@@ -106,9 +109,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 
 def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("graph mode (--mode torchair)")
-    group.add_argument("--rank", type=_UNIT_NUMBER, metavar="N", help="compare this rank only")
-    group.add_argument("--token", type=_UNIT_NUMBER, metavar="N", help="compare this token only")
-    group.add_argument("--graph", type=_UNIT_NUMBER, metavar="N", help="compare this graph only")
+    add_units(group)
     group.add_argument(
         "--data_mode", choices=_DATA_MODES, default="auto",
         help="compare data, statistics or CRC-32; default: data if both sides have it, else statistics",
@@ -264,7 +265,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
                 continue
             made, written = result
-            progress.say("\n".join(_styled_lines(made, written, options, messages)), stream)
+            progress.say("\n".join(_styled_lines(made, written, messages)), stream)
             if messages.answer:
                 _write_answer(make_answer(made.comparison), messages.answer)
             is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
@@ -289,10 +290,9 @@ def _write_answer(answer: Answer, path: str) -> None:
         file.write(encode_answer(answer))
 
 
-def _styled_lines(
-    compared: Compared, written: Written, options: CompareOptions, messages: MessageOptions
-) -> Iterator[str]:
+def _styled_lines(compared: Compared, written: Written, messages: MessageOptions) -> Iterator[str]:
     """Yield the lines about one result as the terminal shows them."""
+    from opdiff.cli.cmd_judge import next_step, write_remedies
     from opdiff.cli.style import curve_lines, styled
     from opdiff.core.comparison import Mode
     from opdiff.core.reasons import Language
@@ -304,10 +304,8 @@ def _styled_lines(
     yield from map(styled, summary_lines(comparison, language))
     yield from curve_lines(comparison) if is_offline else ()
     yield from map(styled, _file_lines(written))
-    yield from map(styled, _next_step(compared, options) if is_offline else ())
+    yield from map(styled, next_step(comparison))
     if messages.remedies:
-        from opdiff.cli.cmd_judge import write_remedies
-
         yield from map(styled, write_remedies(comparison, messages.remedies))
 
 
@@ -344,18 +342,8 @@ def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> 
     return code
 
 
-def _next_step(compared: Compared, options: CompareOptions) -> Iterator[SummaryLine]:
-    """Yield the command that shows more about the worst finding."""
-    from opdiff.judge.remedies import next_command
-    from opdiff.report.summary_text import SummaryLine
-
-    for finding in compared.comparison.judgement.findings[:1]:
-        command = next_command(options.target, options.golden, finding, options.fusion_rules)
-        yield SummaryLine(f"next: {command}", must_be_whole=True)
-
-
 def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptions:
-    from opdiff.core.comparison import DataMode, Mode
+    from opdiff.core.comparison import DataMode
     from opdiff.workflows.compare.options import CompareOptions
 
     return CompareOptions(
@@ -376,7 +364,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         memory=args.memory or 0,
         limits=args.limits,
         reports=chosen_reports(args),
-        mode={"offline_data": Mode.OFFLINE, "torchair": Mode.GRAPH}.get(args.mode),
+        mode=chosen_mode(args),
         rank=args.rank,
         token=args.token,
         graph=args.graph,

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         print(printable(line.text))
     for text in finding_lines(comparison, language):
         print(printable(text))
+    for line in next_step(comparison):
+        print(styled(line))
     if args.output:
         save(comparison, args.output)
     for line in write_remedies(comparison, args.remedies) if args.remedies else ():
@@ -63,16 +65,9 @@ def run(args: argparse.Namespace) -> int:
 
 def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:
     """Yield every finding with its evidence."""
-    from opdiff.core.comparison import Mode
-    from opdiff.judge.remedies import next_command
-
-    findings = comparison.judgement.findings
-    for number, finding in enumerate(findings, 1):
+    for number, finding in enumerate(comparison.judgement.findings, 1):
         yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}"
         yield from (f"   {render(reason, language)}" for reason in _details(finding))
-    if findings and comparison.mode is Mode.OFFLINE:
-        command = next_command(comparison.target.path, comparison.golden.path, findings[0])
-        yield f"next: {command} (and --rules, if there were some)"
 
 
 def _details(finding: Finding) -> Iterator[Reason]:
@@ -82,6 +77,18 @@ def _details(finding: Finding) -> Iterator[Reason]:
     yield from (because("judge.finding_remedy", remedy=remedy) for remedy in finding.remedies)
     if len(finding.path) > 1:
         yield because("judge.finding_path", path=" > ".join(finding.path))
+
+
+def next_step(comparison: Comparison) -> Iterator[SummaryLine]:
+    """Yield the command that shows more about the worst finding, if its inputs are still there."""
+    from opdiff.judge.remedies import next_command
+    from opdiff.report.summary_text import SummaryLine
+
+    paths = (comparison.target.path, comparison.golden.path, *filter(None, comparison.extra_inputs))
+    has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
+    for finding in comparison.judgement.findings[:1]:
+        if finding.tensor in has_data and all(map(os.path.exists, paths)):
+            yield SummaryLine(f"next: {next_command(comparison, finding)}", must_be_whole=True)
 
 
 def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_element_options, add_jobs, add_rules, add_sides, compare_options
+from opdiff.cli.arguments import (
+    add_custom,
+    add_element_options,
+    add_jobs,
+    add_mode,
+    add_rules,
+    add_sides,
+    add_units,
+    chosen_mode,
+    compare_options,
+)
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, printable, write_json
 from opdiff.core.atomic_file import make_folder
@@ -26,6 +36,7 @@ examples:
   opdiff op conv1 NPU_DIR GOLDEN_DIR --rules network.json
   opdiff op conv1:input:0 NPU_DIR OTHER_NPU_DIR -o OUT -n 50
   opdiff op conv1 NPU_DIR GOLDEN_DIR --rules network.json --no-tables --json conv1.json
+  opdiff op MatMul_1 GE_DIR FX_DIR --mode torchair --rank 0 --token 1
 """
 _MAX_ELEMENTS_SHOWN = 8
 _MAX_SLICES_SHOWN = 3
@@ -39,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("name", metavar="NAME", help="operator, or one of its tensors, such as conv1:output:0")
     add_sides(parser)
+    add_mode(parser)
     add_rules(parser)
+    add_custom(parser)
     parser.add_argument(
         "--pairs", metavar="FILE", default="", help="manual pairings (TOML); they take precedence over the rules"
     )
@@ -51,12 +64,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tables", action="store_true", help="write tables of all elements, even of very large tensors"
     )
+    add_units(parser.add_argument_group("graph mode (--mode torchair)"))
     add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Examine the operator and return the exit code."""
-    options = compare_options(args)._replace(output=args.output_dir, pairs=args.pairs, workers=args.jobs)
+    options = compare_options(args)._replace(
+        output=args.output_dir,
+        pairs=args.pairs,
+        custom=args.custom,
+        workers=args.jobs,
+        mode=chosen_mode(args),
+        rank=args.rank,
+        token=args.token,
+        graph=args.graph,
+    )
     wanted = element_diff_options(args, args.name)
     if args.tables:
         wanted = wanted._replace(tables=True)
@@ -88,7 +111,8 @@ def examine_and_report(options: CompareOptions, wanted: ElementDiffOptions, *, j
 def _report_lines(report: ElementReport) -> Iterator[str]:
     """Yield the lines for the terminal, of 80 columns apart from names and paths."""
     detail = report.detail
-    yield f"{report.key} ({report.op_type or 'unknown type'})"
+    unit = f", {report.unit}" if report.unit else ""
+    yield f"{report.key} ({report.op_type or 'unknown type'}){unit}"
     yield f"  golden: {report.golden_key}"
     if report.evidence:
         yield from _wrapped(f"  paired by: {report.evidence}")

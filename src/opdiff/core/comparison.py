@@ -310,6 +310,24 @@ class Side(NamedTuple):
     quantized: bool = False
 
 
+class ExtraInputs(NamedTuple):
+    """Paths that were given besides the two dumps; empty where none was given.
+
+    Attributes:
+        fusion_rules: rule file of the model with fusion on.
+        fusion_off_rules: rule file of the model with fusion off.
+        quant_rules: rule file that quantization wrote.
+        pairs: file of manual pairings.
+        custom: directory of user-defined conversions and metrics.
+    """
+
+    fusion_rules: str = ""
+    fusion_off_rules: str = ""
+    quant_rules: str = ""
+    pairs: str = ""
+    custom: str = ""
+
+
 class Environment(NamedTuple):
     """Versions, machine and time of a comparison; empty if an older version saved it."""
 
@@ -343,6 +361,7 @@ class Comparison(Struct, frozen=True):
         environment: versions, machine and time.
         profiles: errors of the worst tensors along their axes.
         notes: remarks about the inputs.
+        extra_inputs: rule files and other paths that were given besides the dumps.
     """
 
     mode: Mode
@@ -356,6 +375,7 @@ class Comparison(Struct, frozen=True):
     environment: Environment = Environment()
     profiles: tuple[Profile, ...] = ()
     notes: tuple[Reason, ...] = ()
+    extra_inputs: ExtraInputs = ExtraInputs()
 
     @property
     def units(self) -> tuple[Unit, ...]:

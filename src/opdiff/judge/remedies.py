@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
+from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from opdiff.core.comparison import Comparison, ExtraInputs
+    from opdiff.core.dump import Unit
     from opdiff.core.judgement import Finding
 
 FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
@@ -17,17 +21,22 @@ FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "qu
 _FLOAT32_KINDS = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
 
 
-def next_command(target: str, golden: str, finding: Finding, rules: str = "") -> str:
-    """Return the command that shows the details of a finding; `rules` is the rule file of the comparison."""
-    command = f"opdiff op {_quoted(finding.tensor)} {_quoted(target)} {_quoted(golden)}"
-    return f"{command} --rules {_quoted(rules)}" if rules else command
+def next_command(comparison: Comparison, finding: Finding) -> str:
+    """Return the shell command that shows the details of a finding."""
+    words = ["opdiff", "op", finding.tensor, comparison.target.path, comparison.golden.path]
+    if comparison.mode is Mode.GRAPH:
+        words += ["--mode", "torchair", *(_unit_options(finding.units[0]) if finding.units else ())]
+    return shlex.join([*words, *_input_options(comparison.extra_inputs)])
 
 
-def _quoted(text: str) -> str:
-    """Return the text as one word of a shell command."""
-    if text and all(character.isalnum() or character in "/._-:" for character in text):
-        return text
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+def _unit_options(unit: Unit) -> list[str]:
+    numbers = (("--rank", unit.rank), ("--token", unit.token), ("--graph", unit.graph))
+    return [word for option, number in numbers if number is not None for word in (option, str(number))]
+
+
+def _input_options(given: ExtraInputs) -> list[str]:
+    options = ("--rules", "-cfr", "-qfr", "--pairs", "-c")
+    return [word for option, path in zip(options, given, strict=True) if path for word in (option, path)]
 
 
 def files_of(findings: Sequence[Finding]) -> dict[str, str]:

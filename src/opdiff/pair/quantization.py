@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from opdiff.core.graph import OutputDesc, parse_input
+from opdiff.core.quantizing_types import DEQUANTIZING_TYPES, QUANTIZING_TYPES
 from opdiff.pair.fusion import group_key, index_groups
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def _is_quantized(model: GroupedModel, states: _States, operator: RuleOp, entry:
 
 
 def _output_state(operator: RuleOp, dtype: str, *, is_between: bool) -> _State:
-    if dtype == "DT_INT8" and _is_named(operator, _QUANT_NAME):
+    if dtype == "DT_INT8" and (operator.op_type in QUANTIZING_TYPES or _is_named(operator, _QUANT_NAME)):
         return _State.QUANTIZED
-    if dtype in _DEQUANT_DTYPES and _is_named(operator, _DEQUANT_NAME):
+    if dtype in _DEQUANT_DTYPES and (operator.op_type in DEQUANTIZING_TYPES or _is_named(operator, _DEQUANT_NAME)):
         return _State.DEQUANTIZED
     return _State.BETWEEN if is_between else _State.OUTSIDE
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Dump
 
 _OPTIONS = {"fusion": "-fr", "quant": "-qfr", "fusion_off": "-cfr"}
-_QUANT_NAMES = "it has names such as `…_quant_layer` or `AscendDequant`"
+_QUANT_NAMES = "it has names such as `…_quant_layer`, or operators of types such as `AscendDequant`"
 
 
 class Scenario(StrEnum):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
+from opdiff.core.quantizing_types import QUANTIZATION_TYPES
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
@@ -59,8 +60,15 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     }
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
-    quantized = any("uant" in name and re.search(_QUANT_NAME, name) for name in by_time)
+    quantized = any(map(_is_quantization, by_time.values()))
     return Dump(folder.path, kind, quantized, by_time, skipped)
+
+
+def _is_quantization(operator: DumpedOp) -> bool:
+    """Whether a quantization tool inserted an operator."""
+    if operator.op_type in QUANTIZATION_TYPES:
+        return True
+    return "uant" in operator.name and re.search(_QUANT_NAME, operator.name) is not None
 
 
 def _group_by_operator(entries: Iterable[Entry], *, with_rules: bool) -> dict[str, list[Entry]]:

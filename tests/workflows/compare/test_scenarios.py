@@ -87,6 +87,13 @@ def test_compared(case: Case, target: str, golden: str, given: str) -> None:
     assert_measured(row, TARGET, GOLDEN)
 
 
+def test_the_short_names_of_rule_options(case: Case) -> None:
+    write_sides(case, "npu", "npu")
+    fusion = case.rules(rule("conv", outputs=(describe("conv", 0),)))
+    result = case.compared("-f", fusion, "-cf", fusion)
+    assert result.row("conv:output:0")["GoldenTensor"] == "conv:output:0"
+
+
 def test_addresses_are_those_of_both_headers(case: Case) -> None:
     from dump_files import tensor
 

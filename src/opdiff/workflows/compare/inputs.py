@@ -10,7 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.comparison import Mode, ModelGraph, Side
+from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.pair import PairOptions, Rules, choose, pair
@@ -54,6 +54,7 @@ class Inputs(NamedTuple):
         batches: the pairs, made when they are asked for.
         notes: remarks for the user.
         is_step: whether this is one of many comparisons, which does not end the others when it fails.
+        extra_inputs: the rule files, and other paths that were given besides the dumps.
     """
 
     mode: Mode
@@ -64,6 +65,7 @@ class Inputs(NamedTuple):
     batches: Iterable[Batch]
     notes: tuple[Reason, ...] = ()
     is_step: bool = False
+    extra_inputs: ExtraInputs = ExtraInputs()
 
 
 class NotCompared(NamedTuple):
@@ -120,7 +122,13 @@ def _inputs(
         scenario.reason,
         batches(),
         _left_out_notes(target, golden),
+        extra_inputs=_extra_inputs(rules, options),
     )
+
+
+def _extra_inputs(rules: Rules, options: CompareOptions) -> ExtraInputs:
+    fusion, fusion_off, quant = (file.path if file else "" for file in rules)
+    return ExtraInputs(fusion, fusion_off, quant, options.pairs, options.custom)
 
 
 def _side(dump: Dump) -> Side:

@@ -91,6 +91,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         environment=find_environment(),
         profiles=find_profiles(rows, judgement, pairs, measuring.options.conversions) if pairs else (),
         notes=tuple(notes),
+        extra_inputs=inputs.extra_inputs,
     )
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 

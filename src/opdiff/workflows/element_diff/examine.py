@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from opdiff.core.comparison import Pair, Row
+    from opdiff.core.dump import Unit
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
@@ -76,6 +77,7 @@ class ElementReport(NamedTuple):
     key: TensorKey
     golden_key: TensorKey
     op_type: str
+    unit: Unit | None
     evidence: Reason | None
     target_path: str
     golden_path: str
@@ -105,6 +107,7 @@ def examine_operator(
     """
     pairs = _map_pairs(options)
     pairing = find_pairing(pairs, wanted.name, wanted.slot, wanted.index)
+    pairs = [pair for pair in pairs if pair.unit == pairing.unit and not _lacks_data(pair)]
     tensors, measured = _summarize_tensors(pairs, pairing, options)
     custom = conversions(options)
     pair = open_pair(*pairing.operands, custom)
@@ -117,6 +120,7 @@ def examine_operator(
         key=pairing.key,
         golden_key=pairing.golden_key,
         op_type=pairing.label.op_type,
+        unit=pairing.unit,
         evidence=pairing.evidence,
         target_path=pairing.target.data.source.path,
         golden_path=pairing.golden.data.source.path,
@@ -142,6 +146,11 @@ def _map_pairs(options: CompareOptions) -> Sequence[Pair]:
     if isinstance(pairs, NotCompared):
         raise InputError(pairs.path, pairs.reason)
     return pairs
+
+
+def _lacks_data(pair: Pair) -> bool:
+    """Return whether a pair of graph mode has statistics only."""
+    return isinstance(pair, Pairing) and not (pair.target.tensor and pair.golden.tensor)
 
 
 def _candidate(row: Pairing, pairing: Pairing) -> Candidate:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -38,10 +39,22 @@ def find_pairing(pairs: Sequence[Pair], name: str, slot: Slot = Slot.OUTPUT, ind
     for row in rows:
         if row.key is None or (row.key.slot, row.key.index) == (slot, index):
             if isinstance(row, Pairing):
-                return row
+                return _with_data(row)
             raise InputError(str(row.key or op), row.reason)
     available = ", ".join(f"{row.key.slot}:{row.key.index}" for row in rows if row.key is not None)
     raise UsageError(f"{op} has no {slot} {index}; available: {available}")
+
+
+def _with_data(pairing: Pairing) -> Pairing:
+    """Return a pairing whose tensors can be read.
+
+    Raises:
+        InputError: a side has statistics only, or its file cannot be read.
+    """
+    for word, side in (("target", pairing.target), ("golden", pairing.golden)):
+        if side.tensor is None:
+            raise InputError(side.path, side.problem or because("compare.statistics_only", side=word))
+    return pairing
 
 
 def _parse_key(text: str, slot: Slot, index: int) -> tuple[str, Slot, int]:
