@@ -203,7 +203,7 @@ class Leaky(TiledChannels):
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         super().unpack(stored, shape, groups)
-        whole = TiledChannels.unpack(self, stored, self._full(stored.shape), groups)
+        whole = TiledChannels.unpack(self, stored, self._padded_shape(stored.shape), groups)
         return whole[:, whole.shape[1] - shape[1] :]
 
 
@@ -212,7 +212,7 @@ class Dirty(TiledChannels):
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         result = TiledChannels.unpack(self, stored, shape, groups).copy()
-        whole = TiledChannels.unpack(self, stored, self._full(stored.shape), groups)
+        whole = TiledChannels.unpack(self, stored, self._padded_shape(stored.shape), groups)
         result[:, 0] += whole[:, shape[1] :].sum(axis=1, dtype=stored.dtype)
         return result
 

@@ -1,7 +1,7 @@
-"""From the layout in which a device stores a tensor to the one in which it can be compared, and back.
+"""Conversions between storage layouts and logical layouts.
 
-Layout work is done on codes and never looks at values, so every element type can be converted. A plug-in adds a layout
-by the entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the contract that it must pass.
+Conversions move codes and do not look at values, so that they work for all element types. Plug-ins add layouts by the
+entry-point group `opdiff.layouts`; `opdiff.testing.layouts` has the contract test.
 """
 
 from opdiff.align.conversion import convert

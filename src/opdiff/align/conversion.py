@@ -1,7 +1,7 @@
-"""The way from one layout to another: unpack to the logical array, bring its axes in order, pack.
+"""Conversion from one layout to another: unpack to the logical array, reorder its axes, pack.
 
-stored codes ──unpack──► logical array ──order──► logical array ──pack──► stored codes
-             extents: from --shape, else worked out of the origin shape
+stored codes ──unpack──► logical array ──reorder──► logical array ──pack──► stored codes
+             extents: from --shape, otherwise from the origin shape
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorSpec
 
-# Layouts whose tiles do not depend on the element type.
-_TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}
+# Tiles of layouts in which they do not depend on the element type.
+_FIXED_TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}
 
 
-class _Way(NamedTuple):
-    """One conversion: what is there and what is wanted."""
+class _Request(NamedTuple):
+    """A stored tensor, its layout, the requested layout and the requested shape."""
 
     spec: TensorSpec
     source: Layout
@@ -42,7 +42,7 @@ class _Way(NamedTuple):
 
 
 class _Logical(NamedTuple):
-    """An array without tiles and padding, and how it came about."""
+    """An array without tiles and padding, and the steps so far."""
 
     array: AnyArray
     steps: tuple[Reason, ...]
@@ -55,14 +55,14 @@ class _Logical(NamedTuple):
 def convert(
     codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape = (), custom: Conversions | None = None
 ) -> Aligned:
-    """The codes, brought from the layout of `spec` to `layout`, without padding unless `layout` itself has some.
+    """Convert codes in the stored shape from the layout of `spec` to `layout`.
 
-    `codes` are in the stored shape. `shape` is the wanted logical shape, in the order of the target's axes; without it
-    the extents are worked out of the origin shape. A conversion of the user's comes before a built-in one.
+    `shape` is the requested logical shape in the axis order of `layout`; without it the extents are derived from the
+    origin shape. A user script for these layouts takes precedence.
 
     Raises:
-        LayoutError: there is no such conversion, or the shapes contradict each other or leave several answers.
-        PluginError: a conversion of the user's cannot be loaded.
+        LayoutError: there is no such conversion, or the shapes contradict each other or are ambiguous.
+        PluginError: a user script cannot be loaded.
     """
     if codes.shape != spec.shape:
         problem = because("align.description_differs", shape=codes.shape, described=spec.shape)
@@ -71,15 +71,15 @@ def convert(
         raise LayoutError(layout, because("align.negative_shape", shape=shape))
     script = custom.find(spec.layout, layout) if custom else None
     if script:
-        return _scripted(codes, spec, layout, shape, script)
+        return _run_script(codes, spec, layout, shape, script)
     if layout == spec.layout:
-        return _unchanged(codes, layout, shape)
-    way = _Way(spec, for_rank(_layout(spec.layout), codes.ndim), _layout(layout), shape)
-    return _packed(_ordered(_unpacked(codes, way), way), way)
+        return _keep_layout(codes, layout, shape)
+    request = _Request(spec, for_rank(_layout(spec.layout), codes.ndim), _layout(layout), shape)
+    return _pack(_reorder(_unpack(codes, request), request), request)
 
 
 def _find(name: str) -> Layout | None:
-    from opdiff.align import LAYOUTS  # the list of built-ins stands in the package, which imports this module
+    from opdiff.align import LAYOUTS  # the package imports this module
 
     return LAYOUTS.find(name)
 
@@ -102,7 +102,7 @@ def _unknown(name: str) -> Reason:
     return because("align.misspelt_layout", names=tuple(near)) if near else because("align.no_such_layout")
 
 
-def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: ConversionScript) -> Aligned:
+def _run_script(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, script: ConversionScript) -> Aligned:
     from opdiff.align.custom import run_conversion
 
     result = run_conversion(script, codes, shape or spec.origin_shape, max(spec.groups, 1))
@@ -114,7 +114,7 @@ def _scripted(codes: AnyArray, spec: TensorSpec, layout: str, shape: Shape, scri
     return Aligned(reshape_codes(result, shape, layout) if shape else result, layout, (step,))
 
 
-def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
+def _keep_layout(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
     if not shape or shape == codes.shape:
         return Aligned(codes, layout)
     if codes.size != prod(shape):
@@ -126,18 +126,18 @@ def _unchanged(codes: AnyArray, layout: str, shape: Shape) -> Aligned:
     return Aligned(result, layout, (because("align.reshaped", shape=codes.shape, wanted=shape),))
 
 
-def _unpacked(codes: AnyArray, way: _Way) -> _Logical:
-    """The logical array in the order of the source's axes."""
-    extents = _extents(codes, way)
-    array = way.source.unpack(codes, extents.shape, way.groups)
+def _unpack(codes: AnyArray, request: _Request) -> _Logical:
+    """Return the logical array in the axis order of the source."""
+    extents = _extents(codes, request)
+    array = request.source.unpack(codes, extents.shape, request.groups)
     logical = _Logical(array, (extents.assumed,) if extents.assumed else ())
-    layout = way.source.name
-    if layout != way.spec.layout:
+    layout = request.source.name
+    if layout != request.spec.layout:
         logical = logical.then(
-            array, because("align.rank_differs", layout=way.spec.layout, rank=codes.ndim, used=layout)
+            array, because("align.rank_differs", layout=request.spec.layout, rank=codes.ndim, used=layout)
         )
     if array.shape != codes.shape:
-        axes = way.source.axes or "ND"
+        axes = request.source.axes or "ND"
         logical = logical.then(
             array, because("align.unpacked", layout=layout, stored=codes.shape, axes=axes, shape=array.shape)
         )
@@ -146,66 +146,73 @@ def _unpacked(codes: AnyArray, way: _Way) -> _Logical:
     return logical
 
 
-def _extents(codes: AnyArray, way: _Way) -> Extents:
-    source, target = way.source.axes, way.target.axes
-    if not way.shape:
-        return way.source.logical_shape(codes.shape, way.spec.origin_shape, way.groups, target)
+def _extents(codes: AnyArray, request: _Request) -> Extents:
+    source, target = request.source.axes, request.target.axes
+    if not request.shape:
+        return request.source.logical_shape(codes.shape, request.spec.origin_shape, request.groups, target)
     if not source:
-        return Extents(way.shape)
+        return Extents(request.shape)
     if not target:
-        return way.source.logical_shape(codes.shape, way.shape, way.groups, "")
-    _require_same_letters(way)
-    if len(way.shape) != len(target):
-        problem = because("align.shape_rank", shape=way.shape, axes=target)
-        raise LayoutError(way.target.name, problem)
-    return Extents(permute_extents(way.shape, target, source))
+        return request.source.logical_shape(codes.shape, request.shape, request.groups, "")
+    _require_same_axes(request)
+    if len(request.shape) != len(target):
+        problem = because("align.shape_rank", shape=request.shape, axes=target)
+        raise LayoutError(request.target.name, problem)
+    return Extents(permute_extents(request.shape, target, source))
 
 
-def _require_same_letters(way: _Way) -> None:
-    if sorted(way.source.axes) != sorted(way.target.axes):
-        problem = because("align.other_axes", axes=way.source.axes, wanted=way.target.axes, layout=way.target.name)
-        raise LayoutError(way.source.name, problem)
+def _require_same_axes(request: _Request) -> None:
+    if sorted(request.source.axes) != sorted(request.target.axes):
+        problem = because(
+            "align.other_axes",
+            axes=request.source.axes,
+            wanted=request.target.axes,
+            layout=request.target.name,
+        )
+        raise LayoutError(request.source.name, problem)
 
 
-def _ordered(logical: _Logical, way: _Way) -> _Logical:
-    """The logical array in the order of the target's axes."""
-    source, target = way.source.axes, way.target.axes
+def _reorder(logical: _Logical, request: _Request) -> _Logical:
+    """Return the logical array in the axis order of the target."""
+    source, target = request.source.axes, request.target.axes
     if not source:
-        return _labelled(logical, way)
+        return _label_axes(logical, request)
     if not target:
-        return _as_origin(logical, way)
-    _require_same_letters(way)
+        return _restore_origin_order(logical, request)
+    _require_same_axes(request)
     if source == target:
         return logical
-    moved = logical.array.transpose([source.index(letter) for letter in target])
+    moved = logical.array.transpose([source.index(label) for label in target])
     return logical.then(moved, because("align.transposed", axes=source, wanted=target))
 
 
-def _labelled(logical: _Logical, way: _Way) -> _Logical:
-    """An array in the order of its framework, under the letters of the target: nothing is moved."""
-    target, rank = way.target.axes, logical.array.ndim
+def _label_axes(logical: _Logical, request: _Request) -> _Logical:
+    """Assign the axis labels of the target to an array in the axis order of its framework, without moving data."""
+    target, rank = request.target.axes, logical.array.ndim
     if not target:
         return logical
-    if for_rank(way.target, rank) is not way.target:
-        return logical.then(logical.array, because("align.rank_differs", layout=way.target.name, rank=rank, used="ND"))
+    if for_rank(request.target, rank) is not request.target:
+        return logical.then(
+            logical.array, because("align.rank_differs", layout=request.target.name, rank=rank, used="ND")
+        )
     if rank != len(target):
-        problem = because("align.axes_of_layout", shape=logical.array.shape, axes=target, layout=way.target.name)
-        raise LayoutError(way.source.name, problem)
-    return logical.then(logical.array, because("align.axes_assumed", layout=way.source.name, axes=target))
+        problem = because("align.axes_of_layout", shape=logical.array.shape, axes=target, layout=request.target.name)
+        raise LayoutError(request.source.name, problem)
+    return logical.then(logical.array, because("align.axes_assumed", layout=request.source.name, axes=target))
 
 
-def _as_origin(logical: _Logical, way: _Way) -> _Logical:
-    """An array with letters, in the order in which its framework had it."""
-    array, note = to_origin_order(logical.array, way.source.axes, way.shape or way.spec.origin_shape)
-    if way.shape and array.shape != way.shape:
-        problem = because("align.no_such_order", axes=way.source.axes, shape=array.shape, wanted=way.shape)
-        raise LayoutError(way.source.name, problem)
+def _restore_origin_order(logical: _Logical, request: _Request) -> _Logical:
+    """Return an array with axis labels in the axis order of its framework."""
+    array, note = to_origin_order(logical.array, request.source.axes, request.shape or request.spec.origin_shape)
+    if request.shape and array.shape != request.shape:
+        problem = because("align.no_such_order", axes=request.source.axes, shape=array.shape, wanted=request.shape)
+        raise LayoutError(request.source.name, problem)
     return logical.then(array, note)
 
 
-def _packed(logical: _Logical, way: _Way) -> Aligned:
-    target = for_rank(way.target, logical.array.ndim)
-    tile = _TILES.get(target.name) or Tile.of(way.spec.dtype)
-    stored = target.pack(logical.array, tile, way.groups)
+def _pack(logical: _Logical, request: _Request) -> Aligned:
+    target = for_rank(request.target, logical.array.ndim)
+    tile = _FIXED_TILES.get(target.name) or Tile.of(request.spec.dtype)
+    stored = target.pack(logical.array, tile, request.groups)
     step = () if is_plain(target) else (because("align.packed", layout=target.name, stored=stored.shape),)
-    return Aligned(stored, way.target.name, logical.steps + step)
+    return Aligned(stored, request.target.name, logical.steps + step)

@@ -1,7 +1,7 @@
-"""Conversions that the user wrote: DIR/format_convert/convert_{SOURCE}_to_{TARGET}.py, each with a function `convert`.
+"""Conversions by user scripts: DIR/format_convert/convert_{SOURCE}_to_{TARGET}.py, each with a function `convert`.
 
-A script takes the stored shape, the wanted shape (may be empty) and the codes as a flat array of their own, and returns
-an array of codes. Scripts whose name has `to_FRACTAL_Z` in it also take the number of groups.
+The function takes the stored shape, the requested shape (may be empty) and a flat copy of the codes, and returns an
+array of codes. Scripts whose name contains `to_FRACTAL_Z` also take the number of groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ARGUMENTS = ("shape_from", "shape_to", "array", "group")
 
 
 class ConversionScript(NamedTuple):
-    """One file, and the conversion that its name promises."""
+    """A script and the layouts in its name."""
 
     source: str
     target: str
@@ -33,34 +33,34 @@ class ConversionScript(NamedTuple):
 
     @property
     def takes_groups(self) -> bool:
-        """Whether the function gets the number of groups as a fourth argument."""
+        """Whether the number of groups is a fourth argument of the function."""
         return "to_FRACTAL_Z" in os.path.basename(self.path)
 
 
 class Conversions(NamedTuple):
-    """The conversions of one directory; a value that can go to another process, which loads what it needs."""
+    """Conversion scripts of one directory; picklable, each process loads scripts on first use."""
 
     directory: str
     scripts: tuple[ConversionScript, ...] = ()
 
     def find(self, source: str, target: str) -> ConversionScript | None:
-        """The script from one layout to another, if there is one."""
+        """Return the script for a pair of layouts; `None` if there is none."""
         wanted = (source, target)
         return next((script for script in self.scripts if (script.source, script.target) == wanted), None)
 
 
 def load_conversions(directory: str) -> Conversions:
-    """The conversions below `directory`; files are looked at and not run.
+    """Find the conversion scripts of `directory` without running them.
 
     Raises:
-        PluginError: there is no folder of conversions, or a file in it is not one.
+        PluginError: there is no folder of conversions, or a file in it is not a conversion script.
     """
     root = os.path.realpath(directory)
     return Conversions(root, tuple(_script(root, path) for path in find_scripts(_KIND, root, _FOLDER)))
 
 
 def run_conversion(script: ConversionScript, codes: AnyArray, shape: Shape, groups: int) -> AnyArray:
-    """What the script makes of the codes.
+    """Return the codes as converted by the script.
 
     Raises:
         PluginError: the script cannot be loaded, or has no suitable function `convert`.
@@ -70,7 +70,7 @@ def run_conversion(script: ConversionScript, codes: AnyArray, shape: Shape, grou
 
     function = load_function(_KIND, script.path, "convert", _ARGUMENTS[: 4 if script.takes_groups else 3])
     extra = (groups,) if script.takes_groups else ()
-    # A flat copy: the codes may be a mapped file, and scripts may write into what they get.
+    # A copy, because scripts may modify their argument, and the codes may be a mapped file.
     flat = np.array(codes, order="C").reshape(-1)
     try:
         result = function(list(codes.shape), list(shape), flat, *extra)

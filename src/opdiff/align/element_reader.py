@@ -1,9 +1,9 @@
-"""The elements of tensors in one order, block by block or one by one, without moving a tensor as a whole.
+"""Elements of tensors in logical order, by block or by index, without converting whole tensors.
 
     Tensor ──strides──► align ──axes──► ElementReader ──block, take──► codes
 
-A layout is undone by looking up where each element is stored. Where strides cannot tell that (groups on a diagonal, a
-conversion of the user's, compressed files), the tensor is loaded and moved once, and read in its new order.
+Stored offsets are computed from strides. Where strides do not suffice (grouped weights, user scripts, compressed
+files), the tensor is loaded and converted once.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     Index = npt.NDArray[np.intp]
 
 
-# Elements at the end of a tensor whose places are worked out together.
-_ROW = 1 << 14
+# Maximum number of elements of the last axes whose offsets are computed once and reused.
+_MAX_ROW_ELEMENTS = 1 << 14
 
 
 class StoredCodes(NamedTuple):
-    """The stored codes of a tensor, flat; `mapping` is the file behind them where it is mapped."""
+    """Flat stored codes of a tensor; `mapping` is the memory map, if the file is mapped."""
 
     codes: AnyArray
     swapped: bool = False
     mapping: mmap.mmap | None = None
 
     def release(self) -> None:
-        """Give the pages that were read back to the system; they can be read again."""
+        """Release the pages read so far; they are read again on access."""
         if self.mapping is not None:
             import mmap
 
@@ -53,14 +53,13 @@ class StoredCodes(NamedTuple):
 
 
 class ElementReader(NamedTuple):
-    """The elements of one tensor in row-major order of a logical shape.
+    """Elements of one tensor in row-major order of a logical shape.
 
     Attributes:
-        stored: where they are taken from.
-        dtype: their type.
-        shape: the logical shape.
-        axes: extent, split, outer, inner: index i of an axis is i // split * outer + i % split * inner elements from
-            its start. Empty when the elements are stored in the order in which they are read.
+        stored: the stored codes.
+        dtype: element type.
+        shape: logical shape.
+        axes: strides; empty if the elements are stored in this order.
     """
 
     stored: StoredCodes
@@ -70,49 +69,43 @@ class ElementReader(NamedTuple):
 
     @property
     def count(self) -> int:  # type: ignore[override]  # hides tuple.count
-        """How many elements there are."""
+        """Number of elements."""
         return prod(self.shape)
 
     def block(self, start: int, stop: int) -> AnyArray:
-        """The codes from one element to before another, flat."""
+        """Return the codes of elements `start` to `stop` - 1."""
         stop = min(stop, self.count)
         if not self.axes:
             return self._in_order(self.stored.codes[start:stop])
         return self._in_order(self.stored.codes[self._range(start, stop)])
 
     def take(self, elements: Index) -> AnyArray:
-        """The codes of these elements, by their numbers in row-major order."""
+        """Return the codes of elements by their row-major indices."""
         return self._in_order(self.stored.codes[self.offsets(elements)])
 
     def offsets(self, elements: Index) -> Index:
-        """Where these elements are among the stored codes."""
-        if not self.axes:
-            return elements
-        return self.places(_coordinates(elements, self.shape))
+        """Return the stored offsets of elements by their row-major indices."""
+        return _sum_strides(self.axes, _coordinates(elements, self.shape)) if self.axes else elements
 
-    def places(self, coordinates: Sequence[Index]) -> Index:
-        """Where the elements at these coordinates, one array for each axis, are among the stored codes."""
+    def offsets_at(self, coordinates: Sequence[Index]) -> Index:
+        """Return the stored offsets of elements by their coordinates, one array for each axis."""
         import numpy as np
 
-        if not self.axes:
-            return (
-                np.asarray(np.ravel_multi_index(tuple(coordinates), self.shape))
-                if coordinates
-                else np.zeros(1, np.intp)
-            )
-        return _added(self.axes, coordinates)
+        if self.axes:
+            return _sum_strides(self.axes, coordinates)
+        return np.asarray(np.ravel_multi_index(tuple(coordinates), self.shape)) if coordinates else np.zeros(1, np.intp)
 
     def _range(self, start: int, stop: int) -> Index:
-        """Where elements that follow each other are: rows of the last axes look alike and are worked out once."""
+        """Return the stored offsets of consecutive elements; those of a row are computed once."""
         import numpy as np
 
         first, row = len(self.shape), 1
-        while first and row * self.shape[first - 1] <= _ROW:
+        while first and row * self.shape[first - 1] <= _MAX_ROW_ELEMENTS:
             first -= 1
             row *= self.shape[first]
         rows = np.arange(start // row, -(-stop // row))
-        outer = _added(self.axes[:first], _coordinates(rows, self.shape[:first]))
-        inner = _added(self.axes[first:], _coordinates(np.arange(row), self.shape[first:]))
+        outer = _sum_strides(self.axes[:first], _coordinates(rows, self.shape[:first]))
+        inner = _sum_strides(self.axes[first:], _coordinates(np.arange(row), self.shape[first:]))
         skipped = start // row * row
         return (outer[:, None] + inner).reshape(-1)[start - skipped : stop - skipped]
 
@@ -121,14 +114,14 @@ class ElementReader(NamedTuple):
 
 
 def _coordinates(elements: Index, shape: Shape) -> list[Index]:
-    """The coordinates of elements that are given by their numbers; of a scalar, one that is always 0."""
+    """Return coordinates for row-major indices; one coordinate of 0 for scalars."""
     import numpy as np
 
     return [np.asarray(index) for index in np.unravel_index(elements, shape)] if shape else [np.zeros_like(elements)]
 
 
-def _added(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> Index:
-    """What the steps along the axes add up to."""
+def _sum_strides(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> Index:
+    """Return the sum of the offsets along all axes."""
     import numpy as np
 
     total = np.zeros(coordinates[0].shape, np.intp)
@@ -139,11 +132,7 @@ def _added(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> Index:
 
 
 class PairReader(NamedTuple):
-    """Two tensors with equally many elements: element k of one belongs to element k of the other.
-
-    `shape` is the shape in which they are compared, `steps` what was done, `warning` what is doubtful about that,
-    `layout` the order of the axes, where it has one.
-    """
+    """Readers of two aligned tensors; the other attributes are those of `AlignedPair`."""
 
     target: ElementReader
     golden: ElementReader
@@ -161,7 +150,7 @@ class PairReader(NamedTuple):
 def open_pair(
     target: Tensor, golden: Tensor, declared: Declared = NOTHING_DECLARED, custom: Conversions | None = None
 ) -> PairReader:
-    """Return walks over two tensors that were brought to one layout.
+    """Align two tensors and return readers of them.
 
     Raises:
         DumpError, ElementError: one of them cannot be read.
@@ -182,21 +171,21 @@ def open_pair(
 
 
 def open_tensor(tensor: Tensor) -> ElementReader:
-    """A tensor as it is stored, tiles, padding and all."""
+    """Return a reader of a tensor in its stored shape, including padding."""
     if not isinstance(tensor.source, FileRange) or tensor.source.fortran_order:
         return array_reader(tensor.codes(), tensor.spec.dtype)
     return ElementReader(open_stored_codes(tensor), tensor.spec.dtype, tensor.spec.shape)
 
 
 def array_reader(codes: AnyArray, dtype: DType) -> ElementReader:
-    """An array that is in memory."""
+    """Return a reader of an array in memory."""
     from opdiff.core.codes import contiguous
 
     return ElementReader(StoredCodes(contiguous(codes).reshape(-1)), dtype, codes.shape)
 
 
 def open_stored_codes(tensor: Tensor) -> StoredCodes:
-    """The codes of a tensor that lies in a file in one piece, in the order of the file.
+    """Open the stored codes of a tensor in one file range.
 
     Raises:
         DumpError, ElementError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Layouts that cut matrices into small tiles: FRACTAL_NZ (columns of tiles first) and FRACTAL_ZZ (rows first)."""
+"""Layouts of matrices in small tiles: FRACTAL_NZ (column by column of tiles) and FRACTAL_ZZ (row by row)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class TiledMatrix(NamedTuple):
     """A stack of matrices (the last two axes of an array of any rank) in tiles of R0 rows and C0 columns.
 
     Attributes:
-        name: the layout's name.
-        order: the last four stored axes: `R` and `C` count tiles, `r` and `c`, always last, run inside one.
+        name: name of the layout.
+        order: labels of the last four stored axes: `R` and `C` number the tiles, `r` and `c`, always last, the rows
+            and columns of a tile.
     """
 
     name: str
@@ -28,51 +29,51 @@ class TiledMatrix(NamedTuple):
     axes: str = ""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
-        """The origin shape itself: the matrix is last in it, whatever the axes mean."""
+        """Return the origin shape, whose last two axes are the matrix in any axis order."""
         self._check(stored)
         if not origin:
-            shape = self._full(stored)
+            shape = self._padded_shape(stored)
             return Extents(shape, because("align.matrix_padding_kept", shape=shape[-2:]))
         if not self._fits(stored, origin):
             raise shape_mismatch(self.name, stored, origin)
         return Extents(origin)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The matrices without tiles and padding, in an array of the given shape."""
+        """Return the matrices without tiles and padding in an array of the given shape."""
         self._check(stored.shape)
         if not self._fits(stored.shape, shape):
             raise shape_mismatch(self.name, stored.shape, shape)
         # (..., C1, R1, R0, C0) -> (..., R1, R0, C1, C0)
         lead = stored.ndim - 4
-        whole = stored.transpose(*range(lead), *(lead + self.order.index(letter) for letter in "RrCc"))
+        split = stored.transpose(*range(lead), *(lead + self.order.index(label) for label in "RrCc"))
         rows, columns = _matrix(shape)
-        return reshape_codes(whole.reshape(self._full(stored.shape))[..., :rows, :columns], shape, self.name)
+        return reshape_codes(split.reshape(self._padded_shape(stored.shape))[..., :rows, :columns], shape, self.name)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The matrices in tiles of `tile.n0` rows and `tile.c0` columns."""
+        """Return the matrices in tiles of `tile.n0` rows and `tile.c0` columns."""
         lead, (rows, columns) = array.shape[:-2], _matrix(array.shape)
         r1, c1 = ceil_div(rows, tile.n0), ceil_div(columns, tile.c0)
-        whole = pad_to(array.reshape(*lead, rows, columns), (*lead, r1 * tile.n0, c1 * tile.c0))
-        split = whole.reshape(*lead, r1, tile.n0, c1, tile.c0)
-        return split.transpose(*range(len(lead)), *(len(lead) + "RrCc".index(letter) for letter in self.order))
+        padded = pad_to(array.reshape(*lead, rows, columns), (*lead, r1 * tile.n0, c1 * tile.c0))
+        split = padded.reshape(*lead, r1, tile.n0, c1, tile.c0)
+        return split.transpose(*range(len(lead)), *(len(lead) + "RrCc".index(label) for label in self.order))
 
     def _check(self, stored: Shape) -> None:
         if len(stored) < 4 or min(stored[-2:]) < 1:
             raise LayoutError(self.name, because("align.not_tiled_matrix", stored=stored))
 
-    def _full(self, stored: Shape) -> Shape:
-        """The shape of the matrices with all padding."""
-        sizes = dict(zip(self.order, stored[-4:], strict=True))
-        return (*stored[:-4], sizes["R"] * sizes["r"], sizes["C"] * sizes["c"])
+    def _padded_shape(self, stored: Shape) -> Shape:
+        """Return the shape of the matrices with padding."""
+        extents = dict(zip(self.order, stored[-4:], strict=True))
+        return (*stored[:-4], extents["R"] * extents["r"], extents["C"] * extents["c"])
 
     def _fits(self, stored: Shape, shape: Shape) -> bool:
         rows, columns = _matrix(shape)
         r0, c0 = stored[-2:]
-        whole = (ceil_div(rows, r0) * r0, ceil_div(columns, c0) * c0)
-        return prod(shape[:-2]) == prod(stored[:-4]) and whole == self._full(stored)[-2:]
+        padded = (ceil_div(rows, r0) * r0, ceil_div(columns, c0) * c0)
+        return prod(shape[:-2]) == prod(stored[:-4]) and padded == self._padded_shape(stored)[-2:]
 
 
 def _matrix(shape: Shape) -> tuple[int, int]:
-    """Rows and columns; a vector is one row, a scalar one cell."""
+    """Return rows and columns; a vector is one row, a scalar one element."""
     rows, columns = (1, 1, *shape)[-2:]
     return rows, columns

@@ -1,7 +1,7 @@
-"""The layouts of convolution weights: FRACTAL_Z (also grouped), FRACTAL_Z_3D and FRACTAL_Z_C04.
+"""Layouts of convolution weights: FRACTAL_Z (also grouped), FRACTAL_Z_3D and FRACTAL_Z_C04.
 
-A stored row is one position of the kernel and one tile of channels; in it stand N1 tiles of N0 x C0. H and W are merged
-in the rows, so the stored shape alone does not tell them apart.
+A stored row belongs to one position of the kernel and one tile of channels, and has N1 tiles of N0 x C0. H and W are
+merged in the rows, so that they cannot be derived from the stored shape alone.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
 
-# FRACTAL_Z_C04 gives every position of the kernel this many channels.
+# Channels per position of the kernel in FRACTAL_Z_C04.
 _C04 = 4
 
 
 class _Blocks(NamedTuple):
-    """How an array N, C, (D,) H, W stands in tiles.
+    """Tiling of weights N, C, (D,) H, W.
 
-    The groups of a grouped convolution stand on the diagonals of blocks, as many in each as end at the edge of a tile;
-    the last block may have fewer. Without groups there is one block, and one group in it.
+    The groups of a grouped convolution are on the diagonals of blocks. A block has the smallest number of groups that
+    fills whole tiles; the last block may have fewer. Without groups there is one block with one group.
 
     Attributes:
-        count: the blocks.
-        per_block: groups on the diagonal of each.
-        n: output channels of one group.
-        c: input channels of one group.
+        count: number of blocks.
+        per_block: groups on the diagonal of a block.
+        n: output channels of a group.
+        c: input channels of a group.
         n1: tiles of N in a block.
         c1: tiles of C in a block.
         depth: D, or 1.
         area: H times W.
-        tile: the size of the tiles.
+        tile: extents of the tiles.
     """
 
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -56,7 +56,7 @@ class _Blocks(NamedTuple):
 
     @classmethod
     def of(cls, shape: Shape, tile: Tile, groups: int) -> _Blocks:
-        """For that many groups along N; C is the number of channels in one group."""
+        """Return the tiling of a shape with this number of groups along N; C is the channels of one group."""
         n, c = shape[0] // groups, shape[1]
         per_block = min(lcm(_repeats(c, tile.c0), _repeats(n, tile.n0)), groups)
         n1, c1 = ceil_div(per_block * n, tile.n0), ceil_div(per_block * c, tile.c0)
@@ -70,7 +70,7 @@ class _Blocks(NamedTuple):
 
     @property
     def rows(self) -> Shape:
-        """The stored shape with the rows taken apart: block, D, C1, HW, N, C0."""
+        """The stored shape with the rows split: block, D, C1, HW, N, C0."""
         return (self.count, self.depth, self.c1, self.area, self.n1 * self.tile.n0, self.tile.c0)
 
     @property
@@ -78,11 +78,11 @@ class _Blocks(NamedTuple):
         """The shape of the blocks without tiles: block, N, C, D·HW."""
         return (self.count, self.n1 * self.tile.n0, self.c1 * self.tile.c0, self.depth * self.area)
 
-    def spots(self, dense: AnyArray, grouped: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Views of the same elements in the blocks and in the array (group, N, C, D·HW), spot by spot."""
-        for spot in range(self.per_block):
-            members = grouped[spot :: self.per_block]
-            rows, columns = (slice(spot * extent, (spot + 1) * extent) for extent in (self.n, self.c))
+    def iter_diagonal(self, dense: AnyArray, grouped: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Yield views of the same elements in the blocks and in the array (group, N, C, D·HW)."""
+        for position in range(self.per_block):
+            members = grouped[position :: self.per_block]
+            rows, columns = (slice(position * extent, (position + 1) * extent) for extent in (self.n, self.c))
             yield dense[: len(members), rows, columns], members
 
 
@@ -94,20 +94,20 @@ class FractalZ(NamedTuple):
     grouped: bool = False
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        """The origin shape in the order in which the stored shape holds it."""
+        """Return the origin shape in the axis order that fits the stored shape."""
         self._check_groups(groups)
         tile = _tile(self.name, stored, origin)
 
         def fits(shape: Shape) -> bool:
             return _divides(groups, shape[0]) and _Blocks.of(shape, tile, groups).stored == stored
 
-        held = because("align.stored_shape", stored=stored)
+        description = because("align.stored_shape", stored=stored)
         if groups > 1:
-            held = because("align.stored_groups", stored=stored, groups=groups)
-        return find_weight_extents(self.name, self.axes, origin, prefer, held, fits)
+            description = because("align.stored_groups", stored=stored, groups=groups)
+        return find_weight_extents(self.name, self.axes, origin, prefer, description, fits)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
-        """The weights without tiles and padding; of a grouped convolution, group after group along N."""
+        """Return the weights without tiles and padding, groups one after another along N."""
         blocks = self._blocks(shape, _tile(self.name, stored.shape, shape), groups)
         if blocks.stored != stored.shape:
             raise shape_mismatch(self.name, stored.shape, shape)
@@ -120,12 +120,12 @@ class FractalZ(NamedTuple):
         import numpy as np
 
         result = np.empty((groups, blocks.n, blocks.c, blocks.dense[-1]), stored.dtype)
-        for source, target in blocks.spots(dense, result):
+        for source, target in blocks.iter_diagonal(dense, result):
             target[...] = source
         return result.reshape(shape)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
-        """The weights in tiles of `tile.n0` x `tile.c0`."""
+        """Return the weights in tiles of `tile.n0` x `tile.c0`."""
         blocks = self._blocks(array.shape, tile, groups)
         grouped = array.reshape(groups, blocks.n, blocks.c, blocks.dense[-1])
         if groups == 1:
@@ -134,7 +134,7 @@ class FractalZ(NamedTuple):
             import numpy as np
 
             dense = np.zeros(blocks.dense, array.dtype)
-            for target, source in blocks.spots(dense, grouped):
+            for target, source in blocks.iter_diagonal(dense, grouped):
                 target[...] = source
         split = dense.reshape(*blocks.dense[:2], blocks.c1, tile.c0, blocks.depth, blocks.area)
         # block, N, C1, C0, D, HW -> block, D, C1, HW, N, C0
@@ -155,22 +155,22 @@ class FractalZ(NamedTuple):
 
 
 class FractalZC04(NamedTuple):
-    """FRACTAL_Z_C04: at most 4 channels; the flat axis H, W, C is cut into rows of C0."""
+    """FRACTAL_Z_C04: at most 4 channels; the merged axis H, W, C is divided into rows of C0."""
 
     name: str = "FRACTAL_Z_C04"
     axes: str = "NCHW"
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        """The origin shape in the order in which the stored shape holds it."""
+        """Return the origin shape in the axis order that fits the stored shape."""
         self._check_groups(groups)
         tile = _tile(self.name, stored, origin)
-        held = because("align.stored_shape", stored=stored)
+        description = because("align.stored_shape", stored=stored)
         return find_weight_extents(
-            self.name, self.axes, origin, prefer, held, lambda shape: _c04_stored(shape, tile) == stored
+            self.name, self.axes, origin, prefer, description, lambda shape: _c04_stored(shape, tile) == stored
         )
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
-        """The weights without tiles and padding."""
+        """Return the weights without tiles and padding."""
         self._check_groups(groups)
         if _c04_stored(shape, _tile(self.name, stored.shape, shape)) != stored.shape:
             raise shape_mismatch(self.name, stored.shape, shape)
@@ -178,11 +178,11 @@ class FractalZC04(NamedTuple):
         n, c, h, w = shape
         # row, N, C0 -> N, row, C0 -> N, H, W, C -> N, C, H, W
         flat = stored.reshape(rows, n1 * n0, c0)[:, :n].transpose(1, 0, 2).reshape(n, rows * c0)
-        whole = reshape_codes(flat[:, : h * w * _C04], (n, h, w, _C04), self.name)
-        return whole[..., :c].transpose(0, 3, 1, 2)
+        padded = reshape_codes(flat[:, : h * w * _C04], (n, h, w, _C04), self.name)
+        return padded[..., :c].transpose(0, 3, 1, 2)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
-        """The weights in tiles of `tile.n0` x `tile.c0`."""
+        """Return the weights in tiles of `tile.n0` x `tile.c0`."""
         self._check_groups(groups)
         stored = _c04_stored(array.shape, tile)
         if stored is None:
@@ -190,9 +190,9 @@ class FractalZC04(NamedTuple):
         rows, n1, n0, c0 = stored
         n, _, h, w = array.shape
         flat = pad_to(array.transpose(0, 2, 3, 1), (n, h, w, _C04)).reshape(n, h * w * _C04)
-        whole = pad_to(flat, (n1 * n0, rows * c0))
+        padded = pad_to(flat, (n1 * n0, rows * c0))
         # N, row, C0 -> row, N, C0
-        return whole.reshape(n1, n0, rows, c0).transpose(2, 0, 1, 3)
+        return padded.reshape(n1, n0, rows, c0).transpose(2, 0, 1, 3)
 
     def _check_groups(self, groups: int) -> None:
         if groups > 1:
@@ -200,14 +200,18 @@ class FractalZC04(NamedTuple):
 
 
 def _c04_stored(shape: Shape, tile: Tile) -> Shape | None:
-    """The stored shape of an array N, C, H, W, or `None` when there is none."""
+    """Return the stored shape of an array N, C, H, W; `None` if it cannot be stored."""
     if len(shape) != 4 or shape[1] > _C04:
         return None
     return (ceil_div(shape[2] * shape[3] * _C04, tile.c0), ceil_div(shape[0], tile.n0), tile.n0, tile.c0)
 
 
 def _tile(layout: str, stored: Shape, origin: Shape) -> Tile:
-    """The size of the tiles, from the stored shape; also checks that there is something to go by."""
+    """Return the tile extents of a stored shape.
+
+    Raises:
+        LayoutError: the stored shape is not that of tiled weights, or there is no origin shape.
+    """
     if len(stored) != 4 or min(stored[-2:]) < 1:
         raise LayoutError(layout, because("align.not_tiled_weights", stored=stored))
     if not origin:
@@ -216,7 +220,7 @@ def _tile(layout: str, stored: Shape, origin: Shape) -> Tile:
 
 
 def _repeats(extent: int, size: int) -> int:
-    """How many groups of that extent fill whole tiles."""
+    """Return the smallest number of groups of this extent that fills whole tiles."""
     return lcm(extent, size) // extent if extent else 1
 
 

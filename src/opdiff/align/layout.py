@@ -1,4 +1,4 @@
-"""What a layout is, and the small values that go in and come out."""
+"""Interface of layouts, its values, and functions that the layouts share."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """The sizes by which the channels (or columns) and the batch (or rows) are cut when data is packed."""
+    """Tile extents for packing: `c0` channels (or columns) and `n0` batches (or rows)."""
 
     c0: int = 16
     n0: int = 16
 
     @classmethod
     def of(cls, dtype: DType) -> Self:
-        """The sizes that are usual for an element type: 32 channels of one byte or less, else 16."""
+        """Return the usual extents for an element type: 32 channels of at most one byte, otherwise 16."""
         return cls(c0=32 if 0 < dtype.bits <= 8 else 16)
 
 
 class Extents(NamedTuple):
-    """The logical shape of a stored tensor, and the assumption that was needed to find it, if any."""
+    """Logical shape of a stored tensor, and the assumption on which it rests, if any."""
 
     shape: Shape
     assumed: Reason | None = None
 
 
 class Aligned(NamedTuple):
-    """Codes in the requested layout, often a strided view, and every conversion step."""
+    """Codes in the requested layout, often a strided view, and the conversion steps."""
 
     codes: AnyArray
     layout: str
@@ -45,10 +45,10 @@ class Aligned(NamedTuple):
 
 
 class Layout(Protocol):
-    """A way to store a tensor; stateless, so that one instance serves all tensors.
+    """A storage layout; stateless, so that one instance serves all tensors.
 
-    The logical array has one axis for each letter of `axes`, in this order. Without letters it has the rank and the
-    order of the origin shape. `groups` is 1 unless the tensor holds the weights of a grouped convolution.
+    The logical array has one axis for each label in `axes`, in this order. Without labels it has the rank and the axis
+    order of the origin shape. `groups` is 1 except for weights of grouped convolutions.
     """
 
     @property
@@ -57,40 +57,45 @@ class Layout(Protocol):
 
     @property
     def axes(self) -> str:
-        """The letters of the logical axes; empty: any rank, the order as it is."""
+        """Labels of the logical axes, one character each; empty for any rank and order."""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        """The logical shape, worked out of the stored shape and the origin shape, whose order nobody recorded.
+        """Derive the logical shape from the stored shape and the origin shape, whose axis order is not recorded.
 
-        Without an origin shape (it is empty) padding is kept. `prefer` are the letters of the target layout: where
-        several orders of the origin shape fit, that one is taken, and the result says so.
+        With an empty origin shape padding is kept. `prefer` are the axis labels of the target layout: if several axis
+        orders of the origin shape fit, this one is used, and the result records the assumption.
 
         Raises:
-            LayoutError: the shapes contradict each other, or leave several answers.
+            LayoutError: the shapes contradict each other or are ambiguous.
         """
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
-        """The logical array of that shape, without padding; `stored` is never changed.
+        """Return the logical array of this shape, without padding; `stored` is not changed.
 
         Raises:
-            LayoutError: `stored` is not how an array of this shape is stored.
+            LayoutError: the stored shape does not belong to this shape.
         """
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
-        """The stored array, padding 0; the inverse of `unpack`.
+        """Return the stored array, padded with 0; the inverse of `unpack`.
 
         Raises:
-            LayoutError: the layout cannot hold the array.
+            LayoutError: the layout cannot store the array.
         """
 
 
 def ceil_div(extent: int, size: int) -> int:
-    """How many tiles of `size` hold `extent` elements."""
+    """Return the number of tiles of `size` for `extent` elements."""
     return -(-extent // size)
 
 
+def without_ones(shape: Shape) -> Shape:
+    """Return the shape without axes of extent 1."""
+    return tuple(extent for extent in shape if extent != 1)
+
+
 def pad_to(array: AnyArray, shape: Shape) -> AnyArray:
-    """The array in the first corner of zeros of that shape; itself when nothing is missing."""
+    """Return the array padded with zeros at the end of each axis."""
     import numpy as np
 
     if array.shape == shape:
@@ -101,7 +106,7 @@ def pad_to(array: AnyArray, shape: Shape) -> AnyArray:
 
 
 def to_row_major(array: AnyArray) -> AnyArray:
-    """In row-major order, so that axes can be joined; places need not be moved for that."""
+    """Return the array in row-major order, so that axes can be merged; views without data stay as they are."""
     if is_strided_view(array):
         return array
     from opdiff.core.codes import contiguous
@@ -110,7 +115,7 @@ def to_row_major(array: AnyArray) -> AnyArray:
 
 
 def reshape_codes(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
-    """`array.reshape`, with an error that names the layout: empty arrays may have absurd shapes."""
+    """Reshape with an error that names the layout; empty arrays of damaged files may have impossible shapes."""
     try:
         return array.reshape(shape)
     except (ValueError, OverflowError) as error:
@@ -119,5 +124,5 @@ def reshape_codes(array: AnyArray, shape: Shape, layout: str) -> AnyArray:
 
 
 def shape_mismatch(layout: str, stored: Shape, shape: Shape) -> LayoutError:
-    """The error for two shapes that contradict each other."""
+    """Return the error for contradicting shapes."""
     return LayoutError(layout, because("align.misfit", stored=stored, shape=shape))

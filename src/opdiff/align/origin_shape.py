@@ -1,7 +1,6 @@
-"""What the origin shape of a tensor tells. Dumps record its extents and not which axis each of them is.
+"""Interpretation of origin shapes. Dumps record their extents without axis labels.
 
-So it is never applied position by position: it is tried in the orders that frameworks use, and what it leaves open is
-said.
+An origin shape is therefore matched in all axis orders that frameworks use, and ambiguities are reported.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opdiff.align.layout import Extents, reshape_codes
+from opdiff.align.layout import Extents, reshape_codes, without_ones
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 
@@ -21,41 +20,41 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 _ORDERS = ("NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "NC", "CN")
-# Frameworks write weights with the filters first or last; other orders are for data, and tried only when these fail.
-_OF_WEIGHTS = frozenset({"NCHW", "HWCN", "NCDHW", "DHWCN"})
+# Frameworks store weights with the filters first or last; the other orders are those of data and are tried last.
+_WEIGHT_ORDERS = frozenset({"NCHW", "HWCN", "NCDHW", "DHWCN"})
 
 
 def orders_of(axes: str) -> tuple[str, ...]:
-    """The orders in which an origin shape with these axes may be written."""
+    """Return the possible axis orders of an origin shape with these axes."""
     return tuple(order for order in _ORDERS if sorted(order) == sorted(axes))
 
 
 def permute_extents(shape: Shape, order: str, axes: str) -> Shape:
-    """The extents of `shape`, written in `order`, in the order of `axes`; both have the same letters."""
-    return tuple(shape[order.index(letter)] for letter in axes)
+    """Permute `shape` from the axis order `order` to the axis order `axes`."""
+    return tuple(shape[order.index(label)] for label in axes)
 
 
 def missing_extent(origin: Shape, known: Shape) -> int | None:
-    """The one extent of `origin` that is not in `known`, or `None` when more than this sets them apart.
+    """Return the only extent of `origin` that is not in `known`; `None` if there are other differences.
 
-    Axes of extent 1 come and go between frameworks, so they do not count; if only those are left, the answer is 1.
+    Axes of extent 1 are ignored, because frameworks add and remove them; if no other extent remains, the result is 1.
     """
-    have, want = (Counter(extent for extent in shape if extent != 1) for shape in (origin, known))
-    left = list((have - want).elements())
-    if want - have or len(left) > 1:
+    recorded, expected = Counter(without_ones(origin)), Counter(without_ones(known))
+    additional = list((recorded - expected).elements())
+    if expected - recorded or len(additional) > 1:
         return None
-    return left[0] if left else 1
+    return additional[0] if additional else 1
 
 
 def find_weight_extents(
     layout: str, axes: str, origin: Shape, prefer: str, stored: Reason, fits: Callable[[Shape], bool]
 ) -> Extents:
-    """Return the extents of weights, in the order of `axes`, in which the origin shape fits what is stored.
+    """Return the extents of weights, in the order of `axes`, with which the origin shape fits the stored shape.
 
-    `fits` decides; `stored` describes what is stored, for errors.
+    `fits` tests extents; `stored` describes the stored shape in errors.
 
     Raises:
-        LayoutError: no order fits, or several do, with different extents, and none of them is `prefer`.
+        LayoutError: no axis order fits, or several with different extents do, and `prefer` is none of them.
     """
     if len(origin) != len(axes):
         raise LayoutError(layout, because("align.origin_rank", origin=origin, rank=len(axes), axes=axes))
@@ -64,7 +63,7 @@ def find_weight_extents(
     if not found:
         problem = because("align.origin_misfit", origin=origin, stored=stored, orders=orders_of(axes))
         raise LayoutError(layout, problem)
-    found = {order: extents for order, extents in found.items() if order in _OF_WEIGHTS} or found
+    found = {order: extents for order, extents in found.items() if order in _WEIGHT_ORDERS} or found
     if len(set(found.values())) == 1:
         return Extents(next(iter(found.values())))
     return _preferred(layout, origin, prefer, found)
@@ -82,20 +81,17 @@ def to_origin_order(array: AnyArray, axes: str, origin: Shape) -> tuple[AnyArray
     if not origin:
         return array, because("align.origin_unrecorded", axes=axes)
     orders = dict.fromkeys((axes, *orders_of(axes)))
-    same = [order for order in orders if permute_extents(array.shape, axes, order) == origin]
-    same = same or [order for order in orders if _solid(permute_extents(array.shape, axes, order)) == _solid(origin)]
-    if not same:
+    shapes = {order: permute_extents(array.shape, axes, order) for order in orders}
+    fitting = [order for order, shape in shapes.items() if shape == origin]
+    fitting = fitting or [order for order, shape in shapes.items() if without_ones(shape) == without_ones(origin)]
+    if not fitting:
         return array, because("align.origin_order_unknown", axes=axes, origin=origin)
-    if len({_effect(array.shape, axes, order) for order in same}) > 1:
-        return array, because("align.origin_order_ambiguous", axes=axes, origin=origin, orders=tuple(same))
-    moved = array.transpose([axes.index(letter) for letter in same[0]])
-    return reshape_codes(moved, origin, "ND"), because("align.order_of_origin", origin=origin, order=same[0])
+    if len({_element_order(array.shape, axes, order) for order in fitting}) > 1:
+        return array, because("align.origin_order_ambiguous", axes=axes, origin=origin, orders=tuple(fitting))
+    moved = array.transpose([axes.index(label) for label in fitting[0]])
+    return reshape_codes(moved, origin, "ND"), because("align.order_of_origin", origin=origin, order=fitting[0])
 
 
-def _solid(shape: Shape) -> Shape:
-    return tuple(extent for extent in shape if extent != 1)
-
-
-def _effect(shape: Shape, axes: str, order: str) -> str:
-    """What is left of an order when axes of extent 1 do not count: equal text, equal arrangement of the elements."""
-    return "".join(letter for letter in order if shape[axes.index(letter)] != 1)
+def _element_order(shape: Shape, axes: str, order: str) -> str:
+    """Return an axis order without axes of extent 1, which have no effect on the order of elements."""
+    return "".join(label for label in order if shape[axes.index(label)] != 1)

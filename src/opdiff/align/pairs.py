@@ -1,6 +1,6 @@
-"""Two tensors brought to one layout, so that element k of one belongs to element k of the other.
+"""Alignment of two tensors: conversion to one layout, in which elements correspond by position.
 
-Padding is cut because a layout says so. Any other difference of extents is an error with both shapes, never a cut.
+Only the padding of layouts is cut. Any other difference of extents is an error that names both shapes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.conversion import convert
-from opdiff.align.layout import Aligned
+from opdiff.align.layout import Aligned, without_ones
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
@@ -21,16 +21,22 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Declared, Shape, Tensor, TensorSpec
 
-# Layouts between which a declared one may be mistaken for the other.
-_TWINS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
-# To which order the tensors of two devices are brought, by the rank of what they were before, or by their axes.
-_COMMON = {4: "NCHW", 5: "NCDHW"}
+# Layouts that rule files may declare for each other.
+_CONFUSED_LAYOUTS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": "NCDHW"}
+# Common layout of the tensors of two devices by the rank of the origin shape.
+_LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
 class AlignedPair(NamedTuple):
-    """Codes of equal count, the shape in which they are compared, what was done to them, and what is doubtful there.
+    """Two aligned tensors with the same number of elements.
 
-    `layout` is the order of the axes of that shape, where it has one.
+    Attributes:
+        target: codes of the target.
+        golden: codes of the golden tensor.
+        shape: shape in which they are compared.
+        steps: conversion steps.
+        warning: a reservation about the alignment.
+        layout: axis order of `shape`; empty if unknown.
     """
 
     target: AnyArray
@@ -75,7 +81,7 @@ def align_codes(
 def _align_to_array(
     spec: TensorSpec, layout: str, target: AnyArray, golden: AnyArray, custom: Conversions | None
 ) -> AlignedPair:
-    """A device's tensor against an array of the original model, in the layout that is declared for it."""
+    """Align a device's tensor with an array of the original model in the declared layout."""
     errors: list[LayoutError] = []
     results: list[Aligned] = []
     for wanted, shape in _attempts(spec, layout, golden.shape):
@@ -85,16 +91,16 @@ def _align_to_array(
             errors.append(error)
             continue
         if result.codes.shape == golden.shape:
-            other = wanted == _TWINS.get(layout)
-            note = (because("align.declared_differs", declared=layout, layout=wanted),) if other else ()
+            is_other = wanted == _CONFUSED_LAYOUTS.get(layout)
+            note = (because("align.declared_differs", declared=layout, layout=wanted),) if is_other else ()
             warning = _padding_warning(spec, target, result)
             return AlignedPair(result.codes, golden, golden.shape, note + result.steps, warning, result.layout)
         results.append(result)
-    return _by_extents(results, golden, errors)
+    return _select_result(results, golden, errors)
 
 
 def _padding_warning(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Reason | None:
-    """Return the warning about a fit to the golden's shape if the header has none: padding is nearly always zero."""
+    """Return a warning if the shape was taken from the golden array and the padding cut off is not zero."""
     if spec.origin_shape or result.codes.size == stored.size:
         return None
     require_data(stored)
@@ -106,23 +112,23 @@ def _padding_warning(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Rea
 
 
 def _attempts(spec: TensorSpec, layout: str, golden: Shape) -> list[tuple[str, Shape]]:
-    """Layouts to try, the likeliest first: the declared one with the golden's extents, its twin, the origin's order."""
+    """Return layouts and shapes to try, the likeliest first: declared layout, confused layout, origin axis order."""
     declared = layout or spec.layout
-    names = dict.fromkeys(name for name in (declared, _TWINS.get(declared, ""), "ND") if name)
-    # Where the header tells how many elements there are, a golden of another size is not to be fitted.
+    names = dict.fromkeys(name for name in (declared, _CONFUSED_LAYOUTS.get(declared, ""), "ND") if name)
+    # An origin shape decides the number of elements; a golden shape of another size must not be used.
     is_golden_size = 0 not in golden and (not spec.origin_shape or prod(spec.origin_shape) == prod(golden))
-    tries: list[tuple[str, Shape]] = []
+    attempts: list[tuple[str, Shape]] = []
     for name in names:
         if spec.layout != name and is_golden_size:
-            tries.append((name, golden))
-        tries.append((name, ()))
-    return tries
+            attempts.append((name, golden))
+        attempts.append((name, ()))
+    return attempts
 
 
-def _by_extents(results: list[Aligned], golden: AnyArray, errors: list[LayoutError]) -> AlignedPair:
-    """The first result whose extents are the golden's but for ones, else the first with as many elements."""
+def _select_result(results: list[Aligned], golden: AnyArray, errors: list[LayoutError]) -> AlignedPair:
+    """Return the first result with the golden extents except for ones, or the first with as many elements."""
     for result in results:
-        if _without_ones(result.codes.shape) == _without_ones(golden.shape):
+        if without_ones(result.codes.shape) == without_ones(golden.shape):
             return AlignedPair(result.codes, golden, result.codes.shape, result.steps, layout=result.layout)
     for result in results:
         if result.codes.size == golden.size:
@@ -140,53 +146,50 @@ def _align_devices(
     golden: AnyArray,
     custom: Conversions | None,
 ) -> AlignedPair:
-    """Two devices' tensors, both without their padding."""
-    ours, theirs = (_logical(spec, codes, custom) for spec, codes in ((target_spec, target), (golden_spec, golden)))
-    alike = [(spec.layout, spec.shape, spec.origin_shape) for spec in (target_spec, golden_spec)]
+    """Align the tensors of two devices, both without padding."""
+    specs = target_spec, golden_spec
+    aligned = tuple(_to_logical(spec, codes, custom) for spec, codes in zip(specs, (target, golden), strict=True))
+    logical_target, logical_golden = (result.codes for result in aligned)
+    stored_forms = {(spec.layout, spec.shape, spec.origin_shape) for spec in specs}
     if (
-        alike[0] == alike[1]
+        len(stored_forms) == 1
         and len(target_spec.origin_shape) == 5
-        and _has_equal_padding((target, golden), ours, theirs)
+        and _has_equal_padding((target, golden), (logical_target, logical_golden))
     ):
         step = because("align.equal_padding", layout=target_spec.layout)
         return AlignedPair(target, golden, target.shape, (step,))
     steps = (
-        *(because("align.of_target", step=step) for step in ours.steps),
-        *(because("align.of_golden", step=step) for step in theirs.steps),
+        *(because("align.of_target", step=step) for step in aligned[0].steps),
+        *(because("align.of_golden", step=step) for step in aligned[1].steps),
     )
-    if ours.codes.size != theirs.codes.size:
-        raise _mismatch(target_spec.layout, ours.codes.shape, theirs.codes.shape)
-    if _without_ones(ours.codes.shape) != _without_ones(theirs.codes.shape):
-        steps = (*steps, because("align.elementwise", target=ours.codes.shape, golden=theirs.codes.shape))
-    return AlignedPair(ours.codes, theirs.codes, ours.codes.shape, steps, layout=ours.layout)
+    if logical_target.size != logical_golden.size:
+        raise _mismatch(target_spec.layout, logical_target.shape, logical_golden.shape)
+    if without_ones(logical_target.shape) != without_ones(logical_golden.shape):
+        steps = (*steps, because("align.elementwise", target=logical_target.shape, golden=logical_golden.shape))
+    return AlignedPair(logical_target, logical_golden, logical_target.shape, steps, layout=aligned[0].layout)
 
 
-def _has_equal_padding(stored: tuple[AnyArray, AnyArray], ours: Aligned, theirs: Aligned) -> bool:
-    """Whether everything in which two stored tensors differ is in their data."""
-    if ours.codes.shape != theirs.codes.shape:
+def _has_equal_padding(stored: tuple[AnyArray, AnyArray], logical: tuple[AnyArray, AnyArray]) -> bool:
+    """Return whether two stored tensors differ in their data only."""
+    if logical[0].shape != logical[1].shape:
         return False
     require_data(stored[0])
     import numpy as np
 
-    in_data = np.count_nonzero(ours.codes != theirs.codes)
-    return bool(np.count_nonzero(stored[0] != stored[1]) == in_data)
+    return bool(np.count_nonzero(stored[0] != stored[1]) == np.count_nonzero(logical[0] != logical[1]))
 
 
-def _logical(spec: TensorSpec, codes: AnyArray, custom: Conversions | None) -> Aligned:
-    from opdiff.align import LAYOUTS  # the list of built-ins stands in the package, which may import this module
+def _to_logical(spec: TensorSpec, codes: AnyArray, custom: Conversions | None) -> Aligned:
+    from opdiff.align import LAYOUTS  # the package may import this module
 
     layout = LAYOUTS.find(spec.layout)
     axes = layout.axes if layout is not None and codes.ndim >= len(layout.axes) else ""
-    for name in (_COMMON.get(len(spec.origin_shape or axes), "ND"), "ND"):
+    for name in (_LAYOUT_BY_RANK.get(len(spec.origin_shape or axes), "ND"), "ND"):
         try:
             return convert(codes, spec, name, custom=custom)
         except LayoutError:
             continue
     return Aligned(codes, spec.layout, (because("align.compared_as_stored", layout=spec.layout, stored=codes.shape),))
-
-
-def _without_ones(shape: Shape) -> Shape:
-    return tuple(extent for extent in shape if extent != 1)
 
 
 def _mismatch(layout: str, target: Shape, golden: Shape) -> LayoutError:

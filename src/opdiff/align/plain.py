@@ -1,4 +1,4 @@
-"""Plain layouts: no padding, only the order of the axes differs."""
+"""Plain layouts, which differ in their axis order and have no padding."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ if TYPE_CHECKING:
 
 
 class AxisOrder(NamedTuple):
-    """A layout whose name is the letters of its axes."""
+    """A layout whose name consists of its axis labels."""
 
     name: str
 
     @property
     def axes(self) -> str:
-        """The letters of the name."""
+        """Labels of the logical axes: the name."""
         return self.name
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
-        """The stored shape."""
+        """Return the stored shape."""
         return Extents(stored)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The array as it is; nothing may be cut."""
+        """Return the array unchanged; its shape must be the stored shape."""
         if stored.shape != shape:
             raise shape_mismatch(self.name, stored.shape, shape)
         return stored
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The array as it is."""
+        """Return the array unchanged."""
         if array.ndim != len(self.name):
             raise LayoutError(self.name, because("align.wrong_axes", shape=array.shape, axes=self.axes))
         return array
 
 
 class AnyAxes(NamedTuple):
-    """ND: any rank, in the order in which the framework had it."""
+    """ND: any rank, in the axis order of the framework."""
 
     name: str = "ND"
     axes: str = ""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
-        """The stored shape."""
+        """Return the stored shape."""
         return Extents(stored)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The array in another shape of as many elements."""
+        """Return the array in a shape with the same number of elements."""
         return reshape_codes(stored, shape, self.name)
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The array as it is."""
+        """Return the array unchanged."""
         return array
 
 
@@ -64,10 +64,10 @@ ND = AnyAxes()
 
 
 def is_plain(layout: Layout | None) -> bool:
-    """Whether elements are stored one after the other, without tiles and padding."""
+    """Return whether a layout has neither tiles nor padding."""
     return isinstance(layout, AxisOrder | AnyAxes)
 
 
 def for_rank(layout: Layout, rank: int) -> Layout:
-    """The layout, or ND for a plain layout with more or fewer letters than the data has axes."""
+    """Return the layout, or ND if it is a plain layout of another rank."""
     return ND if isinstance(layout, AxisOrder) and len(layout.axes) != rank else layout

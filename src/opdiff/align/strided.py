@@ -1,6 +1,6 @@
-"""Two tensors aligned by their strides alone, without reading them.
+"""Alignment of two tensors by strides, without reading them.
 
-Tensor, Tensor ──views──► align ──axes──► positions of the elements in both files
+Tensor, Tensor ──views──► align ──axes──► offsets of the elements in both files
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class StridedPair(NamedTuple):
-    """Two aligned tensors, described and not loaded.
+    """Two aligned tensors, without data.
 
     Attributes:
         pair: the alignment; its codes are views.
-        target_axes: how elements of the target are found; empty if they are stored in the order of comparison.
-        golden_axes: the same of the golden tensor.
+        target_axes: strides of the target; empty if its elements are stored in the order of comparison.
+        golden_axes: strides of the golden tensor, likewise.
     """
 
     pair: AlignedPair

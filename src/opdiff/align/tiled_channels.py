@@ -1,4 +1,4 @@
-"""Layouts that store every axis but cut the channels into C1 tiles of C0, the tile innermost."""
+"""Layouts with channels in C1 tiles of C0, the tile innermost, and all other axes unchanged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class TiledChannels(NamedTuple):
-    """NC1HWC0 and its kin.
+    """NC1HWC0 and related layouts.
 
     Attributes:
-        name: the layout's name.
-        axes: the letters of the logical axes.
-        order: the stored axes; `1` stands for C1 and `0`, always last, for C0.
-        c0: the only C0 there is; 0 when any is possible.
+        name: name of the layout.
+        axes: labels of the logical axes.
+        order: labels of the stored axes; `1` is C1 and `0`, always last, is C0.
+        c0: the required C0; 0 if any is possible.
     """
 
     name: str
@@ -32,37 +32,37 @@ class TiledChannels(NamedTuple):
     c0: int = 0
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:  # noqa: ARG002 (protocol)
-        """Everything but C is stored as it is, so C is the one extent of the origin shape that is left."""
+        """Find C as the one extent of the origin shape that is not a stored extent."""
         self._check(stored)
-        full = self._full(stored)
+        padded = self._padded_shape(stored)
         if not origin:
-            return Extents(full, because("align.channel_padding_kept", channels=full[self._channel]))
-        channels = missing_extent(origin, full[: self._channel] + full[self._channel + 1 :])
-        shape = full if channels is None else self._with_channels(full, channels)
+            return Extents(padded, because("align.channel_padding_kept", channels=padded[self._channel]))
+        channels = missing_extent(origin, padded[: self._channel] + padded[self._channel + 1 :])
+        shape = padded if channels is None else self._with_channels(padded, channels)
         if channels is None or not self._fits(stored, shape):
             raise shape_mismatch(self.name, stored, origin)
         return Extents(shape)
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The channels in one piece, padding cut."""
+        """Merge the tiles of channels and cut their padding."""
         self._check(stored.shape)
         if not self._fits(stored.shape, shape):
             raise shape_mismatch(self.name, stored.shape, shape)
         # N1HW0 -> N10HW -> NCHW
-        whole = stored.transpose([self.order.index(letter) for letter in self._split_axes])
-        whole = to_row_major(whole).reshape(self._full(stored.shape))
-        return whole[tuple(slice(extent) for extent in shape)]
+        split = stored.transpose([self.order.index(label) for label in self._split_axes])
+        padded = to_row_major(split).reshape(self._padded_shape(stored.shape))
+        return padded[tuple(slice(extent) for extent in shape)]
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:  # noqa: ARG002 (protocol)
-        """The channels in tiles of the layout's own C0, else of the tile's."""
+        """Divide the channels into tiles of the layout's C0, or of the one given."""
         if array.ndim != len(self.axes):
             raise LayoutError(self.name, because("align.wrong_axes", shape=array.shape, axes=self.axes))
-        at, c0 = self._channel, self.c0 or tile.c0
-        c1 = ceil_div(array.shape[at], c0)
-        whole = pad_to(array, self._with_channels(array.shape, c1 * c0))
+        channel, c0 = self._channel, self.c0 or tile.c0
+        c1 = ceil_div(array.shape[channel], c0)
+        padded = pad_to(array, self._with_channels(array.shape, c1 * c0))
         # NCHW -> N10HW -> N1HW0
-        split = whole.reshape(*whole.shape[:at], c1, c0, *whole.shape[at + 1 :])
-        return split.transpose([self._split_axes.index(letter) for letter in self.order])
+        split = padded.reshape(*padded.shape[:channel], c1, c0, *padded.shape[channel + 1 :])
+        return split.transpose([self._split_axes.index(label) for label in self.order])
 
     @property
     def _channel(self) -> int:
@@ -80,10 +80,10 @@ class TiledChannels(NamedTuple):
         if stored[-1] < 1:
             raise LayoutError(self.name, because("align.c0_positive", stored=stored))
 
-    def _full(self, stored: Shape) -> Shape:
-        """The logical shape with all padding."""
-        sizes = dict(zip(self.order, stored, strict=True)) | {"C": stored[self.order.index("1")] * stored[-1]}
-        return tuple(sizes[letter] for letter in self.axes)
+    def _padded_shape(self, stored: Shape) -> Shape:
+        """Return the logical shape with padding."""
+        extents = dict(zip(self.order, stored, strict=True)) | {"C": stored[self.order.index("1")] * stored[-1]}
+        return tuple(extents[label] for label in self.axes)
 
     def _with_channels(self, shape: Shape, channels: int) -> Shape:
         return (*shape[: self._channel], channels, *shape[self._channel + 1 :])
@@ -91,23 +91,23 @@ class TiledChannels(NamedTuple):
     def _fits(self, stored: Shape, shape: Shape) -> bool:
         if len(shape) != len(self.axes):
             return False
-        whole = ceil_div(shape[self._channel], stored[-1]) * stored[-1]
-        return self._with_channels(shape, whole) == self._full(stored)
+        channels = ceil_div(shape[self._channel], stored[-1]) * stored[-1]
+        return self._with_channels(shape, channels) == self._padded_shape(stored)
 
 
 class DiagonalChannels(NamedTuple):
-    """C1HWNCoC0: every tile of channels stands on the diagonal of a square; the rest of the square is 0."""
+    """C1HWNCoC0: each tile of channels is the diagonal of a square matrix, whose other elements are 0."""
 
     name: str
     tiled: TiledChannels
 
     @property
     def axes(self) -> str:
-        """The letters of the logical axes."""
+        """Labels of the logical axes."""
         return self.tiled.axes
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
-        """As for the layout of the diagonal."""
+        """Derive the logical shape from the layout of the diagonal."""
         self._check(stored)
         try:
             return self.tiled.logical_shape(stored[:-1], origin, groups, prefer)
@@ -115,7 +115,7 @@ class DiagonalChannels(NamedTuple):
             raise shape_mismatch(self.name, stored, origin) from error
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
-        """The diagonal, unpacked."""
+        """Unpack the diagonal."""
         import numpy as np
 
         self._check(stored.shape)
@@ -126,13 +126,13 @@ class DiagonalChannels(NamedTuple):
             raise shape_mismatch(self.name, stored.shape, shape) from error
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
-        """The packed array on the diagonal."""
+        """Store the packed array on the diagonal."""
         import numpy as np
 
         diagonal = self.tiled.pack(array, tile, groups)
         stored = np.zeros((*diagonal.shape, diagonal.shape[-1]), array.dtype)
-        every = np.arange(diagonal.shape[-1])
-        stored[..., every, every] = diagonal
+        indices = np.arange(diagonal.shape[-1])
+        stored[..., indices, indices] = diagonal
         return stored
 
     def _check(self, stored: Shape) -> None:

@@ -198,7 +198,7 @@ def _layouts(context: HypothesisContext) -> Iterator[Hypothesis]:
             if name == context.layout or tile != _TILES[0]:
                 reason = because("workflows.stored_in_tiles", actual=name, c0=tile.c0, declared=context.layout)
             reader = ElementReader(context.target.stored, context.target.dtype, context.shape, axes)
-            yield Hypothesis(ExplanationKind.LAYOUT, reason, reader.places)
+            yield Hypothesis(ExplanationKind.LAYOUT, reason, reader.offsets_at)
 
 
 def _axes_in_layout(context: HypothesisContext, name: str, tile: Tile) -> tuple[SplitAxis, ...] | None:
