@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.comparison import Pairing
+from opdiff.core.comparison import Pairing, Unpaired
+from opdiff.core.reasons import because
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, tensor
 
 if TYPE_CHECKING:
@@ -141,6 +142,47 @@ def test_a_transpose_of_the_model_is_an_operator_like_others() -> None:
         "a_Output0TransposeAfter:i0": "a.0",
         "a_Output0TransposeAfter:o0": "t.0",
     }
+
+
+def test_a_fused_operator_that_writes_into_a_concatenation() -> None:
+    branches = [
+        op(
+            f"c{number}r{number}r{number}_StridedWrite",
+            "Conv2D",
+            originals=(f"c{number}", f"r{number}"),
+            outputs=(out(),),
+        )
+        for number in (1, 2)
+    ]
+    file = rules(*branches, op("concat", "ConcatD", inputs=tuple(f"{branch.name}:0" for branch in branches)))
+    assert pairs(file, (dumped(branches[0].name, 0), dumped("concat", 2)), ("c1", "r1", "r2", "concat")) == {
+        "c1r1r1_StridedWrite:o0": "r1.0",
+        "concat:i0": "r1.0",
+        "concat:i1": "r2.0",
+        "concat:o0": "concat.0",
+    }
+
+
+def test_an_image_that_the_device_preprocesses_is_no_tensor_of_the_model() -> None:
+    file = rules(
+        op("image", "Data"),
+        op("aipp_0", "Aipp", originals=INSERTED, inputs=("image:0",)),
+        op("conv", "Conv2D", originals=("conv",), inputs=("aipp_0:0",)),
+        op("photo", "Data"),
+        op("photo_0_huawei_aippstem", "Conv2D", originals=("stem",), inputs=("photo:0",)),
+    )
+    target = dumped("aipp_0", 1), dumped("conv", 1), dumped("photo_0_huawei_aippstem", 1)
+    golden = npy("image", "conv", "photo", "stem")
+    assert pairs(file, target, ("image", "conv", "photo", "stem")) == {
+        "aipp_0:o0": "image.0",
+        "conv:i0": "image.0",
+        "conv:o0": "conv.0",
+        "photo_0_huawei_aippstem:o0": "stem.0",
+    }
+    reasons = {str(row.key): row.reason for row in paired(npu(*target), golden, file) if isinstance(row, Unpaired)}
+    assert reasons["photo_0_huawei_aippstem:input:0"] == because(
+        "pair.image", index=0, name="photo_0_huawei_aippstem", producer="photo"
+    )
 
 
 def test_originals_that_are_listed_twice_count_once() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Slot
+from opdiff.pair.true_origins import reads_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,8 @@ def trace(model: GroupedModel, operator: RuleOp, slot: Slot, index: int) -> Trac
     if isinstance(found, Reason):
         return Trace((), found)
     producer, output = found
+    if reads_image(operator, producer):
+        return Trace((), because("pair.image", index=index, name=operator.name, producer=producer.name))
     return _walk(model, producer, output, _Start(index, producer.name))
 
 

@@ -3,6 +3,8 @@
 - An output without a name is that of its operator, if nothing else is said.
 - Where one original became several operators, the last of their chain has its outputs.
 - Behind a transpose that the compiler put around an operator is the original's tensor, not before it.
+- A fused operator that writes into the output of a concatenation (`StridedWrite`) has the output of the named original.
+- The input of the original model is the output of image preprocessing on the device (`Aipp`), not the image before it.
 - A folded constant has the name of an operator that reads it; that operator's own claim counts.
 """
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 _TRANSPOSES = frozenset({"Transpose", "TransposeD"})
 _AFTER = re.compile(r"(.+)_Output(\d{1,4})_?TransposeAfter")
+_AIPP_TYPE = "Aipp"
+# Name of the preprocessing in the name of an operator that it was fused into.
+_AIPP_MARK = "_huawei_aipp"
+_STRIDED_WRITE = "_StridedWrite"
 _BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
 
 
@@ -36,6 +42,10 @@ def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
             unique = _with_origin(unique, *behind[operator.name])
         elif not operator.has_originals and not _is_around(operator, _BEFORE):
             unique = fill_origin(unique, operator.name)
+        elif operator.op_type == _AIPP_TYPE and (source := _source_name(operator)):
+            unique = fill_origin(unique, source)
+        elif written := _written_original(operator):
+            unique = fill_origin(unique, written)
         completed.append(_without_origins(unique, {index for name, index in moved if name == operator.name}))
     return completed
 
@@ -107,6 +117,23 @@ def _without_origins(operator: RuleOp, positions: set[int]) -> RuleOp:
 def _with_origin(operator: RuleOp, name: str, index: int) -> RuleOp:
     output = operator.outputs[0] if operator.outputs else OutputDesc(0)
     return operator._replace(outputs=(output._replace(origin_name=name, origin_index=index),))
+
+
+def reads_image(operator: RuleOp, producer: RuleOp) -> bool:
+    """Return whether the producer feeds an image that the operator preprocesses on the device (AIPP)."""
+    return producer.op_type == "Data" and (operator.op_type == _AIPP_TYPE or _AIPP_MARK in operator.name)
+
+
+def _source_name(operator: RuleOp) -> str:
+    source = parse_input(operator.inputs[0]) if operator.inputs else None
+    return source[0] if source else ""
+
+
+def _written_original(operator: RuleOp) -> str:
+    """Return the original whose output a fused operator writes with strides; an empty string for other operators."""
+    if len(operator.outputs) > 1:
+        return ""
+    return next((name for name in operator.originals if name and operator.name.endswith(f"{name}{_STRIDED_WRITE}")), "")
 
 
 def _outputs_behind(operators: Iterable[RuleOp]) -> dict[str, Claim]:
