@@ -41,6 +41,12 @@ def numbered(count: int, start: int = 1) -> bytes:
     return dump(tensor(np.arange(start, start + count, dtype=np.float32)))
 
 
+def with_header_field(dump: bytes, field: bytes) -> bytes:
+    """Return a standard dump whose header ends with this field."""
+    end = 8 + int.from_bytes(dump[:8], "little")
+    return (end - 8 + len(field)).to_bytes(8, "little") + dump[8:end] + field + dump[end:]
+
+
 def add(folder: Path, name: str, content: bytes | None = None) -> str:
     """Write a file, folders and all, and return its path; without content it is a small sound dump."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 // The module `opdiff._native`: the protobuf wire format, as far as dump headers usually need it.
 //
-// `read/protowire.py` defines the result. Headers that only it decodes or rejects yield None here. Only the part of
+// `read/protowire.py` defines the result. Headers that it rejects or doubts, and rare ones, yield None here. Only the part of
 // Python's interface is used that is stable from 3.11 on.
 
 #define PY_SSIZE_T_CLEAN
@@ -19,7 +19,7 @@ constexpr Py_ssize_t max_items = 1 << 16;
 constexpr uint64_t max_text = 16 << 20;
 
 enum Kind { uint64_kind, uint32_kind, int32_kind, text_kind, data_kind, message_kind };
-enum Wire { varint_wire, fixed64_wire, length_wire, fixed32_wire = 5 };
+enum Wire { varint_wire, length_wire = 2 };
 
 struct Field {
     unsigned number;
@@ -81,12 +81,12 @@ PyObject *number_of(const Field &field, uint64_t value) {
     return field.kind == int32_kind ? PyLong_FromLong(static_cast<int32_t>(low)) : PyLong_FromUnsignedLong(low);
 }
 
-// Takes ownership of the value; returns false if it is null or one too many.
+// Takes ownership of the value; returns false if it is null, one too many, or the second value of a single field.
 bool put(PyObject *values, const Field &field, PyObject *value) {
     if (!value) return false;
     bool is_put = false;
     if (!field.is_repeated) {
-        is_put = PyDict_SetItem(values, field.name, value) == 0;
+        is_put = PyDict_Contains(values, field.name) == 0 && PyDict_SetItem(values, field.name, value) == 0;
     } else {
         PyObject *items = PyDict_GetItemWithError(values, field.name);
         PyObject *fresh = items ? nullptr : PyList_New(0);
@@ -117,20 +117,7 @@ bool take_part(PyObject *values, const Field &field, const Input &part) {
     if (field.is_number()) return take_numbers(values, field, part);
     if (field.kind == text_kind) return put(values, field, text_of(part));
     if (field.kind != message_kind) return false;
-    // A message that occurs twice must be merged, in Python.
-    if (!field.is_repeated && PyDict_Contains(values, field.name)) return false;
     return put(values, field, decode(*table_of(field.message), part));
-}
-
-bool skip(unsigned wire, Input &input) {
-    switch (wire) {
-    case varint_wire: input.varint(); break;
-    case fixed64_wire: input.part(8); break;
-    case length_wire: input.part(input.varint()); break;
-    case fixed32_wire: input.part(4); break;
-    default: return false;
-    }
-    return input.is_good;
 }
 
 bool take_field(const Table &table, PyObject *values, Input &input) {
@@ -146,7 +133,7 @@ bool take_field(const Table &table, PyObject *values, Input &input) {
         const uint64_t size = input.varint();
         return input.is_good && take_part(values, *field, input.part(size));
     }
-    return skip(wire, input);
+    return false;
 }
 
 // Returns null, with or without a Python exception, if the message cannot be decoded here.
@@ -224,7 +211,7 @@ PyMethodDef functions[] = {
 };
 
 // Equal to `_VERSION` in `src/opdiff/core/native.py`.
-constexpr long version = 3;
+constexpr long version = 4;
 
 int add_version(PyObject *module) {
     return PyModule_AddIntConstant(module, "VERSION", version);

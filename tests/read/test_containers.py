@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dump_files import with_header_field
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, ElementError
@@ -29,6 +30,8 @@ from opdiff.sample.container import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from opdiff.core.source import Source
 
 KNOWN = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not dtypes.Kind.OPAQUE]
 IN_NANO = [dtype for dtype in KNOWN if dtype in dtypes.NANO_BY_NUMBER.values()]
@@ -126,10 +129,65 @@ def test_a_nano_head_longer_than_the_first_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
 
 
-def test_bytes_behind_the_last_item_are_ignored(tmp_path: Path) -> None:
-    tensor = encode_tensor(np.ones((2, 2), np.float16), dtypes.FLOAT16)
-    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor,))) + b"more"))
+SMALL = encode_tensor(np.ones((2, 2), np.float16), dtypes.FLOAT16)
+
+
+def test_a_file_with_bytes_that_no_tensor_describes_is_damaged(tmp_path: Path) -> None:
+    sound = standard_dump(EncodedDump(outputs=(SMALL,)))
+    with pytest.raises(DumpError, match=f"take {len(sound)} bytes, but the file has {len(sound) + 4}"):
+        read_operator(write(tmp_path, sound + b"more"))
+
+
+def with_field(field: str) -> bytes:
+    return with_header_field(standard_dump(EncodedDump(outputs=(SMALL,))), bytes.fromhex(field))
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        pytest.param("10 01 10 02", "field dump_time occurs twice", id="number twice"),
+        pytest.param("32 01 61 32 01 61", "field op_name occurs twice", id="string twice"),
+        pytest.param("1a 0a 1a 03 0a 01 01 1a 03 0a 01 02", "field shape occurs twice", id="message twice"),
+        pytest.param("15 00 00 00 00", "field dump_time has wire type 5", id="other wire type"),
+    ],
+)
+def test_a_header_that_no_writer_writes_is_damaged(tmp_path: Path, field: str, said: str) -> None:
+    with pytest.raises(DumpError, match=said):
+        read_operator(write(tmp_path, with_field(field)))
+
+
+def test_an_unknown_field_is_noted_on_every_tensor(tmp_path: Path) -> None:
+    operator = read_operator(write(tmp_path, with_field("50 07")))
+    assert "unknown number 10" in str(operator.doubts[0])
+    assert operator.outputs[0].notes == operator.doubts
     np.testing.assert_array_equal(operator.outputs[0].array(), np.ones((2, 2)))
+
+
+def test_no_flipped_bit_moves_a_tensor_in_silence(tmp_path: Path) -> None:
+    large = encode_tensor(np.ones((1, 32, 4, 4), np.float16), dtypes.FLOAT16, "NC1HWC0")
+    dump = EncodedDump((SMALL, large), (large, SMALL), (b"abc",), (b"log",), op_name="net/add")
+    sound = standard_dump(dump)
+    path = write(tmp_path, sound)
+    ranges = ranges_of(read_operator(path))
+    for bit in range(8 * (8 + int.from_bytes(sound[:8], "little"))):
+        flipped = bytearray(sound)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            operator = read_operator(write(tmp_path, bytes(flipped)))
+        except DumpError:
+            continue
+        assert ranges_of(operator) == ranges or operator.doubts, f"bit {bit}"
+
+
+def ranges_of(operator: OpDump) -> list[tuple[Slot, Source]]:
+    return [(slot, tensor.source) for slot in Slot for tensor in operator.tensors(slot)]
+
+
+def test_bytes_that_the_elements_do_not_need_are_noted(tmp_path: Path) -> None:
+    tensor = EncodedTensor(dtypes.INT8, (1024,), "ND", bytes(2048))
+    operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor, SMALL)))))
+    assert [str(note)[:37] for note in operator.outputs[0].notes] == ["its elements take 1024 of 2048 bytes;"]
+    assert operator.outputs[1].notes == ()
 
 
 def test_unknown_numbers_are_kept_and_cost_only_their_tensor(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 # Equal to `version` in `native/python/wire.cpp`; both change with the interface of the module.
-_VERSION = 3
+_VERSION = 4
 
 
 def _load() -> ModuleType | None:

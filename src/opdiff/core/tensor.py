@@ -134,6 +134,7 @@ class OpDump(NamedTuple):
         version: format version; empty if not recorded.
         dump_time: microseconds since the epoch, if recorded.
         attr: JSON description of the slices in a sliced (FFTS+) dump, otherwise empty.
+        doubts: signs of damage, which a file of a newer version may have as well.
     """
 
     path: str
@@ -146,6 +147,7 @@ class OpDump(NamedTuple):
     version: str = ""
     dump_time: int | None = None
     attr: str = ""
+    doubts: tuple[Reason, ...] = ()
 
     def tensors(self, slot: Slot) -> tuple[Tensor, ...]:
         """Return the inputs or the outputs."""

@@ -12,15 +12,16 @@ from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.source import FileRange
-from opdiff.core.tensor import Blob, Container, OpDump, Tensor, TensorSpec
+from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.tensor import Blob, Container, OpDump, Slot, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.read.protowire import UNKNOWN_FIELD, Field, Message, Range, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.read.reader import OpenFile
 
@@ -93,6 +94,10 @@ DUMP_DATA = Message(
         9: Field("dfx_message", Type.STRING),
     }
 )
+# Largest alignment of device buffers, in bytes.
+_MAX_ALIGNMENT = 512
+# Fields whose items have a payload, in its order.
+_PAYLOAD = ("input", "output", "buffer", "space")
 
 
 def read_ascend(file: OpenFile) -> OpDump:
@@ -107,8 +112,14 @@ def read_ascend(file: OpenFile) -> OpDump:
     data = file.head
     if len(data) < _PREFIX + header:
         data = os.pread(file.descriptor, _PREFIX + header, 0)
-    values = DUMP_DATA.decode(Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + header)))
-    return _describe(values, file, Container.STANDARD, _running_ranges(file, _PREFIX + header))
+    cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + header))
+    values = DUMP_DATA.decode(cursor)
+    operator = _describe(values, file, Container.STANDARD, _running_ranges(file, _PREFIX + header))
+    end = _PREFIX + header + sum(item.get("size", 0) for kind in _PAYLOAD for item in values.get(kind, ()))
+    if end != file.size:
+        # A damaged tag or size hides a tensor and moves the others.
+        raise DumpError(file.path, because("read.size_mismatch", expected=end, size=file.size), end)
+    return _with_doubts(operator, cursor.doubts)
 
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
@@ -116,14 +127,33 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
     import mmap
 
     with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
+        cursor = Cursor(data, file.path)
         try:
-            values = DUMP_DATA.decode(Cursor(data, file.path))
+            values = DUMP_DATA.decode(cursor)
         except DumpError as error:
             problem = because("read.header_truncated", nbytes=header, size=file.size)
             raise DumpError(file.path, problem, 0) from error
-    if not any(values.get(kind) for kind in ("input", "output", "buffer", "space")):
+    if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)
-    return _describe(values, file, Container.PROTOBUF, _embedded_ranges(file))
+    return _with_doubts(_describe(values, file, Container.PROTOBUF, _embedded_ranges(file)), cursor.doubts)
+
+
+def _with_doubts(operator: OpDump, doubts: Sequence[DumpError]) -> OpDump:
+    """Note on every tensor that the header has unknown fields.
+
+    Raises:
+        DumpError: the header has other doubtful fields.
+    """
+    damage = next((doubt for doubt in doubts if doubt.problem.code != UNKNOWN_FIELD), None)
+    if damage is not None:
+        raise damage
+    if not doubts:
+        return operator
+    notes = tuple(doubt.brief for doubt in doubts)
+    inputs, outputs = (
+        tuple(tensor._replace(notes=(*notes, *tensor.notes)) for tensor in operator.tensors(slot)) for slot in Slot
+    )
+    return operator._replace(inputs=inputs, outputs=outputs, doubts=notes)
 
 
 def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:
@@ -178,9 +208,18 @@ def _tensor(item: dict[str, Any], source: FileRange) -> Tensor:
     # Tensors of the undefined type are shown as bytes.
     shape = (source.nbytes,) if dtype is dtypes.UNDEFINED else _dims(get("shape"))
     groups = max(get("sub_format", 0), groups)
-    return Tensor(
-        TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None), source
-    )
+    spec = TensorSpec(dtype, shape, layout, _dims(get("original_shape")), groups, get("address") or None)
+    return Tensor(spec, source, notes=_unused_bytes(spec, source))
+
+
+def _unused_bytes(spec: TensorSpec, source: FileRange) -> tuple[Reason, ...]:
+    """Note that a tensor has more bytes than its elements and the alignment of buffers need."""
+    if not spec.dtype.bits or source.nbytes <= _MAX_ALIGNMENT or len(spec.shape) > MAX_RANK:
+        return ()
+    needed = spec.dtype.nbytes(spec.count)
+    if source.nbytes - needed <= _MAX_ALIGNMENT:
+        return ()
+    return (because("read.unused_bytes", needed=needed, nbytes=source.nbytes),)
 
 
 def _dims(shape: dict[str, Any] | None) -> Shape:

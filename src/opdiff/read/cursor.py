@@ -21,10 +21,11 @@ _U64 = struct.Struct("<Q")
 class Cursor:
     """Sequential reader of little-endian values in `data[start:end]`.
 
-    `origin` is the file offset of `data[0]`, so that errors name file offsets.
+    `origin` is the file offset of `data[0]`, so that errors name file offsets. A cursor and its parts share the list
+    `doubts`: content that the format permits, but that sound files do not have.
     """
 
-    __slots__ = ("data", "end", "origin", "path", "position")
+    __slots__ = ("data", "doubts", "end", "origin", "path", "position")
 
     def __init__(
         self, data: bytes | memoryview | mmap.mmap, path: str, start: int = 0, end: int | None = None, origin: int = 0
@@ -34,6 +35,7 @@ class Cursor:
         self.origin = origin
         self.path = path
         self.position = start
+        self.doubts: list[DumpError] = []
 
     @property
     def remaining(self) -> int:
@@ -65,7 +67,9 @@ class Cursor:
         """Return a cursor over the next bytes, and skip them."""
         start = self.position
         self.skip(nbytes, field)
-        return Cursor(self.data, self.path, start, self.position, self.origin)
+        part = Cursor(self.data, self.path, start, self.position, self.origin)
+        part.doubts = self.doubts
+        return part
 
     def u32(self, field: str) -> int:
         """Read an unsigned 32-bit integer."""

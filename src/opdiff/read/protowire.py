@@ -1,7 +1,8 @@
 """Decoder of the protobuf wire format, as far as dump headers need it.
 
-A message is described by a table of fields. The value of a `DATA` field is a range of the file, not a copy. Unknown
-fields, and known ones with another wire type, are skipped, as protobuf does; malformed bytes are an error.
+A message is described by a table of fields. The value of a `DATA` field is a range of the file, not a copy. The others
+are as protobuf decodes them; malformed bytes are an error. Fields that writers of sound files do not write become
+doubts of the cursor: unknown ones, known ones with another wire type, and single ones that occur twice.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.errors import DumpError
 from opdiff.core.native import NATIVE
 from opdiff.core.reasons import because
 
@@ -16,12 +18,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff._native import Table
+    from opdiff.core.reasons import Reason
     from opdiff.read.cursor import Cursor
+
+UNKNOWN_FIELD = "read.unknown_field"
+"""Code of the doubt about a field that newer writers may write; all other doubts are damage."""
 
 _MAX_GROUP_DEPTH = 100
 # An item takes two bytes of the file and many more of memory, so that the number of items is limited.
 _MAX_ITEMS = 1 << 16
 _MAX_STRING_NBYTES = 16 << 20
+_MAX_DOUBTS = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
@@ -76,9 +83,16 @@ class Message:
     def decode_into(self, values: dict[str, Any], cursor: Cursor) -> None:
         """Decode into existing values, which are merged field by field; never uses the native decoder."""
         while cursor.remaining:
+            start = cursor.offset
             number, wire = _tag(cursor)
             known = self._fields.get(number)
-            if known is None or not _store(values, known, wire, cursor):
+            if known is not None and not known.repeated and known.name in values:
+                _doubt(cursor, because("read.field_twice", field=known.name), start)
+            if known is None:
+                _doubt(cursor, because(UNKNOWN_FIELD, number=number), start)
+                _skip_field(cursor, number, wire)
+            elif not _store(values, known, wire, cursor):
+                _doubt(cursor, because("read.wire_type", field=known.name, number=wire), start)
                 _skip_field(cursor, number, wire)
 
 
@@ -92,6 +106,11 @@ def _native_table(fields: dict[int, Field]) -> Table | None:
     )
     table: Table = NATIVE.message_table(tuple(described))
     return table
+
+
+def _doubt(cursor: Cursor, problem: Reason, offset: int) -> None:
+    if len(cursor.doubts) < _MAX_DOUBTS:
+        cursor.doubts.append(DumpError(cursor.path, problem, offset))
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:

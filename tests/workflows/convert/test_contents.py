@@ -143,10 +143,9 @@ def test_an_empty_tensor_keeps_its_type_and_shape(
     assert raw.stat().st_size == 0
 
 
-def test_bytes_behind_the_data_are_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Padding behind a tensor, and bytes behind the last one."""
+def test_padding_behind_a_tensor_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     padded = EncodedTensor(dtypes.FLOAT32, (2,), "ND", np.array([1, 2, 77], "<f4").tobytes())
-    path = add(tmp_path, FILE, dump(padded, tensor([3.0])) + b"trailing")
+    path = add(tmp_path, FILE, dump(padded, tensor([3.0])))
     assert run(capsys, "convert", path, "-out", tmp_path, "-t", "bin").code == 0
     assert (tmp_path / f"{FILE}.output.0.2.float32.ND.bin").read_bytes() == np.array([1, 2], "<f4").tobytes()
     assert (tmp_path / f"{FILE}.output.1.1.float32.ND.bin").read_bytes() == np.array([3], "<f4").tobytes()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from dump_files import TIME, add, dump, numbered, tensor
+from dump_files import TIME, add, dump, numbered, tensor, with_header_field
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName
@@ -51,6 +51,18 @@ def test_a_sound_directory(tmp_path: Path) -> None:
 
 
 # Each adds files to a directory with a sound dump, and returns the expected findings.
+
+
+def _unknown_field(root: Path) -> Locations:
+    add(root, SUB, with_header_field(SOUND, b"\x50\x07"))
+    about = "the header has a field of unknown number 10: it is damaged, or of a newer version (byte 49)"
+    return {"doubtful": [f"./{SUB}: {about}"]}
+
+
+def _bytes_left(root: Path) -> Locations:
+    add(root, SUB, SOUND + b"more")
+    about = f"header and tensors take {len(SOUND)} bytes, but the file has {len(SOUND) + 4} (byte {len(SOUND)})"
+    return {"unreadable": [f"./{SUB}: {about}"]}
 
 
 def _empty(root: Path) -> Locations:
@@ -269,6 +281,8 @@ def _uneven_steps(root: Path) -> Locations:
 
 
 CASES = (
+    _unknown_field,
+    _bytes_left,
     _empty, _cut_off, _cut_off_behind_a_newer_one, _cut_off_record, _damaged_statistics, _missing_slice, _too_short,
     _undecodable, _link, _hash, _pipe, _unrecognized, _lost_type, _constant_golden, _constants, _several, _same_time,
     _slices, _no_inputs, _no_outputs, _overflow, _statistics, _shared_address, _in_place, _shared_address_of_many,

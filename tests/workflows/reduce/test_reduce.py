@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from command_line import COMMAND, run
+from dump_files import with_header_field
 from graph_dumps import GraphCase, saved
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
@@ -27,6 +28,7 @@ from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, is_open_
 from opdiff.workflows.reduce.watch import pause_s
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from opdiff.workflows.reduce.plan import ReducibleFile
@@ -47,6 +49,24 @@ def folder(tmp_path: Path) -> Path:
     for path in made.iterdir():
         os.utime(path, (1e9, 1e9))
     return made
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        pytest.param(lambda raw: raw + bytes(4), "but the file has", id="bytes that no tensor describes"),
+        pytest.param(lambda raw: with_header_field(raw, b"\x50\x07"), "unknown number 10", id="unknown field"),
+    ],
+)
+def test_a_doubtful_file_is_left_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[bytes], bytes], said: str
+) -> None:
+    content = damage((folder / GE).read_bytes())
+    (folder / GE).write_bytes(content)
+    os.utime(folder / GE, (1e9, 1e9))
+    outcome = run(capsys, "reduce", folder)
+    assert said in outcome.out + outcome.err
+    assert (folder / GE).read_bytes() == content
 
 
 def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

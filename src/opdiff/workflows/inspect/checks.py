@@ -107,6 +107,12 @@ def _unreadable(dumps: DumpTree) -> Iterator[CheckResult]:
     yield CheckResult(Severity.NOTE, "no-tensor", about, tuple(sorted(arguments)))
 
 
+def _doubtful(dumps: DumpTree) -> Iterator[CheckResult]:
+    operators = [operator for record in dumps.records for operator in record.operators]
+    where = tuple(f"{operator.dump.path}: {doubt}" for operator in operators for doubt in operator.dump.doubts)
+    yield CheckResult(Severity.WARNING, "doubtful", "headers that are damaged or of a newer version", where)
+
+
 def _unread_entries(record: FolderRecord) -> Iterator[Entry]:
     """Yield the files that were not read yet: debug records, statistics, and dumps superseded by newer ones."""
     seen = {problem.path for problem in record.problems}
@@ -358,6 +364,7 @@ def _sample(tensor: Tensor) -> tuple[int, bytes]:
 
 _CHECKS = (
     _unreadable,
+    _doubtful,
     _too_short,
     _undecodable,
     _skipped,

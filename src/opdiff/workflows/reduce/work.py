@@ -77,7 +77,9 @@ def _measure(file: ReducibleFile, wanted: Collection[str]) -> FileStats:
 
 
 def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
-    """Check that there are tensors, and as many bytes as they need."""
+    """Check that there are tensors, as many bytes as they need, and no signs of damage."""
+    if dump.doubts:
+        raise DumpError(file.path, dump.doubts[0])
     tensors = dump.inputs + dump.outputs
     if not tensors:
         raise DumpError(file.path, because("workflows.no_tensor"))
