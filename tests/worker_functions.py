@@ -1,4 +1,4 @@
-"""What workers do in tests of several processes; in a module of its own, so that workers can import it."""
+"""Functions for jobs in worker processes, which import this module."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ DEADLY = frozenset({7, 500, 501})
 
 
 def double(number: int) -> int:
-    """Twice the number."""
+    """Return twice the number."""
     return 2 * number
 
 
 def double_or_die(number: int) -> int:
-    """Twice the number, or the end of the process."""
+    """Return twice the number, or kill the process."""
     if number in DEADLY:
         os.kill(os.getpid(), signal.SIGKILL)
     return 2 * number
 
 
 def always_die(number: int) -> int:
-    """The end of the process."""
+    """Kill the process."""
     os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
 def double_slowly(number: int) -> int:
-    """Twice the number, after a while."""
+    """Return twice the number after a pause."""
     time.sleep(0.02)
     return 2 * number
 
 
-def note(path: str) -> str:
-    """A line in a file, and the time to write it."""
+def append_line(path: str) -> str:
+    """Append a line to a file, then pause."""
     with open(path, "a", encoding="utf-8") as file:
         file.write("done\n")
     time.sleep(0.02)
@@ -42,11 +42,11 @@ def note(path: str) -> str:
 
 
 def process_id(_number: int) -> int:
-    """Who does the work."""
+    """Return the id of the worker process."""
     time.sleep(0.01)
     return os.getpid()
 
 
 def fail(number: int) -> int:
-    """An error that nobody caught."""
-    raise ValueError(f"{number} is not to my taste")
+    """Raise an exception."""
+    raise ValueError(f"cannot double {number}")

@@ -1,4 +1,4 @@
-"""Pairs of arrays of codes as hypothesis draws them: every real type, hard numbers, awkward memory."""
+"""Strategies for arrays of codes: every real type, special numbers, unusual memory layouts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPECIAL = {
 
 
 def codes(dtype: DType, size: int) -> st.SearchStrategy[AnyArray]:
-    """Flat codes of any bits, with special numbers and runs of zeros more often than chance has them."""
+    """Draw flat codes of any bits; special numbers and zeros are more frequent than by chance."""
     stored = max(dtype.bits, 8)
     bits = st.integers(0, (1 << dtype.bits) - 1)
     special = _SPECIAL.get(dtype, (0, (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)))
@@ -38,12 +38,12 @@ def codes(dtype: DType, size: int) -> st.SearchStrategy[AnyArray]:
 
 
 def finite_codes(dtype: DType, size: int) -> st.SearchStrategy[AnyArray]:
-    """Flat codes of finite numbers only."""
+    """Draw flat codes of finite numbers."""
     return codes(dtype, size).map(lambda array: _without_specials(array, dtype))
 
 
-def placed(array: AnyArray, how: str) -> AnyArray:
-    """The same codes in awkward memory."""
+def in_memory(array: AnyArray, how: str) -> AnyArray:
+    """Return the same codes in an unusual memory layout."""
     if how == "misaligned":
         raw = b"\0" + array.tobytes()
         return np.frombuffer(raw, np.uint8)[1:].view(array.dtype) if array.size else array
@@ -60,7 +60,7 @@ def placed(array: AnyArray, how: str) -> AnyArray:
     return result
 
 
-MEMORY = ["misaligned", "backwards", "transposed", "every second", "read-only"]
+MEMORY_LAYOUTS = ["misaligned", "backwards", "transposed", "every second", "read-only"]
 
 
 def _without_specials(array: AnyArray, dtype: DType) -> AnyArray:

@@ -1,4 +1,4 @@
-"""Both kernels on the same arrays: how each is called, and when two answers are the same."""
+"""Calls of the native kernel and of the NumPy reference on the same arrays, and comparison of their results."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 needs_kernel = pytest.mark.skipif(native.find_library() is None, reason="the native kernel is not built")
 
-KNOWN = [dtype for dtype in dtypes.BY_NAME.values() if native.is_supported(dtype, dtype)]
-REAL = [dtype for dtype in KNOWN if dtype.kind is not Kind.COMPLEX]
-# One for each way in which the kernel decodes an element.
-DISTINCT = [
+SUPPORTED_TYPES = [dtype for dtype in dtypes.BY_NAME.values() if native.is_supported(dtype, dtype)]
+REAL_TYPES = [dtype for dtype in SUPPORTED_TYPES if dtype.kind is not Kind.COMPLEX]
+# One type for each decoder of the kernel.
+DECODED_TYPES = [
     dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E4M3FN,
     dtypes.FLOAT8_E8M0, dtypes.HIFLOAT8, dtypes.BOOL, dtypes.INT8, dtypes.UINT8, dtypes.INT16, dtypes.UINT16,
     dtypes.INT32, dtypes.UINT32, dtypes.INT64, dtypes.UINT64,
 ]  # fmt: skip
 
-# Beyond these, squares of float64 numbers come too near to the ends of the range: the kernel leaves them to NumPy.
-_LARGEST, _SMALLEST = 2.0**480, 2.0**-480
+# Squares of float64 numbers beyond these come too close to the limits of the range; the kernel leaves them to NumPy.
+_MAX_MAGNITUDE, _MIN_MAGNITUDE = 2.0**480, 2.0**-480
 
 Axes = tuple[tuple[int, int, int, int], ...]
-Answer = tuple["Sums", float | None]
+KernelResult = tuple["Sums", float | None]
 
 
 class Stored(NamedTuple):
-    """Codes in memory, and where in it the elements are."""
+    """Codes in memory, and the axes by which elements are found."""
 
     codes: AnyArray
     dtype: DType
@@ -54,64 +54,64 @@ class Stored(NamedTuple):
 
 
 def job(target: Stored, golden: Stored, shape: tuple[int, ...] = ()) -> native.NativeJob:
-    """Both must stay alive until the job is measured."""
+    """Return a job for the kernel; the arrays must stay alive until it is measured."""
     size = target.codes.size * native.parts_of(target.dtype)
     return native.NativeJob(target.operand(), golden.operand(), shape or (size,))
 
 
-def run(jobs: Sequence[native.NativeJob], threads: int = 1, *, with_kl: bool = True) -> list[Answer | Failure]:
+def run(jobs: Sequence[native.NativeJob], threads: int = 1, *, with_kl: bool = True) -> list[KernelResult | Failure]:
     """Measure all pairs with the kernel."""
     return measure_all(jobs, threads, lambda _: None, with_kl=with_kl)
 
 
-def by_kernel(target: Stored, golden: Stored, shape: tuple[int, ...] = (), threads: int = 1) -> Answer | Failure:
-    (answer,) = run([job(target, golden, shape)], threads)
-    return answer
+def by_kernel(target: Stored, golden: Stored, shape: tuple[int, ...] = (), threads: int = 1) -> KernelResult | Failure:
+    (result,) = run([job(target, golden, shape)], threads)
+    return result
 
 
-def measured(answer: Answer | Failure) -> Answer:
-    assert not isinstance(answer, Failure), answer
-    return answer
+def measured(result: KernelResult | Failure) -> KernelResult:
+    assert not isinstance(result, Failure), result
+    return result
 
 
-def by_numpy(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> Answer:
+def by_numpy(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> KernelResult:
     sums = measure(target, x, golden, y)
     return sums, measure_kl(target, x, golden, y, sums=sums)
 
 
-def assert_alike(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> None:
-    """Both kernels give the same answer, or the native one says that the numbers are too large or too small for it."""
-    wanted = by_numpy(target, x, golden, y)
+def assert_kernels_agree(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> None:
+    """Check that both results are equal, or that the native kernel refuses too large or too small numbers."""
+    expected = by_numpy(target, x, golden, y)
     found = by_kernel(Stored(target, x), Stored(golden, y))
     if isinstance(found, Failure):
         assert not found.reason
-        assert is_beyond_range(wanted[0].target, x) or is_beyond_range(wanted[0].golden, y)
+        assert is_beyond_range(expected[0].target, x) or is_beyond_range(expected[0].golden, y)
     else:
-        assert_same(found, wanted)
+        assert_results_equal(found, expected)
 
 
 def is_beyond_range(side: SideSums, dtype: DType) -> bool:
     return dtype.decoded in {"float64", "complex128"} and not (
-        side.largest == 0 or _SMALLEST <= side.largest <= _LARGEST
+        side.largest == 0 or _MIN_MAGNITUDE <= side.largest <= _MAX_MAGNITUDE
     )
 
 
-def assert_same(found: Answer, wanted: Answer) -> None:
-    """Everything that is counted or looked up is equal; sums and metrics agree as far as is promised."""
-    counted = exact_part(found[0]), exact_part(wanted[0])
-    for name in counted[1]:
-        assert counted[0][name] == counted[1][name], (name, counted[0][name], counted[1][name])
+def assert_results_equal(found: KernelResult, expected: KernelResult) -> None:
+    """Check that counts and extremes are equal, and sums and metrics equal within the documented tolerance."""
+    exact = exact_part(found[0]), exact_part(expected[0])
+    for name in exact[1]:
+        assert exact[0][name] == exact[1][name], (name, exact[0][name], exact[1][name])
     for part in ("target", "golden"):
-        side, other = getattr(found[0], part), getattr(wanted[0], part)
-        assert_near(f"{part} total", side.total, other.total, sqrt(other.finite * other.squares))
-        assert_near(f"{part} squares", side.squares, other.squares, other.squares)
-        assert_near(f"{part} deviations", side.squared_deviations, other.squared_deviations, other.squares)
-    assert_pairs(found[0], wanted[0])
-    assert_close_metrics(metrics_of(*found), metrics_of(*wanted), wanted[0])
+        side, other = getattr(found[0], part), getattr(expected[0], part)
+        assert_sums_agree(f"{part} total", side.total, other.total, sqrt(other.finite * other.squares))
+        assert_sums_agree(f"{part} squares", side.squares, other.squares, other.squares)
+        assert_sums_agree(f"{part} deviations", side.squared_deviations, other.squared_deviations, other.squares)
+    assert_pairs(found[0], expected[0])
+    assert_close_metrics(metrics_of(*found), metrics_of(*expected), expected[0])
 
 
 def exact_part(sums: Sums) -> dict[str, Any]:
-    """What is not subject to rounding."""
+    """Return the fields that are not subject to rounding."""
     part: dict[str, Any] = {
         name: getattr(sums, name)
         for name in ("count", "unequal", "distribution", "non_finite", "worst", "worst_relative", "worst_ulps", "parts")
@@ -123,10 +123,10 @@ def exact_part(sums: Sums) -> dict[str, Any]:
     return part
 
 
-def assert_pairs(found: Sums, wanted: Sums) -> None:
-    pairs = wanted.pairs
+def assert_pairs(found: Sums, expected: Sums) -> None:
+    pairs = expected.pairs
     x, y, count = pairs.target_squares, pairs.golden_squares, pairs.count
-    sizes = {
+    magnitudes = {
         "count": 0.0,
         "target": sqrt(count * x),
         "golden": sqrt(count * y),
@@ -141,64 +141,64 @@ def assert_pairs(found: Sums, wanted: Sums) -> None:
         "squared_errors": pairs.squared_errors,
         "relative": pairs.relative,
     }
-    for name, size in sizes.items():
-        share = 1e-6 if name in {"absolute_errors", "relative"} else 1e-12
-        assert_near(name, getattr(found.pairs, name), getattr(pairs, name), size, share)
+    for name, magnitude in magnitudes.items():
+        tolerance = 1e-6 if name in {"absolute_errors", "relative"} else 1e-12
+        assert_sums_agree(name, getattr(found.pairs, name), getattr(pairs, name), magnitude, tolerance)
 
 
-def assert_near(name: str, found: float, wanted: float, size: float, share: float = 1e-12) -> None:
-    """Whether two sums agree; `size` is about the sum of the magnitudes of what was added."""
-    assert found == wanted or abs(found - wanted) <= size * share, (name, found, wanted, size)
+def assert_sums_agree(name: str, found: float, expected: float, magnitude: float, tolerance: float = 1e-12) -> None:
+    """Check that two sums agree; `magnitude` is about the sum of the magnitudes of the summands."""
+    assert found == expected or abs(found - expected) <= magnitude * tolerance, (name, found, expected, magnitude)
 
 
-def assert_close_metrics(found: Metrics, wanted: Metrics, sums: Sums) -> None:
-    for name in wanted._fields:
-        a, b = getattr(found, name), getattr(wanted, name)
+def assert_close_metrics(found: Metrics, expected: Metrics, sums: Sums) -> None:
+    for name in expected._fields:
+        a, b = getattr(found, name), getattr(expected, name)
         if not isinstance(b, float):
             assert a == b, name
             continue
-        # What is left of a sum in which much larger numbers cancel out has no digits.
+        # A sum in which much larger numbers cancel has few significant digits.
         side = {"target_mean": sums.target, "golden_mean": sums.golden, "fit_offset": sums.target}.get(name)
-        lost = sqrt(side.squares) * 2.0**-46 if side else 0.0
+        tolerance = sqrt(side.squares) * 2.0**-46 if side else 0.0
         if name == "fit_scale":
             pairs = sums.pairs
-            lost = sqrt(pairs.target_squares) * sqrt(pairs.golden_squares) / pairs.golden_deviations * 2.0**-46
+            tolerance = sqrt(pairs.target_squares) * sqrt(pairs.golden_squares) / pairs.golden_deviations * 2.0**-46
         if name == "fit_distance":
-            lost = abs(wanted.fit_scale or 0) * 2.0**-22
-        assert distance(a, b) <= 2e-6 + lost, (name, a, b)
+            tolerance = abs(expected.fit_scale or 0) * 2.0**-22
+        assert distance(a, b) <= 2e-6 + tolerance, (name, a, b)
 
 
-def distance(found: float | None, wanted: float | None) -> float:
-    """How far two numbers are apart: absolute below 1, relative above."""
-    if found is None or wanted is None:
-        return 0.0 if found is wanted else inf
-    if isnan(found) or isnan(wanted):
-        return 0.0 if isnan(found) and isnan(wanted) else inf
-    if found == wanted:
+def distance(found: float | None, expected: float | None) -> float:
+    """Return the distance of two numbers: absolute below 1, relative above."""
+    if found is None or expected is None:
+        return 0.0 if found is expected else inf
+    if isnan(found) or isnan(expected):
+        return 0.0 if isnan(found) and isnan(expected) else inf
+    if found == expected:
         return 0.0
-    if not (isfinite(found) and isfinite(wanted)):
+    if not (isfinite(found) and isfinite(expected)):
         return inf
-    return abs(found - wanted) / max(1.0, abs(wanted))
+    return abs(found - expected) / max(1.0, abs(expected))
 
 
 # Data
 
 
 def any_codes(rng: np.random.Generator, dtype: DType, *shape: int) -> AnyArray:
-    """Codes of any bits."""
+    """Return random codes of any bits."""
     nbytes = prod(shape) * dtype.bits // 8
     return np.frombuffer(rng.bytes(nbytes), dtype.storage).reshape(shape)
 
 
 def to_codes(values: AnyArray, dtype: DType) -> AnyArray:
-    """The nearest codes of a real type; integers are cut to its range."""
+    """Return the nearest codes of a real type; integers are clipped to its range."""
     if dtype.kind is Kind.BOOL:
         return (values > 0).astype(dtype.storage)
     if dtype.kind is Kind.INTEGER:
         limits = np.iinfo(dtype.decoded)
         rounded = np.nan_to_num(np.rint(values), posinf=limits.max, neginf=limits.min)
-        cut: AnyArray = np.clip(rounded, max(limits.min, -(2.0**62)), min(limits.max, 2.0**62))
-        return cut.astype(dtype.storage)
+        clipped: AnyArray = np.clip(rounded, max(limits.min, -(2.0**62)), min(limits.max, 2.0**62))
+        return clipped.astype(dtype.storage)
     with np.errstate(over="ignore", under="ignore"):
         return contiguous(encode(values, dtype))
 
@@ -239,7 +239,7 @@ DATA = {
 
 
 def pair_of(name: str, rng: np.random.Generator, n: int, x: DType, y: DType) -> tuple[AnyArray, AnyArray]:
-    """Codes of two tensors that are close to each other but for a few elements."""
+    """Return the codes of two tensors that are similar apart from a few elements."""
     if name == "any_bits":
         return any_codes(rng, x, n), any_codes(rng, y, n)
     golden = DATA[name](rng, n)

@@ -1,4 +1,4 @@
-"""The metrics as their pages define them, written plainly: exact fractions for numbers, one element after the other."""
+"""Plain definitions of the metrics: exact fractions, element by element."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Number = float | int
 
 
 def values_of(codes: AnyArray, dtype: DType) -> list[Number]:
-    """The numbers of a tensor in row-major order, as Python has them."""
+    """Return the numbers of a tensor in row-major order, as Python numbers."""
     numbers: list[Number] = elements.decode(codes, dtype).reshape(-1).tolist()
     return [int(number) if isinstance(number, bool) else number for number in numbers]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Two lists of numbers, and what can be said about those that are finite on both sides."""
+    """Sums over two lists of numbers; pairs with NaN or infinities are left out."""
 
     target: Sequence[Number]
     golden: Sequence[Number]
@@ -84,7 +84,7 @@ def count_infs(numbers: Sequence[Number]) -> int:
 
 
 def ratio_root(numerator: Fraction, denominator: Fraction) -> float:
-    """The root of a ratio that need not fit in a float."""
+    """Return the square root of a ratio that may exceed the range of floats."""
     ratio = numerator / denominator
     half = (ratio.numerator.bit_length() - ratio.denominator.bit_length()) // 2
     with np.errstate(over="ignore", under="ignore"):

@@ -1,4 +1,4 @@
-"""Metrics of the user's own: what they get, what they may return, and which files are refused."""
+"""Custom metrics: arguments, results, and rejected files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(folder: Path, body: str) -> tuple[str, str, str]:
     return run_metric(metric, TARGET, GOLDEN, ARGS)
 
 
-def test_a_script_is_a_metric(tmp_path: Path) -> None:
+def test_script_is_a_metric(tmp_path: Path) -> None:
     metrics = load_metrics(write(tmp_path, {"alg_B_2.py": SUM, "alg_A.py": SUM}))
     assert [metric.name for metric in metrics] == ["A", "B_2"]
     assert metrics[0] == ScriptMetric("A", str(tmp_path / "algorithm" / "alg_A.py"))
@@ -44,7 +44,7 @@ def test_a_script_is_a_metric(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "algorithm")) == ["alg_A.py", "alg_B_2.py"]
 
 
-def test_scripts_get_flat_numbers_of_their_own(tmp_path: Path) -> None:
+def test_scripts_get_flat_copies(tmp_path: Path) -> None:
     body = "my[:], golden[:] = 7, 7; return f'{my.dtype} {my.shape} {golden.dtype} {golden.shape}', ''"
     before = GOLDEN[0].copy()
     assert run(tmp_path, body) == ("Mine", "float32 (2,) int64 (2,)", "")
@@ -52,7 +52,7 @@ def test_scripts_get_flat_numbers_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.INT64, dtypes.BOOL, dtypes.FLOAT8_E5M2, dtypes.FLOAT32], ids=str)
-def test_what_is_read_only_is_copied(dtype: dtypes.DType) -> None:
+def test_read_only_arrays_are_copied(dtype: dtypes.DType) -> None:
     array = np.zeros(3, dtype.storage)
     array.flags.writeable = False
     seen: list[AnyArray] = []
@@ -68,14 +68,14 @@ def test_what_is_read_only_is_copied(dtype: dtypes.DType) -> None:
     assert all(values.flags.writeable and not np.may_share_memory(values, array) for values in seen)
 
 
-def test_scripts_are_told_where_and_what(tmp_path: Path) -> None:
+def test_scripts_get_file_names_and_shape_type(tmp_path: Path) -> None:
     body = (
         "return args.my_output_dump_file + args.limit, repr(args.get() == args.get_dict()) + args.get()['shape_type']"
     )
     assert run(tmp_path, body) == ("Mine", "a/target3", "Truetensor")
 
 
-def test_arguments_survive_pickling_and_have_no_others() -> None:
+def test_arguments_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(ARGS)) == ARGS  # noqa: S301 (made here)
     assert MetricArgs("a", "b", "scalar", {"shape_type": "x"}).get()["shape_type"] == "scalar"
     with pytest.raises(AttributeError, match="nothing"):
@@ -93,7 +93,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("body", "message"), FAILURES, ids=[body for body, _ in FAILURES])
-def test_a_metric_that_fails_says_so(tmp_path: Path, body: str, message: str) -> None:
+def test_failing_metric_has_a_message(tmp_path: Path, body: str, message: str) -> None:
     assert run(tmp_path, body) == ("Mine", "NaN", message)
 
 
@@ -107,21 +107,21 @@ BAD_SCRIPTS = [
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD_SCRIPTS, ids=[repr(text) for text, _ in BAD_SCRIPTS])
-def test_scripts_that_do_not_fit_are_refused_on_first_use(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_scripts_are_rejected_on_first_use(tmp_path: Path, text: str, problem: str) -> None:
     (metric,) = load_metrics(write(tmp_path, {"alg_Mine.py": text}))
     with pytest.raises(PluginError, match=f"metric '.*/alg_Mine.py': {problem}"):
         run_metric(metric, TARGET, GOLDEN, ARGS)
 
 
 @pytest.mark.parametrize("name", ["Mine.py", "alg_.py", "alg_A-B.py", "alg_A.pyc", "README.md", "alg_Ä.py"])
-def test_names_that_say_nothing_are_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_file_names_are_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(PluginError) as caught:
         load_metrics(write(tmp_path, {name: SUM}))
     assert str(caught.value) == f"metric '{tmp_path}/algorithm/{name}': is not named alg_{{NAME}}.py"
 
 
 @pytest.mark.parametrize("name", ["CosineSimilarity", "cosinesimilarity", "ALL"])
-def test_names_of_documented_metrics_are_taken(tmp_path: Path, name: str) -> None:
+def test_names_of_documented_metrics_are_reserved(tmp_path: Path, name: str) -> None:
     with pytest.raises(PluginError, match=f"alg_{name}.py': the name {name} is taken"):
         load_metrics(write(tmp_path, {f"alg_{name}.py": SUM}))
 
@@ -139,18 +139,18 @@ def test_only_small_files_inside_the_directory_are_accepted(tmp_path: Path) -> N
         load_metrics(directory)
 
 
-def test_a_directory_without_metrics_is_refused(tmp_path: Path) -> None:
+def test_directory_without_metrics_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"metric '.*/algorithm': cannot be listed: No such file or directory"):
         load_metrics(str(tmp_path))
 
 
-def test_what_has_no_numbers_cannot_be_given_to_a_metric(tmp_path: Path) -> None:
+def test_opaque_types_have_no_custom_metrics(tmp_path: Path) -> None:
     (metric,) = load_metrics(write(tmp_path, {"alg_A.py": SUM}))
     with pytest.raises(ElementError, match="strings are not numbers"):
         run_metric(metric, (np.zeros(1, "u1"), dtypes.STRING), GOLDEN, ARGS)
 
 
-def test_other_packages_may_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_can_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
         name = "from_elsewhere"
 

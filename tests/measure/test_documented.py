@@ -1,4 +1,4 @@
-"""The documented metrics: texts of numbers, the table, and choosing from it."""
+"""The documented metrics: formatting of numbers, the table of metrics, and selection."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_numbers_are_printed(value: float | None, text: str) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_six_digits_survive(value: float) -> None:
+def test_six_digits_are_kept(value: float) -> None:
     assert float(format_number(value)) == pytest.approx(value, rel=5.1e-6, abs=0)
 
 
@@ -98,7 +98,7 @@ DEVIATIONS = [
 
 
 @pytest.mark.parametrize(("target", "golden", "text"), DEVIATIONS, ids=[row[2] for row in DEVIATIONS])
-def test_deviations_are_one_text(target: list[float], golden: list[float], text: str) -> None:
+def test_deviations_are_one_string(target: list[float], golden: list[float], text: str) -> None:
     assert metrics(target, golden)["StandardDeviation"] == text
 
 
@@ -120,19 +120,19 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("text", "names"), CHOICES, ids=[text for text, _ in CHOICES])
-def test_metrics_are_chosen(text: str, names: tuple[str, ...]) -> None:
+def test_selection_of_metrics(text: str, names: tuple[str, ...]) -> None:
     assert parse_selection(text) == names
     assert tuple(metric.name for metric in select_metrics(text)) == names
 
 
-def test_metrics_of_the_users_own_are_chosen_too() -> None:
+def test_selection_of_custom_metrics() -> None:
     assert parse_selection("all", ["Mine"]) == (*NAMES, "Mine")
     assert parse_selection("mine 1", ["Mine"]) == ("Mine", NAMES[1])
     assert parse_selection("all", [NAMES[0]]) == NAMES
     assert [metric.number for metric in select_metrics("Mine,1", ["Mine"])] == [1]
 
 
-def test_what_there_is_not_cannot_be_chosen() -> None:
+def test_unknown_metrics_are_rejected() -> None:
     choices = ", ".join(f"{number} {name}" for number, name in enumerate(NAMES))
     with pytest.raises(UsageError) as caught:
         parse_selection("0,Cosine")
@@ -144,7 +144,7 @@ def test_what_there_is_not_cannot_be_chosen() -> None:
             parse_selection(nothing)
 
 
-def test_every_metric_has_its_page() -> None:
+def test_every_metric_is_documented() -> None:
     folder = Path(__file__).parent.parent.parent / "docs" / "metrics"
     index = (folder / "README.md").read_text()
     for metric in DOCUMENTED:

@@ -1,4 +1,4 @@
-"""Metrics of graph mode against plain formulas, by both kernels."""
+"""Metrics of graph mode against plain formulas, by the kernel and by the reference."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_metrics_match_the_formulas(golden: AnyArray, data: st.DataObject) -> No
     with np.errstate(all="ignore"):
         relative = np.where(error == 0, 0, error / np.abs(y))
     assert same(real.euclidean, float(np.linalg.norm(error)))
-    # Which small golden number has the largest error is decided in single precision.
+    # The element with the largest error is determined in single precision.
     assert float(real.max_abs) == pytest.approx(float(error.max()), rel=1e-6)
     assert real.max_relative == pytest.approx(float(relative.max()), rel=1e-6)
     assert same(real.one_permille, float(np.mean(relative < 0.001)))

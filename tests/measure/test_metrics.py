@@ -1,4 +1,4 @@
-"""The metrics: their formulas on plain data, and what zeros, NaNs, infinities and sizes make of them."""
+"""The metrics: formulas on ordinary data, and their values for zeros, NaNs, infinities and unusual sizes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(target: AnyArray, x: DType, golden: AnyArray, y: DType, *, is_scalar
 
 
 def of(target: Any, golden: Any, *, is_scalar: bool = False) -> Metrics:
-    """The metrics of two lists of floats."""
+    """Return the metrics of two lists of floats."""
     arrays = np.array(target, "<f8"), np.array(golden, "<f8")
     return compare(arrays[0], dtypes.FLOAT64, arrays[1], dtypes.FLOAT64, is_scalar=is_scalar)
 
@@ -60,7 +60,7 @@ def close(wanted: float) -> object:
 
 
 @pytest.mark.parametrize("size", [2, 1000, BLOCK, 2 * BLOCK + 3])
-def test_the_documented_metrics_are_their_formulas(size: int) -> None:
+def test_documented_metrics_match_their_formulas(size: int) -> None:
     y = RNG.standard_normal(size).astype("<f4")
     x = (y + 0.01 * RNG.standard_normal(size)).astype("<f2")
     found = compare(x, dtypes.FLOAT16, y, dtypes.FLOAT32)
@@ -81,13 +81,13 @@ def test_the_documented_metrics_are_their_formulas(size: int) -> None:
 
 
 def divergence(x: AnyArray, y: AnyArray) -> float:
-    """The definition, word by word."""
+    """Return the divergence by its definition."""
     p, q = (np.maximum((side - side.min()) / (side.max() - side.min()), 2.0**-23) for side in (x, y))
     p, q = p / p.sum(), q / q.sum()
     return float((p * np.log(p / q)).sum())
 
 
-def test_our_metrics_are_their_formulas() -> None:
+def test_further_metrics_match_their_formulas() -> None:
     y = 3 + RNG.standard_normal(1000)
     x = 2 * y + 0.1 + 0.01 * RNG.standard_normal(1000)
     found = of(x, y)
@@ -103,7 +103,7 @@ def test_our_metrics_are_their_formulas() -> None:
 
 
 @given(st.data(), st.sampled_from(WIDE_FLOATS), st.sampled_from(REAL_TYPES), st.integers(2, 10))
-def test_ratios_hold_for_numbers_of_any_size(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+def test_ratios_are_correct_for_any_magnitude(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(finite_codes(x, size)), data.draw(finite_codes(y, size))
     found = compare(target, x, golden, y)
     wanted = Reference(values_of(target, x), values_of(golden, y))
@@ -111,7 +111,7 @@ def test_ratios_hold_for_numbers_of_any_size(data: st.DataObject, x: DType, y: D
         assert found.finite_cosine == pytest.approx(wanted.cosine(), abs=1e-13)
         assert found.norm_ratio == pytest.approx(ratio_root(wanted.squares(0), wanted.squares(1)), rel=1e-13)
     for side, deviation in enumerate((found.target_std, found.golden_std)):
-        # A spread below the last digits of the mean cannot be seen: errors are relative to the size of the numbers.
+        # Deviations below the last digits of the mean are lost: rounding errors are relative to the magnitude.
         size_of = ratio_root(wanted.squares(side), Fraction(size)) if wanted.squares(side) else 0.0
         root = ratio_root(wanted.variance(side), Fraction(1)) if wanted.variance(side) else 0.0
         assert deviation == pytest.approx(root, rel=1e-12, abs=size_of * 1e-15)
@@ -172,7 +172,7 @@ def test_a_target_of_zeros_has_no_cosine() -> None:
     assert (found.norm_ratio, found.snr_db, found.centred_cosine) == (0.0, 0.0, None)
 
 
-def test_a_golden_tensor_of_zeros_is_no_pass() -> None:
+def test_golden_tensor_of_zeros_does_not_pass() -> None:
     found = of([3, 0], [0, 0])
     assert found.cosine is None
     assert found.notes == (because("measure.zero_side", side="golden"),)
@@ -187,7 +187,7 @@ def test_a_single_golden_zero_counts_as_no_relative_error() -> None:
     assert found.over_5_permille == 1
 
 
-def test_what_is_next_to_nothing_counts_as_zero_on_both_sides() -> None:
+def test_tiny_numbers_count_as_zero_on_both_sides() -> None:
     found = of([1e-25, 2e-25], [2e-25, 1e-25])
     assert (found.cosine, found.relative_euclidean_distance, found.accumulated_relative_error) == (1, 0, 0)
     assert found.finite_cosine == close(0.8)
@@ -240,7 +240,7 @@ def test_the_same_infinity_is_equal() -> None:
     assert (found.is_equal, found.special_mismatches, found.finite_cosine, found.max_ulp) == (True, 0, 1.0, 0)
 
 
-def test_nothing_finite_leaves_ours_unmeasured() -> None:
+def test_further_metrics_need_finite_pairs() -> None:
     found = of([nan], [1])
     ours = (found.finite_cosine, found.centred_cosine, found.norm_ratio, found.snr_db, found.error_bias)
     assert ours == (None,) * 5
@@ -282,7 +282,7 @@ def test_integers_are_exact() -> None:
     assert (found.worst_index, found.worst_target, found.worst_golden) == (0, 2**63 - 1, 2**64 - 1)
 
 
-def test_places_of_complex_numbers_are_those_of_the_tensor() -> None:
+def test_indices_count_complex_numbers_once() -> None:
     target, golden = np.array([1, nan + 0j, 5 + 9j], "<c8"), np.array([1, 2, 5 + 7j], "<c8")
     found = compare(target, dtypes.COMPLEX64, golden, dtypes.COMPLEX64)
     assert (found.worst_index, found.first_special_mismatch, found.notes) == (2, 1, (COMPLEX,))
@@ -314,11 +314,11 @@ def test_divergence_is_never_negative(data: st.DataObject, dtype: DType, size: i
     assert (compare(target, dtype, golden, dtypes.INT16).kl_divergence or 0) >= 0
 
 
-# The straight line through the pairs
+# Linear fit
 
 
 @pytest.mark.parametrize("kernel", ["native", "numpy"])
-def test_a_scale_and_an_offset_are_found(kernel: str) -> None:
+def test_fit_finds_scale_and_offset(kernel: str) -> None:
     golden = np.linspace(-3, 5, 4001)
     found = metrics_of(sums_by(kernel, 1.25 * golden - 0.5, golden), None)
     assert found.fit_scale == pytest.approx(1.25)
@@ -329,7 +329,7 @@ def test_a_scale_and_an_offset_are_found(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["native", "numpy"])
-def test_what_no_line_explains_is_left(kernel: str) -> None:
+def test_fit_has_a_residual(kernel: str) -> None:
     golden = np.linspace(-1, 1, 2001)
     noise = np.where(np.arange(2001) % 2, 0.1, -0.1)
     found = metrics_of(sums_by(kernel, golden + noise, golden), None)
@@ -337,7 +337,7 @@ def test_what_no_line_explains_is_left(kernel: str) -> None:
     assert found.fit_distance == pytest.approx(wanted, rel=1e-3)
 
 
-def test_there_is_no_line_through_a_constant() -> None:
+def test_constant_golden_has_no_fit() -> None:
     found = metrics_of(measure(np.arange(5.0), dtypes.FLOAT64, np.full(5, 2.0), dtypes.FLOAT64), None)
     assert (found.fit_scale, found.fit_offset, found.fit_distance) == (None, None, None)
 

@@ -1,4 +1,4 @@
-"""Engines: every job has its result, even if a worker dies or the user interrupts."""
+"""Execution of jobs: every job has a result, even if a worker dies or the user interrupts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdiff.run import Work, processes, run_serial, usable_cores
 from opdiff.run import run as run_jobs
 from opdiff.run.processes import run_processes
 from opdiff.run.threads import run_threads
-from worker_functions import DEADLY, always_die, double, double_or_die, fail, note, process_id
+from worker_functions import DEADLY, always_die, append_line, double, double_or_die, fail, process_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,31 +32,31 @@ def test_every_job_has_its_result(count: int, workers: int) -> None:
     assert sorted(run_processes(double, jobs, workers, died)) == list(run_serial(double, jobs))
 
 
-def test_work_is_done_elsewhere_and_by_all() -> None:
+def test_all_workers_get_jobs() -> None:
     found = {result for _, result in run_processes(process_id, range(30), 2, died)}
     assert len(found) == 2
     assert os.getpid() not in found
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3], ids=lambda count: f"{count}_workers")
-def test_a_death_costs_the_job_that_died(workers: int) -> None:
+def test_dead_worker_costs_only_its_job(workers: int) -> None:
     results = dict(run_processes(double_or_die, range(600), workers, died))
     assert results == {job: -job if job in DEADLY else 2 * job for job in range(600)}
 
 
-def test_everybody_dies() -> None:
+def test_every_worker_dies() -> None:
     assert dict(run_processes(always_die, range(5), 2, died)) == {job: -job for job in range(5)}
 
 
-def test_an_error_of_a_job_is_not_swallowed() -> None:
-    with pytest.raises(ValueError, match="0 is not to my taste"):
+def test_exception_of_a_job_is_raised() -> None:
+    with pytest.raises(ValueError, match="cannot double 0"):
         list(run_processes(fail, [0], 1, died))
 
 
-def test_what_is_not_wanted_any_more_is_not_done(tmp_path: Path) -> None:
-    """Two batches are done when the first result comes; neither these nor any other go on."""
-    path = str(tmp_path / "notes")
-    results = run_processes(note, [path] * 1000, 2, str)
+def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
+    """At the first result two batches are running; no other batch is started."""
+    path = str(tmp_path / "lines")
+    results = run_processes(append_line, [path] * 1000, 2, str)
     assert next(results) == (path, path)
     del results
     with open(path, encoding="utf-8") as file:
@@ -84,8 +84,8 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_of_threads_gives_what_was_under_way() -> None:
-    """The interrupt is that of the main thread, which waits; workers see nothing of it."""
+def test_interrupt_of_threads_yields_the_results_of_running_jobs() -> None:
+    """Only the main thread, which waits, is interrupted."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", INTERRUPTED]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -97,7 +97,7 @@ def test_an_interrupt_of_threads_gives_what_was_under_way() -> None:
     [(0, 2, 0), (3, 2, 3), (20, 2, 8), (1000, 2, 63), (1000, 64, 256)],
     ids=["none", "few", "some", "many", "many_workers"],
 )
-def test_batches_hold_every_job_once_and_spread_neighbours(count: int, workers: int, expected: int) -> None:
+def test_batches_have_every_job_once_and_separate_neighbours(count: int, workers: int, expected: int) -> None:
     batches: list[Sequence[int]] = list(processes._batches(range(count), workers))
     assert sorted(job for batch in batches for job in batch) == list(range(count))
     assert len(batches) == expected
@@ -106,20 +106,18 @@ def test_batches_hold_every_job_once_and_spread_neighbours(count: int, workers: 
 
 
 @pytest.mark.parametrize(
-    ("count", "nbytes", "alone", "elsewhere"),
+    ("count", "nbytes", "needs_process", "uses_processes"),
     [(20, 1 << 16, False, False), (20, 1 << 16, True, True), (20, 2 << 20, False, False), (250, 10, False, True)],
-    ids=["little", "little_of_others", "large_in_threads", "many"],
+    ids=["few_small_inline", "few_small_user_code", "large_in_threads", "many_small"],
 )
-def test_workers_that_were_asked_for_start_where_they_gain(
-    count: int, nbytes: int, alone: bool, elsewhere: bool
-) -> None:
-    work = Work(process_id, died, lambda _: nbytes, alone=alone)
-    processes_seen = {result for _, result in run_jobs(work, range(count), 2)}
-    assert (os.getpid() not in processes_seen) is elsewhere
+def test_choice_of_processes(count: int, nbytes: int, needs_process: bool, uses_processes: bool) -> None:
+    work = Work(process_id, died, lambda _: nbytes, needs_process=needs_process)
+    process_ids = {result for _, result in run_jobs(work, range(count), 2)}
+    assert (os.getpid() not in process_ids) is uses_processes
 
 
-def test_large_jobs_that_keep_the_interpreter_busy_get_processes() -> None:
-    work = Work(process_id, died, lambda _: 2 << 20, frees_interpreter=False)
+def test_large_jobs_that_hold_the_interpreter_lock_use_processes() -> None:
+    work = Work(process_id, died, lambda _: 2 << 20, releases_gil=False)
     assert os.getpid() not in {result for _, result in run_jobs(work, range(20), 2)}
 
 

@@ -163,9 +163,9 @@ def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[Conv
         convert_file,
         on_death=lambda job: failed(job, because("workflows.worker_died")),
         nbytes=lambda job: job.nbytes,
-        alone=bool(args.custom),
+        needs_process=bool(args.custom),
         # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
-        worth_jobs=200 if args.layout or args.form == "npz" else 20_000,
+        min_parallel_jobs=200 if args.layout or args.form == "npz" else 20_000,
     )
     ready = run(work, plan.jobs, args.jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:

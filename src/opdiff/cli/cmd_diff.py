@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             print(printable(f"report: {args.html}"))
     losses = changes.losses() if args.fail_on else {}
     if losses:
-        listed = ", ".join(f"{what}: {count}" for what, count in losses.items())
+        listed = ", ".join(f"{description}: {count}" for description, count in losses.items())
         print(f"opdiff: gate violated: {listed}", file=sys.stderr)
     return ExitCode.GATE if losses else ExitCode.OK
 
@@ -79,9 +79,10 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
     from opdiff.report.summary_text import SummaryLine, Tone
 
     tones = {ChangeKind.WORSE: Tone.BAD, ChangeKind.VANISHED: Tone.WARNING, ChangeKind.BETTER: Tone.GOOD}
-    for which, made in (("old", changes.old), ("new", changes.new)):
-        if any(made):
-            yield SummaryLine(f"{which}: opdiff {made.opdiff}, {made.kernel} kernel, {made.time}")
+    for name, environment in (("old", changes.old), ("new", changes.new)):
+        if any(environment):
+            facts = f"opdiff {environment.opdiff}, {environment.kernel} kernel, {environment.time}"
+            yield SummaryLine(f"{name}: {facts}")
     for kind in ChangeKind:
         found = changes.of(kind)
         yield SummaryLine(f"{kind}: {len(found)}", tones.get(kind, Tone.PLAIN))
@@ -97,4 +98,4 @@ def _line(change: Change) -> str:
     levels = " -> ".join(level or "-" for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)
     shown = " -> ".join("-" if cosine is None else format_number(cosine) for cosine in cosines)
-    return f"{change.placed}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"
+    return f"{change.full_name}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"

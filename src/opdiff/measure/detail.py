@@ -1,9 +1,9 @@
-"""Two tensors element by element: each error, the worst of them, and the slices of the axes that carry them.
+"""Errors of two tensors by element: the worst elements, and the slices of each axis with the largest errors.
 
     codes, codes ──compare_block──► ElementBlock, … ──Examination.add──► Detail
 
-Blocks come one after the other, so memory does not grow with the tensors. What is equal has no error, be it infinite or
-NaN on both sides; what is not finite on one side only has an error that is not finite, and such errors are the worst.
+Tensors are processed in blocks, so memory does not grow with them. Equal infinities, and NaN on both sides, have an
+error of 0. A NaN or an infinity on one side only has an error that is not finite and ranks before all finite errors.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     Index = npt.NDArray[np.intp]
 
-# Along longer axes, neighbours are counted together.
+# Longer axes are divided into this many slices of several indices each.
 _MAX_SLICES = 1 << 18
-# Squares of larger errors are beyond the range of doubles.
-_LARGEST = 1e150
-# The share of the squared error by which a few slices are said to carry it, and how few they must be.
-_MOST = 0.9
-_FEW = 0.1
-_MAX_NAMED = 4
+# Larger errors are clipped before they are squared: their squares overflow.
+_MAX_SQUARED_ERROR = 1e150
+# Carriers have at least this share of the squared error, and are at most this fraction of all slices.
+_MIN_CARRIED_SHARE = 0.9
+_MAX_CARRIER_FRACTION = 0.1
+_MAX_CARRIERS = 4
 
 
 class ElementBlock(NamedTuple):
-    """Some elements that follow each other: what both sides hold, and the errors."""
+    """Consecutive elements: the values of both sides, and the errors."""
 
     start: int
     target: BlockValues
@@ -48,7 +48,7 @@ class ElementBlock(NamedTuple):
 
 
 class Element(NamedTuple):
-    """One element: its number in row-major order, its coordinates, what both sides hold, and its errors."""
+    """One element: its index in row-major order, its coordinates, the values of both sides, and its errors."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index
     at: Shape
@@ -59,14 +59,14 @@ class Element(NamedTuple):
 
 
 class SliceErrors(NamedTuple):
-    """The errors of one slice of an axis, or of several neighbours: `first` to `last`.
+    """Errors of one slice of an axis.
 
     Attributes:
-        first: the first index.
-        last: the last index.
-        share: of the squared error of the whole tensor; 0 when that is 0.
-        largest: the largest finite error.
-        not_finite: errors that are not finite.
+        first: first index of the slice.
+        last: last index of the slice.
+        share: share of the squared error of the whole tensor; 0 if that error is 0.
+        largest: largest finite error.
+        not_finite: number of errors that are not finite.
     """
 
     first: int
@@ -77,9 +77,9 @@ class SliceErrors(NamedTuple):
 
 
 class AxisErrors(NamedTuple):
-    """How the errors lie along one axis; the worst slices come first.
+    """Errors along one axis, worst slices first.
 
-    `carriers` are the few slices that together have nearly all of the error; empty when it is spread.
+    `carriers` are a few slices that together have nearly all of the error; empty if the error is distributed.
     """
 
     axis: int
@@ -89,9 +89,9 @@ class AxisErrors(NamedTuple):
 
 
 class Detail(NamedTuple):
-    """Everything about the elements of two tensors. The smallest and largest errors are of the finite ones.
+    """Errors of two tensors by element. Minima and maxima are over the finite errors.
 
-    `not_finite` counts the elements with an error that is infinite or NaN.
+    `not_finite` is the number of elements with an infinite or NaN error.
     """
 
     shape: Shape
@@ -108,14 +108,14 @@ class Detail(NamedTuple):
 
 
 def real_shape(shape: Shape, dtype: DType) -> Shape:
-    """The shape in numbers: complex ones have a last axis for both of their parts."""
+    """Return the shape in real numbers: complex types have an additional last axis of real and imaginary part."""
     return (*shape, 2) if dtype.kind is Kind.COMPLEX else shape
 
 
 def compare_block(
     start: int, target: AnyArray, target_dtype: DType, golden: AnyArray, golden_dtype: DType
 ) -> ElementBlock:
-    """The errors of some elements; `start` is the number of the first of them, in numbers.
+    """Return the errors of consecutive elements; `start` is the index of the first one, counted in real numbers.
 
     Raises:
         ElementError: a type has no numbers, or only one of the two is complex.
@@ -125,7 +125,7 @@ def compare_block(
     y = decode_block(real_codes(golden, golden_dtype), types[1])
     with np.errstate(all="ignore"):
         absolute = np.abs(x.subtract(y))
-        # Infinities of one sign, and NaN on both sides.
+        # Equal infinities, and NaN on both sides.
         absolute[(x.values() == y.values()) & ~np.isfinite(absolute)] = 0.0
         absolute[np.isnan(x.values()) & np.isnan(y.values())] = 0.0
         relative = absolute / np.abs(y.values())
@@ -135,11 +135,11 @@ def compare_block(
 
 
 class Examination:
-    """What is known so far of two tensors whose blocks come one by one, in any order."""
+    """Accumulated errors of two tensors whose blocks are added in any order; keeps the `top_n` worst elements."""
 
-    def __init__(self, shape: Shape, most: int) -> None:
+    def __init__(self, shape: Shape, top_n: int) -> None:
         self._shape = shape
-        self._most = most
+        self._top_n = top_n
         self._unequal = 0
         self._not_finite = 0
         self._ranges: list[tuple[float, float, float, float]] = []
@@ -148,7 +148,7 @@ class Examination:
         self._axes = [_Axis(axis, extent) for axis, extent in enumerate(shape) if extent > 1]
 
     def add(self, block: ElementBlock) -> None:
-        """Look at some more elements."""
+        """Add the errors of a block."""
         absolute, relative = block.absolute, block.relative
         self._unequal += int(np.count_nonzero(absolute))
         finite = np.isfinite(absolute)
@@ -157,52 +157,51 @@ class Examination:
         self._absolute = self._worst(self._absolute, block, absolute)
         self._relative = self._worst(self._relative, block, relative)
         if absolute.any():
-            numbers = np.arange(block.start, block.start + absolute.size)
+            indices = np.arange(block.start, block.start + absolute.size)
             for axis in self._axes:
-                inner = prod(self._shape[axis.axis + 1 :])
-                axis.add(numbers // inner % axis.extent, absolute, finite)
+                stride = prod(self._shape[axis.axis + 1 :])
+                axis.add(indices // stride % axis.extent, absolute, finite)
 
     def detail(self) -> Detail:
-        """What came out."""
+        """Return the accumulated result."""
         lows, highs, relative_lows, relative_highs = np.array(self._ranges).reshape(-1, 4).T
         return Detail(
             self._shape,
             prod(self._shape),
             self._unequal,
             self._not_finite,
-            _lowest(lows),
-            _highest(highs),
-            _lowest(relative_lows),
-            _highest(relative_highs),
+            _minimum(lows),
+            _maximum(highs),
+            _minimum(relative_lows),
+            _maximum(relative_highs),
             tuple(self._absolute),
             tuple(self._relative),
-            tuple(axis.errors(self._most) for axis in self._axes),
+            tuple(axis.errors(self._top_n) for axis in self._axes),
         )
 
     def _worst(self, known: list[Element], block: ElementBlock, errors: Floats) -> list[Element]:
-        """The worst elements of those that are known and those of a block; of equal ones the first."""
+        """Return the worst elements among the known ones and those of a block; ties go to the lower index."""
         classes, finite = _ranks(errors)
-        if len(known) >= self._most and not classes.any():
-            limit = known[-1].absolute if errors is block.absolute else known[-1].relative
+        is_absolute = errors is block.absolute
+        if len(known) >= self._top_n and not classes.any():
+            limit = known[-1].absolute if is_absolute else known[-1].relative
             if not np.isfinite(limit) or finite.max(initial=0.0) < limit:
                 return known
-        places = _largest(classes, finite, self._most)
-        found = [self._element(block, int(place)) for place in places]
-        is_absolute = errors is block.absolute
-        return sorted([*known, *found], key=lambda item: _order(item, is_absolute=is_absolute))[: self._most]
+        found = [self._element(block, position) for position in _worst_positions(classes, finite, self._top_n)]
+        return sorted([*known, *found], key=lambda item: _sort_key(item, is_absolute=is_absolute))[: self._top_n]
 
-    def _element(self, block: ElementBlock, place: int) -> Element:
-        index = block.start + place
-        target, golden = block.target.item(place), block.golden.item(place)
-        absolute: float | int = float(block.absolute[place])
+    def _element(self, block: ElementBlock, position: int) -> Element:
+        index = block.start + position
+        target, golden = block.target.item(position), block.golden.item(position)
+        absolute: float | int = float(block.absolute[position])
         if isinstance(target, int) and isinstance(golden, int):
             absolute = abs(target - golden)
         at = tuple(int(part) for part in np.unravel_index(index, self._shape))
-        return Element(index, at, target, golden, absolute, float(block.relative[place]))
+        return Element(index, at, target, golden, absolute, float(block.relative[position]))
 
 
 class _Axis:
-    """The errors along one axis so far."""
+    """Accumulated errors along one axis."""
 
     def __init__(self, axis: int, extent: int) -> None:
         self.axis = axis
@@ -215,40 +214,40 @@ class _Axis:
 
     def add(self, index: Index, absolute: Floats, finite: npt.NDArray[np.bool_]) -> None:
         index = index // self._width
-        errors = np.where(finite, np.minimum(absolute, _LARGEST), 0.0)
+        errors = np.where(finite, np.minimum(absolute, _MAX_SQUARED_ERROR), 0.0)
         slices = len(self._squares)
         self._squares += np.bincount(index, np.square(errors), slices)
         self._not_finite += np.bincount(index[~finite], minlength=slices)
         np.maximum.at(self._largest, index, errors)
 
-    def errors(self, most: int) -> AxisErrors:
-        # NaN and infinities weigh more than whatever is finite.
+    def errors(self, top_n: int) -> AxisErrors:
+        # NaNs and infinities rank before all finite errors.
         order = np.lexsort((np.arange(len(self._squares)), -self._squares, -self._not_finite))
-        worst = tuple(self._slice(int(place)) for place in order[:most] if self._is_bad(int(place)))
+        worst = tuple(self._slice(int(number)) for number in order[:top_n] if self._has_error(int(number)))
         return AxisErrors(self.axis, self.extent, worst, self._carriers(order))
 
-    def _slice(self, place: int) -> SliceErrors:
+    def _slice(self, number: int) -> SliceErrors:
         total = float(self._squares.sum())
-        first = place * self._width
+        first = number * self._width
         return SliceErrors(
             first,
             min(first + self._width, self.extent) - 1,
-            float(self._squares[place]) / total if total else 0.0,
-            float(self._largest[place]),
-            int(self._not_finite[place]),
+            float(self._squares[number]) / total if total else 0.0,
+            float(self._largest[number]),
+            int(self._not_finite[number]),
         )
 
-    def _is_bad(self, place: int) -> bool:
-        return bool(self._squares[place] or self._not_finite[place])
+    def _has_error(self, number: int) -> bool:
+        return bool(self._squares[number] or self._not_finite[number])
 
     def _carriers(self, order: Index) -> tuple[SliceErrors, ...]:
         weights: AnyArray = self._not_finite if self._not_finite.any() else self._squares
         shares = np.cumsum(weights[order] / max(float(weights.sum()), np.finfo(np.float64).tiny))
-        needed = int(np.searchsorted(shares, _MOST)) + 1
-        allowed = min(_MAX_NAMED, max(int(_FEW * len(order)), 1))
+        needed = int(np.searchsorted(shares, _MIN_CARRIED_SHARE)) + 1
+        allowed = min(_MAX_CARRIERS, max(int(_MAX_CARRIER_FRACTION * len(order)), 1))
         if needed > allowed or needed >= len(order):
             return ()
-        return tuple(self._slice(int(place)) for place in order[:needed])
+        return tuple(self._slice(int(number)) for number in order[:needed])
 
 
 def _range(errors: Floats) -> tuple[float, float]:
@@ -256,34 +255,34 @@ def _range(errors: Floats) -> tuple[float, float]:
     return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
 
 
-def _lowest(values: Floats) -> float | None:
+def _minimum(values: Floats) -> float | None:
     known = values[~np.isnan(values)]
     return float(known.min()) if known.size else None
 
 
-def _highest(values: Floats) -> float | None:
+def _maximum(values: Floats) -> float | None:
     known = values[~np.isnan(values)]
     return float(known.max()) if known.size else None
 
 
 def _ranks(errors: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
-    """What an error counts as: NaN before infinite before finite; and among the finite ones by size."""
+    """Return the class of each error (2 NaN, 1 infinite, 0 finite), and the errors with 0 where they are not finite."""
     classes = np.isnan(errors) * np.int8(2) + np.isinf(errors)
     return classes.astype(np.int8), np.where(classes == 0, errors, 0.0)
 
 
-def _largest(classes: npt.NDArray[np.int8], finite: Floats, most: int) -> Sequence[int]:
-    """The places of the worst errors, the worst first, of equal ones the first; without those that are none."""
+def _worst_positions(classes: npt.NDArray[np.int8], finite: Floats, top_n: int) -> Sequence[int]:
+    """Return the positions of the largest errors above 0, worst first; ties in order of position."""
     bad = np.flatnonzero((classes > 0) | (finite > 0))
-    if bad.size > 4 * most and not classes.any():
-        # Ties at the limit are kept, so that of equal ones the first are found.
-        limit = np.partition(finite[bad], bad.size - most)[bad.size - most]
+    if bad.size > 4 * top_n and not classes.any():
+        # Ties at the limit are kept, so that the first of them are found.
+        limit = np.partition(finite[bad], bad.size - top_n)[bad.size - top_n]
         bad = bad[finite[bad] >= limit]
     order = np.lexsort((bad, -finite[bad], -classes[bad]))
-    return [int(place) for place in bad[order[:most]]]
+    return [int(position) for position in bad[order[:top_n]]]
 
 
-def _order(item: Element, *, is_absolute: bool) -> tuple[int, float, int]:
+def _sort_key(item: Element, *, is_absolute: bool) -> tuple[int, float, int]:
     error = item.absolute if is_absolute else item.relative
     if error != error:  # noqa: PLR0124  NaN is not equal to itself
         return (0, 0.0, item.index)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.measure.sums import SideSums, Sums
 
 # Smallest likelihood before normalization.
-_FLOOR = 2.0**-23
+_MIN_LIKELIHOOD = 2.0**-23
 
 
 def measure_kl(
@@ -44,7 +44,7 @@ def measure_kl(
 
 
 def _likelihoods(numbers: BlockValues, side: SideSums) -> Floats:
-    """Return the numbers normalized to 0 … 1, then raised to the floor; all 1 if they are constant."""
+    """Return the numbers normalized to 0 … 1, with `_MIN_LIKELIHOOD` as lower bound; all 1 if they are constant."""
     low, high = side.minimum or 0, side.maximum or 0
     if low == high:
         return np.ones(len(numbers.decoded))
@@ -57,7 +57,7 @@ def _likelihoods(numbers: BlockValues, side: SideSums) -> Floats:
     else:
         likelihoods = numbers.offsets_from(low)
         likelihoods *= 1 / width
-    return np.maximum(likelihoods, _FLOOR, out=likelihoods)
+    return np.maximum(likelihoods, _MIN_LIKELIHOOD, out=likelihoods)
 
 
 def _block(p: Floats, q: Floats) -> tuple[float, float, float]:

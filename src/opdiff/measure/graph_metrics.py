@@ -35,19 +35,19 @@ def documented_metrics(sums: Sums, *, is_single: bool, is_scalar: bool) -> tuple
         return DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0), (because("measure.all_non_finite"),)
     cosine, notes = (None, ()) if is_single else _cosine(sums)
     # Golden values close to zero, but not zero, have relative errors like all others.
-    graph, near = sums.graph, sums.distribution.zero_golden - sums.graph.zeros
-    figures = DocumentedMetrics(
+    graph, near_zero = sums.graph, sums.distribution.zero_golden - sums.graph.zeros
+    metrics = DocumentedMetrics(
         cosine,
         None if is_scalar else _root(sums.pairs.squared_errors, sums.scale.errors),
         _largest_error(sums),
         _largest_relative(sums),
-        None if is_scalar else 1 - (sums.distribution.over_1_permille - near + graph.tiny_over_1_permille) / count,
-        None if is_scalar else 1 - (sums.distribution.over_5_permille - near + graph.tiny_over_5_permille) / count,
+        None if is_scalar else 1 - (sums.distribution.over_1_permille - near_zero + graph.tiny_over_1_permille) / count,
+        None if is_scalar else 1 - (sums.distribution.over_5_permille - near_zero + graph.tiny_over_5_permille) / count,
     )
     left_out = sums.count - count
     if left_out:
         notes += (because("measure.same_non_finite", count=left_out),)
-    return figures, notes
+    return metrics, notes
 
 
 def _mismatch_notes(sums: Sums) -> tuple[Reason, ...]:
@@ -70,8 +70,8 @@ def _cosine(sums: Sums) -> tuple[float, tuple[Reason, ...]]:
         return nan, (because("measure.zero_side", side=side),)
     if pairs.products == pairs.target_squares == pairs.golden_squares:
         return 1.0, ()
-    size = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
-    return max(min(size, 1.0), -1.0), ()
+    cosine = pairs.products / sqrt(pairs.target_squares) / sqrt(pairs.golden_squares)
+    return max(min(cosine, 1.0), -1.0), ()
 
 
 def _norms(sums: Sums) -> tuple[float, float]:
@@ -127,7 +127,7 @@ def _clamped_cosine(sums: Sums) -> float:
 
 
 def stats_of_sums(side: SideSums, dtype: str, shape: Shape, scale: int = 0) -> TensorStats:
-    """The figures that the sums of one side already have; its numbers were divided by 2 to the power of `scale`."""
+    """Return the statistics of one side by its sums, whose numbers were divided by 2 to the power of `scale`."""
     count = side.finite + side.nans + side.infs
     if not count:
         return TensorStats(dtype=dtype, shape=shape)

@@ -1,9 +1,9 @@
-"""Where in a tensor its errors are: how large they are in the slices of each axis.
+"""Errors of two tensors in the slices of each axis, over all elements or a sample.
 
-    shape ──cuts_of──► Cut, …    count ──sample_of──► Sample    both, and the data ──► Slice, … for each cut
+    shape ──slice_axes──► SlicedAxis, …   count ──choose_sample──► Sample   both, and the data ──► SliceSums, … per axis
 
-`native_slices` looks at the data; `measure_slices` says the same in NumPy, and is used where that cannot. Equal
-infinities, and NaNs on both sides, are no error.
+`measure_slices` is the definition in NumPy, and the fallback for `kernel.slices`. Equal infinities, and NaN on both
+sides, have an error of 0.
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ if TYPE_CHECKING:
 
     Codes = Callable[[int, int], AnyArray]
 
-MOST_SLICES = 256
-"""Along longer axes neighbours are taken together."""
+MAX_SLICES = 256
+"""Longer axes are divided into this many slices of several indices each."""
 
-MOST_ELEMENTS = 1 << 20
-"""Of larger tensors only some stretches are looked at."""
+MAX_FULL_ELEMENTS = 1 << 20
+"""Larger tensors are examined by a sample."""
 
-_BLOCK, _LONG = 1 << 10, 1 << 16
-_STRETCH, _STRETCHES = 64, 4096
-# Multiples of it, without their whole parts, are spread evenly however many there are.
+_BLOCK_ELEMENTS, _NUMPY_BLOCK_ELEMENTS = 1 << 10, 1 << 16
+_SAMPLE_RUN_LENGTH, _SAMPLE_RUNS = 64, 4096
+# The fractional parts of its multiples are distributed evenly, for any number of multiples.
 _GOLDEN_RATIO = 0.6180339887498949
-# Squares of larger errors are beyond the range of doubles.
-_LARGEST = 1e150
+# Larger errors are clipped before they are squared: their squares overflow.
+_MAX_SQUARED_ERROR = 1e150
 
 
-class Cut(NamedTuple):
-    """An axis in slices of `width` indices; `behind` elements lie behind each index."""
+class SlicedAxis(NamedTuple):
+    """An axis divided into slices of `width` indices; `stride` is the distance between two indices in real numbers."""
 
     axis: int
     extent: int
-    behind: int
+    stride: int
     width: int
 
     @property
     def slices(self) -> int:
-        """How many there are."""
+        """Number of slices."""
         return -(-self.extent // self.width)
 
 
 class Sample(NamedTuple):
-    """Which of `count` elements are looked at: `length` of them, or as many as there are, from each start on."""
+    """Examined elements out of `count`: from each start on `length` elements, or fewer at the end of the tensor."""
 
     starts: Sequence[int]
     length: int
     count: int  # type: ignore[assignment]  # hides tuple.count
 
     @property
-    def seen(self) -> int:
-        """How many elements that are; some may be counted twice."""
+    def examined(self) -> int:
+        """Number of examined elements; elements of overlapping runs are counted twice."""
         return min(self.length * len(self.starts), self.count)
 
     @property
     def share(self) -> float:
-        """Of all elements."""
-        return self.seen / self.count if self.count else 1.0
+        """Share of all elements that is examined."""
+        return self.examined / self.count if self.count else 1.0
 
 
-class Slice(NamedTuple):
-    """The errors in one slice: of how many elements, how many are not finite; squares and largest of the others."""
+class SliceSums(NamedTuple):
+    """Errors in one slice: number of elements and of non-finite errors, sum of squares and maximum of finite ones."""
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count
     not_finite: int = 0
@@ -76,70 +76,72 @@ class Slice(NamedTuple):
 
     @property
     def mean_square(self) -> float:
-        """Of the errors that are finite."""
+        """Mean square of the finite errors."""
         finite = self.count - self.not_finite
         return self.squares / finite if finite else 0.0
 
 
-def cuts_of(shape: Shape, parts: int = 1) -> tuple[Cut, ...]:
-    """Every axis that has slices; an element of the shape is so many numbers."""
+def slice_axes(shape: Shape, parts: int = 1) -> tuple[SlicedAxis, ...]:
+    """Divide every axis longer than 1 into slices; an element consists of `parts` real numbers."""
     return tuple(
-        Cut(axis, extent, parts * prod(shape[axis + 1 :]), -(-extent // MOST_SLICES))
+        SlicedAxis(axis, extent, parts * prod(shape[axis + 1 :]), -(-extent // MAX_SLICES))
         for axis, extent in enumerate(shape)
         if extent > 1
     )
 
 
-def sample_of(count: int) -> Sample:
-    """All elements, or of many some stretches that are spread evenly."""
-    if count <= MOST_ELEMENTS:
-        return Sample(range(0, count, _BLOCK), _BLOCK, count)
-    room = count - _STRETCH + 1
-    starts = [int(number * _GOLDEN_RATIO % 1.0 * room) for number in range(_STRETCHES)]
-    return Sample(starts, _STRETCH, count)
+def choose_sample(count: int) -> Sample:
+    """Return all elements, or evenly distributed runs of elements of a large tensor."""
+    if count <= MAX_FULL_ELEMENTS:
+        return Sample(range(0, count, _BLOCK_ELEMENTS), _BLOCK_ELEMENTS, count)
+    last = count - _SAMPLE_RUN_LENGTH + 1
+    starts = [int(number * _GOLDEN_RATIO % 1.0 * last) for number in range(_SAMPLE_RUNS)]
+    return Sample(starts, _SAMPLE_RUN_LENGTH, count)
 
 
-def explained(slices: Sequence[Slice]) -> float:
-    """How much it says about the errors of a tensor to know the slice: 0 when all have the same, 1 when one has all."""
-    special = any(each.not_finite for each in slices)
-    sizes = [each.not_finite / each.count if special else each.mean_square for each in slices if each.count]
-    total = sum(sizes)
-    if len(sizes) < 2 or not total:
+def concentration(slices: Sequence[SliceSums]) -> float:
+    """Return how unevenly the errors are distributed over slices: 0 if all have the same, 1 if one slice has all."""
+    has_non_finite = any(sums.not_finite for sums in slices)
+    weights = [sums.not_finite / sums.count if has_non_finite else sums.mean_square for sums in slices if sums.count]
+    total = sum(weights)
+    if len(weights) < 2 or not total:
         return 0.0
-    evenly = 1 / len(sizes)
-    return (sum((size / total) ** 2 for size in sizes) - evenly) / (1 - evenly)
+    minimum = 1 / len(weights)
+    return (sum((weight / total) ** 2 for weight in weights) - minimum) / (1 - minimum)
 
 
 def measure_slices(
-    target: Codes, target_dtype: DType, golden: Codes, golden_dtype: DType, cuts: Sequence[Cut], sample: Sample
-) -> list[tuple[Slice, ...]]:
-    """The errors in the slices of each cut. Both sides give the codes from one element to before another.
+    target: Codes, target_dtype: DType, golden: Codes, golden_dtype: DType, axes: Sequence[SlicedAxis], sample: Sample
+) -> list[tuple[SliceSums, ...]]:
+    """Return the errors in the slices of each axis. `target` and `golden` return the codes from `start` to `stop`.
 
     Raises:
         ElementError: a type has no numbers, or only one of the two is complex.
     """
     import numpy as np
 
-    squares, largest = ([np.zeros(cut.slices) for cut in cuts] for _ in range(2))
-    counts, not_finite = ([np.zeros(cut.slices, np.int64) for cut in cuts] for _ in range(2))
+    squares, largest = ([np.zeros(axis.slices) for axis in axes] for _ in range(2))
+    counts, not_finite = ([np.zeros(axis.slices, np.int64) for axis in axes] for _ in range(2))
     for start, errors in _iter_errors(target, target_dtype, golden, golden_dtype, sample):
         finite = np.isfinite(errors)
-        sizes = np.where(finite, errors, 0.0)
-        numbers = np.arange(start, start + errors.size)
-        for number, cut in enumerate(cuts):
-            places = numbers // cut.behind % cut.extent // cut.width
-            counts[number] += np.bincount(places, minlength=cut.slices)
-            not_finite[number] += np.bincount(places[~finite], minlength=cut.slices)
-            squares[number] += np.bincount(places, np.square(np.minimum(sizes, _LARGEST)), cut.slices)
-            np.maximum.at(largest[number], places, sizes)
+        finite_errors = np.where(finite, errors, 0.0)
+        indices = np.arange(start, start + errors.size)
+        for number, axis in enumerate(axes):
+            slices = indices // axis.stride % axis.extent // axis.width
+            counts[number] += np.bincount(slices, minlength=axis.slices)
+            not_finite[number] += np.bincount(slices[~finite], minlength=axis.slices)
+            squares[number] += np.bincount(
+                slices, np.square(np.minimum(finite_errors, _MAX_SQUARED_ERROR)), axis.slices
+            )
+            np.maximum.at(largest[number], slices, finite_errors)
     columns = zip(counts, not_finite, squares, largest, strict=True)
-    return [tuple(map(Slice, *(column.tolist() for column in four))) for four in columns]
+    return [tuple(map(SliceSums, *(column.tolist() for column in axis_columns))) for axis_columns in columns]
 
 
 def _iter_errors(
     target: Codes, target_dtype: DType, golden: Codes, golden_dtype: DType, sample: Sample
 ) -> Iterator[tuple[int, AnyArray]]:
-    """Stretches of errors without their signs, and at which number each begins."""
+    """Yield runs of absolute errors, each with the index of its first element."""
     import numpy as np
 
     from opdiff.measure.reference.block_values import decode_block, real_codes, real_type
@@ -157,8 +159,9 @@ def _iter_errors(
 
 
 def _spans(sample: Sample) -> Iterator[tuple[int, int]]:
-    """The stretches of a sample; where it is everything, longer ones, which NumPy takes faster."""
+    """Yield start and stop of the runs of a sample; if it is the whole tensor, of longer runs, which NumPy needs."""
     if isinstance(sample.starts, range):
-        yield from ((start, start + _LONG) for start in range(0, sample.seen, _LONG))
+        starts = range(0, sample.examined, _NUMPY_BLOCK_ELEMENTS)
+        yield from ((start, start + _NUMPY_BLOCK_ELEMENTS) for start in starts)
         return
     yield from ((start, start + sample.length) for start in sample.starts)

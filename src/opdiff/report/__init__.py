@@ -1,7 +1,7 @@
-"""A comparison made readable: tables, reports in several forms, JSON for programs, lines for the terminal.
+"""Reports of a comparison: tables, reports in several forms, JSON for programs, lines for the terminal.
 
-Reports change nothing and measure nothing; they are functions of a `Comparison`. A form of report is a module with a
-function that writes it, and an entry of `FORMS`: command-line options and names of files follow from that.
+Reports are functions of a `Comparison`; they measure nothing. A form of report is a module with a function that writes
+it, and an entry of `FORMS`, from which command-line options and file names follow.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class ReportForm(NamedTuple):
     """A form of report.
 
     Attributes:
-        name: its name, which is also that of its option: `--xlsx`.
-        help: what the option's help says.
+        name: name of the form and of its command-line option, as `--xlsx`.
+        help: help text of the option.
         write: writes the report of a comparison to a path.
-        file_word: stands in the name of the file where that of the table has `result`.
-        suffix: how the name of the file ends.
-        package: the package that it needs; empty for none.
-        not_in_graph_mode: why it cannot show a comparison in graph mode; empty if it can.
-        write_table: writes one table of graph mode, if `compare` is to do so instead of writing one report.
+        file_word: replaces `result` of the table's file name.
+        suffix: ending of the file name.
+        package: required package; empty for none.
+        not_in_graph_mode: why the form does not support graph mode; empty if it does.
+        write_table: writes one table of graph mode, for forms with a file for each table instead of one report.
     """
 
     name: str
@@ -79,14 +79,14 @@ FORMS = (
         not_in_graph_mode="Model Explorer shows one value for each operator, not one for each token",
     ),
 )
-"""All forms; the first is written unless the user objects."""
+"""All forms; the first one is written by default."""
 
 
 def find_forms(names: Iterable[str], mode: Mode | None = None) -> tuple[ReportForm, ...]:
     """Return the forms of these names, and check that they can be written.
 
     Raises:
-        UsageError: a form is unknown, needs a package that is not installed, or does not go with the mode.
+        UsageError: a form is unknown, needs a package that is not installed, or does not support the mode.
     """
     from importlib.util import find_spec
 

@@ -1,6 +1,6 @@
-"""The answer for machines: verdict, coverage, findings and all tensors. See docs/formats/answer-json.md.
+"""The answer for programs: verdict, coverage, findings and all tensors. See docs/formats/answer-json.md.
 
-The classes are the contract: fields may be added, none changes its meaning without a new version.
+The classes are a contract: fields may be added, but none changes its meaning without a new version.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MIN_COVERAGE = 0.5
-"""Below this share of compared operators a comparison without errors is no proof that there are none."""
+"""Share of compared operators that the verdict `clean` requires."""
 
-# Operators that carry data into and out of a graph; they compute nothing, and nothing is dumped for them.
-_PLUMBING = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
+# Inputs, outputs and constants of a graph; they compute nothing and are not dumped.
+_GRAPH_ENDPOINT_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
 _LOCATION = re.compile(r",(?:inputs|outputs),\d+$")
 _BY = {DataMode.REAL: "data", DataMode.STATISTICS: "statistics", DataMode.MD5: "checksums"}
 
 
 class Coverage(msgspec.Struct):
-    """Operators of the target that should have a partner, and those of which an output was compared."""
+    """Number of target operators that should have a counterpart, and of those with a compared output."""
 
     operators: int
     compared: int
@@ -59,7 +59,7 @@ class Output(msgspec.Struct):
 
 
 class Fault(msgspec.Struct):
-    """An operator at fault."""
+    """A faulty operator."""
 
     operator: str
     originals: list[str]
@@ -128,14 +128,14 @@ def _coverage(rows: Sequence[Row]) -> Coverage:
     operators: set[tuple[object, str]] = set()
     compared: set[tuple[object, str]] = set()
     for row in rows:
-        if row.golden_only or row.label.target == "*" or row.label.op_type in _PLUMBING:
+        if row.golden_only or row.label.target == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
         operator = row.unit, row.key.op if row.key else row.label.target
         operators.add(operator)
         if row.is_output and row.is_compared:
             compared.add(operator)
-    ways = {row.by for row in rows if row.is_compared}
-    weakest = next((_BY[by] for by in (DataMode.MD5, DataMode.STATISTICS, DataMode.REAL) if by in ways), None)
+    modes = {row.by for row in rows if row.is_compared}
+    weakest = next((_BY[by] for by in (DataMode.MD5, DataMode.STATISTICS, DataMode.REAL) if by in modes), None)
     return Coverage(len(operators), len(compared), weakest)  # type: ignore[arg-type]  # one of the three words
 
 
@@ -145,8 +145,8 @@ def _verdict(comparison: Comparison, coverage: Coverage) -> Literal["clean", "su
         return "wrong"
     if Level.SUSPICIOUS in levels:
         return "suspicious"
-    is_enough = coverage.compared > 0 and coverage.compared >= MIN_COVERAGE * coverage.operators
-    return "clean" if is_enough else "unsure"
+    is_covered = coverage.compared > 0 and coverage.compared >= MIN_COVERAGE * coverage.operators
+    return "clean" if is_covered else "unsure"
 
 
 def _outputs(comparison: Comparison) -> Iterator[Output]:
@@ -162,10 +162,7 @@ def _outputs(comparison: Comparison) -> Iterator[Output]:
 
 
 def _last_operators(graph: ModelGraph) -> set[str]:
-    """Return the operators that are read by none, or only by the mark of the model's outputs.
-
-    Operators of which nothing is known that feeds them stand beside the network, not at its end.
-    """
+    """Return the operators with inputs whose outputs only `NetOutput` reads, or no operator."""
     sources = (source for node in graph.nodes if node.op_type != "NetOutput" for source in node.inputs)
     read = {source.rpartition(":")[0] for source in sources}
     return {node.name for node in graph.nodes if node.name not in read and any(node.inputs)}
@@ -206,5 +203,5 @@ def _unit(unit: dump.Unit | None) -> Unit | None:
 
 
 def _text(text: str) -> str:
-    """Return a name as valid UTF-8: names of files may hold other bytes."""
+    """Escape bytes of file names that are not UTF-8."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""CSV files: the text of cells, protection against spreadsheet formulas, and writing."""
+"""CSV files: formatting of cells, protection against spreadsheet formulas, and writing."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 NOT_GIVEN = NOT_A_NUMBER
 """Text of an empty cell in a documented column."""
 
-# Characters that begin a formula, and their full-width forms, which some spreadsheets accept as well.
+# First characters of formulas, and their full-width forms, which some spreadsheets accept as well.
 _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are meant
-# At the beginning of a cell, blanks before it or not. Some spreadsheets also split at semicolons and line breaks.
+# At the beginning of a cell, after optional blanks. Some spreadsheets also split cells at semicolons and line breaks.
 _FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?=[^\S\r\n]*[{_SIGNS}]))")
-# Nearly all cells begin with a letter or digit, or are a path or a list, and have one part.
+# Matches nearly all cells: words, numbers, paths and lists without separators.
 _PLAIN = re.compile(r"[\w/\[][^;\r\n]*")
 
 
 def escape_formula(text: str) -> str:
-    """Return the text with an apostrophe before everything that a spreadsheet would run as a formula.
+    """Return the text with an apostrophe before each part that a spreadsheet would execute as a formula.
 
     Numbers are returned unchanged.
     """
@@ -46,7 +46,7 @@ def shape_text(shape: Shape | None) -> str:
 def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> None:
     """Write a CSV file: numbers with all their digits, strings unchanged."""
     with open_atomic(path) as file:
-        # Names of files need not be valid text; what cannot be encoded becomes an escape sequence.
+        # File names may have bytes that are not UTF-8; they become escape sequences.
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
         writer = csv.writer(text)
         writer.writerow(header)
@@ -55,7 +55,7 @@ def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]
 
 
 def format_cell(cell: Cell) -> str:
-    """Return a cell as people read it: numbers by `format_number`, strings by `escape_formula`."""
+    """Return a cell for people: numbers by `format_number`, strings by `escape_formula`."""
     if isinstance(cell, str):
         return escape_formula(cell)
     return "" if cell is None else format_number(cell)

@@ -1,4 +1,4 @@
-"""The rows as one flat table with a column for every number, for workbooks, Parquet and data frames."""
+"""Flat table of all rows with a column for every number, for workbooks, Parquet and data frames."""
 
 from __future__ import annotations
 

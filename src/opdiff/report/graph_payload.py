@@ -1,6 +1,6 @@
-"""What the page of a report shows of graph mode alone: ranks, tokens and graphs, PASS and FAIL, statistics, checksums.
+"""Data of graph mode for the HTML page: ranks, tokens and graphs, PASS and FAIL, statistics, checksums.
 
-Of everything that was not measured there is nothing here: statistics are those of rows that were compared by them.
+Each group of columns contains only the rows that have its values.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def _findings(comparison: Comparison, units: Mapping[Unit, int]) -> list[dict[st
 
 
 def _result(row: Row, result: DocumentedResult) -> int:
-    """Return PASS, FAIL, or that nothing was compared."""
+    """Return the index of PASS, FAIL or N/A."""
     return _RESULTS.index("N/A" if row.reason else result.result)
 
 
 def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    """The documented metrics of data."""
+    """Return the documented metrics of rows that were compared by data."""
     found = [(number, row.documented) for number, row in enumerate(rows) if row.documented is not None]
     columns = zip(DocumentedMetrics._fields, zip(*(metrics for _, metrics in found), strict=True), strict=False)
     return {
@@ -82,29 +82,27 @@ def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 
 
 def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    """What both sides' statistics are, and how far they are off; of rows that were compared by them."""
+    """Return the statistics of both sides and their relative differences, for rows that were compared by statistics."""
     found = [(number, row) for number, row in enumerate(rows) if row.by is DataMode.STATISTICS and row.is_compared]
     stats = [(row.target and row.target.stats, row.golden and row.golden.stats) for _, row in found]
     columns: dict[str, Any] = {}
     for side, name in enumerate(("target", "golden")):
         for field in _STATISTICS:
-            columns[f"{name}_{field}"] = packer.exact(
-                [each and getattr(each, field) for each in (both[side] for both in stats)]
-            )
-    off = [differences(*both) for both in stats]
+            columns[f"{name}_{field}"] = packer.exact([pair[side] and getattr(pair[side], field) for pair in stats])
+    found_differences = [differences(*pair) for pair in stats]
     for name in ("max", "min", "mean", "norm"):
-        columns[f"{name}_relative"] = packer.exact([item[name].relative for item in off])
+        columns[f"{name}_relative"] = packer.exact([item[name].relative for item in found_differences])
     return {"rows": packer.integers([number for number, _ in found]), "columns": columns}
 
 
 def _checksums(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    """CRC-32 of both sides, where one is known."""
-    found = [(_checksum(row.target), _checksum(row.golden)) for row in rows]
-    known = [number for number, sums in enumerate(found) if any(sums)]
+    """Return CRC-32 of both sides, for rows that have at least one."""
+    pairs = [(_checksum(row.target), _checksum(row.golden)) for row in rows]
+    found = [(number, *pair) for number, pair in enumerate(pairs) if any(pair)]
     return {
-        "rows": packer.integers(known),
-        "target": packer.texts([found[number][0] for number in known]),
-        "golden": packer.texts([found[number][1] for number in known]),
+        "rows": packer.integers([number for number, _, _ in found]),
+        "target": packer.texts([target for _, target, _ in found]),
+        "golden": packer.texts([golden for _, _, golden in found]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Counts over all ranks and tokens of graph mode: how many tensors fail, and where the first is."""
+"""Summary over all ranks and tokens of graph mode: numbers of failing tensors, and the first of them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import DocumentedResult
 
 _MAX_TOKENS = 12
-# Columns with a whole title that fit a terminal.
+# Number of tokens up to which columns have the full title.
 _MAX_WIDE_TOKENS = 7
 _WIDE_COLUMN, _NARROW_COLUMN = 10, 5
 
 
-class Place(NamedTuple):
-    """Where a row is; sorts by token, rank, graph and time."""
+class RowPosition(NamedTuple):
+    """Position of a row in the run; sorts by token, rank, graph and time."""
 
     token: int
     rank: int
@@ -37,22 +37,23 @@ class Place(NamedTuple):
 
 
 class Tally(Struct):
-    """Counts over all ranks, graphs and tokens, and the first places where something is wrong.
+    """Counts over all ranks, graphs and tokens, and the first failing tensors.
 
     Attributes:
-        counts: PASS, FAIL and not compared, by rank and token.
-        reasons: why rows could not be compared.
-        first: the first tensor that is not PASS.
-        low_cosine: the first tensor whose cosine is below 0.99; the relative error fails for noise near zero, too.
-        origin: the first output that is not PASS although all inputs of its operator are.
-        golden_only: golden operators that nothing was compared with.
+        counts: rows with PASS, with FAIL and not compared, by rank and token.
+        reasons: rows that could not be compared, by reason.
+        first: the first tensor that fails.
+        low_cosine: the first failing tensor with a cosine below 0.99; others may fail because of noise near zero.
+        origin: the first output that fails although all inputs of its operator pass.
+        golden_only: number of golden operators that were not compared with any target.
+        has_ranks: whether the dumps have ranks.
     """
 
     counts: dict[tuple[int | None, int], Counter[str]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
-    first: Place | None = None
-    low_cosine: Place | None = None
-    origin: Place | None = None
+    first: RowPosition | None = None
+    low_cosine: RowPosition | None = None
+    origin: RowPosition | None = None
     golden_only: int = 0
     has_ranks: bool = False
 
@@ -80,16 +81,18 @@ class Tally(Struct):
         if row.reason is not None:
             self.reasons[render(row.reason)] += 1
         elif result.result == "FAIL":
-            place = Place(unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row))
-            self.first = _earlier(self.first, place)
+            position = RowPosition(
+                unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row)
+            )
+            self.first = _earlier(self.first, position)
             cosine = row.documented.cosine if row.documented else None
             if cosine is not None and cosine < GOOD_COSINE:
-                self.low_cosine = _earlier(self.low_cosine, place)
+                self.low_cosine = _earlier(self.low_cosine, position)
             if is_origin:
-                self.origin = _earlier(self.origin, place)
+                self.origin = _earlier(self.origin, position)
 
     def total(self, outcome: str) -> int:
-        """Return how many rows had this outcome."""
+        """Return the number of rows with this outcome."""
         return sum(counter[outcome] for counter in self.counts.values())
 
     @property
@@ -98,7 +101,7 @@ class Tally(Struct):
         return self.total("PASS") + self.total("FAIL")
 
     def as_json(self) -> dict[str, object]:
-        """Return the counts as the summary file has them."""
+        """Return the contents of the summary file."""
         cells = sorted(self.counts.items(), key=lambda item: (item[0][0] or 0, item[0][1]))
         return {
             "pass": self.total("PASS"),
@@ -114,9 +117,9 @@ class Tally(Struct):
             "by_rank_and_token": [
                 {
                     "rank": rank, "token": token,
-                    "pass": found["PASS"], "fail": found["FAIL"], "not_compared": found["not compared"],
+                    "pass": counter["PASS"], "fail": counter["FAIL"], "not_compared": counter["not compared"],
                 }
-                for (rank, token), found in cells
+                for (rank, token), counter in cells
             ],
             "reasons": [{"count": count, "reason": reason} for reason, count in self.reasons.most_common()],
         }  # fmt: skip
@@ -155,12 +158,12 @@ def _first_lines(tally: Tally) -> Iterator[str]:
         yield f"first operator whose inputs pass and whose output fails: {where}"
 
 
-def _where(place: Place, tally: Tally) -> str:
-    return f"token {place.token}" + (f", rank {place.rank}" if tally.has_ranks else "")
+def _where(position: RowPosition, tally: Tally) -> str:
+    return f"token {position.token}" + (f", rank {position.rank}" if tally.has_ranks else "")
 
 
 def _grid(tally: Tally) -> Iterator[str]:
-    """Failures by rank and token, where there are several of either."""
+    """Yield a table of failures by rank and token, if there are several ranks or tokens."""
     tokens: Sequence[int] = sorted({token for _, token in tally.counts})
     ranks = sorted({rank for rank, _ in tally.counts}, key=lambda rank: rank or 0)
     if len(tokens) < 2 and len(ranks) < 2:
@@ -172,18 +175,17 @@ def _grid(tally: Tally) -> Iterator[str]:
     lines = [("rank", *(f"token {token}" for token in shown)) if is_wide else ("rank / token", *map(str, shown))]
     for rank in ranks:
         cells = (tally.counts.get((rank, token)) for token in shown)
-        lines.append(("-" if rank is None else str(rank), *("-" if one is None else str(one["FAIL"]) for one in cells)))
-    least = _WIDE_COLUMN if is_wide else _NARROW_COLUMN
-    width = max(least, 1 + max(len(cell) for line in lines for cell in line[1:]))
-    first = max(6, *(len(line[0]) for line in lines))
-    yield from (f"  {line[0]:<{first}}{''.join(f'{cell:>{width}}' for cell in line[1:])}" for line in lines)
+        failures = ("-" if counter is None else str(counter["FAIL"]) for counter in cells)
+        lines.append(("-" if rank is None else str(rank), *failures))
+    min_width = _WIDE_COLUMN if is_wide else _NARROW_COLUMN
+    width = max(min_width, 1 + max(len(cell) for line in lines for cell in line[1:]))
+    title_width = max(6, *(len(line[0]) for line in lines))
+    yield from (f"  {line[0]:<{title_width}}{''.join(f'{cell:>{width}}' for cell in line[1:])}" for line in lines)
 
 
 def _operator(row: Row) -> tuple[object, ...]:
     return row.unit, row.label.target, row.timestamp
 
 
-def _earlier(first: Place | None, other: Place) -> Place:
-    if first is None:
-        return other
-    return min(first, other, key=lambda place: (place.token, place.rank, place.graph, place.timestamp))
+def _earlier(first: RowPosition | None, other: RowPosition) -> RowPosition:
+    return other if first is None else min(first, other, key=lambda position: position[:4])

@@ -1,6 +1,6 @@
-"""The result tables of graph mode: the documented block, then further columns. See docs/formats/torchair-csv.md.
+"""The result tables of graph mode: documented columns, then further columns. See docs/formats/torchair-csv.md.
 
-There is a table for each graph of each rank and each way of comparing.
+There is a table for each graph of each rank and each `DataMode`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from opdiff.report.cells import Cell
 
 NOT_KNOWN = "N/A"
-"""Text of a documented column where nothing could be computed."""
+"""Documented cell of a value that could not be computed."""
 
 _NO_STATS = TensorStats()
 _NO_EXTRA = (None,) * len(ExtraMetrics._fields)
-# PyTorch shows these types as the next wider ones that it has.
+# PyTorch lacks these types and shows the next wider ones.
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
 
 
 class TableKey(NamedTuple):
-    """Which table a row stands in."""
+    """Identity of a table."""
 
     rank: int | None
     graph: int | None
@@ -41,7 +41,7 @@ class TableKey(NamedTuple):
 
 
 def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
-    """Return the tables of a comparison in graph mode, those of each graph in the order of `DataMode`."""
+    """Return the tables of a comparison in graph mode; those of one graph are in the order of `DataMode`."""
     judgement = comparison.judgement
     found: dict[TableKey, list[JudgedRow]] = {}
     for judged in map(JudgedRow, comparison.rows, judgement.verdicts, judgement.documented):
@@ -55,13 +55,13 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
 
 
 def graph_table(rows: Sequence[JudgedRow], by: DataMode) -> Table:
-    """Return the table of rows that were compared in one way."""
+    """Return the table of rows that were compared in the same `DataMode`."""
     return Table(tuple(_columns(by)), rows, _format_cell)
 
 
 def _columns(by: DataMode) -> Iterator[Columns]:
     yield Columns(("API Name", "Stack Info", "Data Name"), _name_cells)
-    # These two tell rows apart; they stand here and again among the further columns.
+    # These two identify a row; both are repeated among the further columns.
     yield Columns(("token_id", "my_data_path"), lambda judged: (_token(judged.row), judged.row.target_path))
     yield _METRICS[by]
     yield Columns(("Requires_grad Consistent", "Result", "Accuracy Reached or Not", "Err_message"), _result_cells)
@@ -141,7 +141,7 @@ _METRICS = {
 
 
 def _percent(value: float | None) -> Cell:
-    """Return `1.5%`; values that are not finite stay words, and no difference is 0."""
+    """Return `1.5%`; zero, NaN and infinities are not changed."""
     if value is None or value == 0 or isnan(value) or abs(value) == inf:
         return 0 if value == 0 else value
     return f"{value * 100!r}%"
@@ -193,7 +193,7 @@ def _extra_cells(judged: JudgedRow) -> Sequence[Cell]:
 
 
 def _failure(row: Row) -> str:
-    """Return why the further metrics are missing; empty if they are there, or if nothing is wrong."""
+    """Return why the further metrics are missing; empty if they are present or not applicable."""
     if row.reason is not None:
         return render(row.reason)
     if row.by is not DataMode.REAL or row.documented is None or row.extra is not None:

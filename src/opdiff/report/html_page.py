@@ -1,6 +1,6 @@
-"""The report: one HTML file that needs no network, no server and no other file. See docs/report.md.
+"""The HTML report: one file that needs no network, no server and no other file. See docs/report.md.
 
-The page is built from web/ and stands in assets/; a report is that page with the data of a comparison in its middle.
+The page in assets/ is built from web/; a report is that page with the data of a comparison inserted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATA_MARK = b"@@data@@"
 
 
 def write_html(comparison: Comparison, path: str, changes: Changes | None = None) -> None:
-    """Write the whole report; `changes` are those since an earlier comparison, if they are to be shown."""
+    """Write the report; `changes` since an earlier comparison are shown if given."""
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_DATA_MARK)
     with open_atomic(path) as file:

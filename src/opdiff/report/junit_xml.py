@@ -1,7 +1,7 @@
-"""A comparison as JUnit XML, which continuous integration shows: a test case for each operator.
+"""Report as JUnit XML for continuous integration: a test case for each operator, in graph mode for each token.
 
-In graph mode that is each operator of each token. Operators with a wrong tensor fail, those of which nothing could be
-compared are skipped; suspicious tensors are told in the output of a case that passes.
+Operators with a wrong tensor fail, operators without a compared tensor are skipped. Suspicious tensors are listed in
+the output of a passing case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Tensor(NamedTuple):
 
 
 def write_junit(comparison: Comparison, path: str) -> None:
-    """Write the whole file."""
+    """Write the report."""
     cases: dict[str, list[_Tensor]] = {}
     for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
         name = f"{row.unit}: {row.label.target}" if row.unit else row.label.target

@@ -1,4 +1,4 @@
-"""The table of pairs: which file is compared with which, and why; nothing is measured."""
+"""The table of pairs: files that are compared with each other, and the evidence. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = (
 
 
 def write_mapping(pairs: Iterable[Pair], path: str, *, sequence: bool = False) -> None:
-    """Write the whole table, in the order of the pairs; `sequence` adds `OpSequence`."""
+    """Write the table in the order of the pairs; `sequence` adds the column `OpSequence`."""
     numbers = ("Index", "OpSequence") if sequence else ("Index",)
     rows = (_cells(listed_row(pair), sequence=sequence) for pair in pairs)
     write_rows(path, (*numbers, *_COLUMNS), ([format_cell(cell) for cell in cells] for cells in rows))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, Row
 
-# The colours of the HTML report; texts stay readable on them.
+# Background and text colours, as in the HTML report.
 _COLOURS = {
     Level.EXACT: ("#14795a", "#ffffff"),
     Level.ROUNDING: ("#3c9d78", "#ffffff"),
@@ -50,7 +50,7 @@ def _names(row: Row) -> Iterator[str]:
 
 
 def _value(row: Row) -> float | None:
-    """A number in any case: what is not finite is as far away as can be."""
+    """Return the relative Euclidean distance; 1 if it is not finite, `None` if it was not measured."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
     if distance is None:
         return None

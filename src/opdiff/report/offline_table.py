@@ -1,6 +1,6 @@
-"""The result table of offline comparisons: documented columns, then ours. See docs/formats/result-csv.md.
+"""The result table of offline comparisons: documented columns, then further columns. See docs/formats/result-csv.md.
 
-A cell of our columns is empty if nothing was measured; `NaN` is a measured one.
+A cell of the further columns is empty if nothing was measured; `NaN` is a measured NaN.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class MetricColumn(NamedTuple):
 
 
 class TableColumns(NamedTuple):
-    """Columns that depend on what the user asked for.
+    """Columns that depend on the options.
 
     Attributes:
         metrics: documented metrics, in order.
-        custom: names of metrics that are not built in, in order; those that rows have are added.
+        custom: names of metrics that are not built in, in order; further ones of the rows are appended.
     """
 
     metrics: tuple[MetricColumn, ...]
@@ -141,7 +141,7 @@ def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Columns:
 
 
 def reservations(row: Row) -> tuple[Reason, ...]:
-    """Return why there are no numbers, and the reservations about those that there are."""
+    """Return why a row was not measured, and the reservations about its metrics."""
     notes = row.metrics.notes if row.metrics else ()
     return (*([row.reason] if row.reason else ()), *row.notes, *notes)
 
@@ -153,7 +153,7 @@ def reason_text(row: Row) -> str:
     return " ".join([text, *messages] if text else messages)
 
 
-# Ours
+# Further columns
 
 
 def _pair_cells(judged: JudgedRow) -> Sequence[Cell]:
@@ -166,7 +166,7 @@ def _measured_cells(judged: JudgedRow) -> Sequence[Cell]:
     row, metrics = judged.row, judged.row.metrics
     if metrics is None:
         return [None] * len(_MEASURED)
-    # One at a time would take several times as long, and a network has tens of thousands of cells.
+    # All values at once: a network has tens of thousands of cells, and value by value is several times slower.
     cells = list(_values(metrics))
     cells[_EQUAL] = "YES" if metrics.is_equal else "NO"
     if metrics.worst_index is not None:
@@ -182,7 +182,7 @@ def _verdict_cells(judged: JudgedRow) -> Sequence[Cell]:
 
 
 def position_text(index: int, shape: Shape) -> str:
-    """Return the coordinates of an element in row-major order; its number alone if the shape does not have it."""
+    """Return the coordinates of an element with this row-major index; the index if it is outside of the shape."""
     if not 0 <= index < prod(shape):
         return shape_text((index,))
     position = []

@@ -1,10 +1,10 @@
-"""Columns of a table in few bytes: numbers as binary arrays, texts once, everything deflated together.
+"""Compact columns of a table: numbers as binary arrays, equal strings once, everything compressed together.
 
-    4 bytes: length of the JSON, little-endian │ JSON │ the arrays that it names, one after the other
+    4 bytes: length of the JSON, little-endian │ JSON │ the arrays that it describes, one after the other
 
-A number array is a type (`b`, `h`, `i`, `f`, `d`: signed integers of 1, 2 and 4 bytes, floats of 4 and 8), where it
-begins, how many numbers it has, and which of them are not there. Its bytes are planes: the first bytes of all numbers,
-then the second ones, …: like stands beside like, and deflating finds it.
+A description has the type (`b`, `h`, `i`, `f`, `d`: signed integers of 1, 2 and 4 bytes, floats of 4 and 8), the
+offset, the number of elements and the indices of missing ones. The bytes of an array are stored in planes, first bytes
+of all numbers, then second bytes and so on, which compresses better.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ if TYPE_CHECKING:
 
 _INTEGERS = ("b", "h", "i")
 _WIDTHS = {"b": 1, "h": 2, "i": 4, "f": 4, "d": 8}
-# Numbers are packed as the machine has them where that is little-endian already, which is quicker.
-_ORDER = "@" if sys.byteorder == "little" else "<"
-_LARGEST = sys.float_info.max
-# The last bytes of single floats, of either sign: those that are nearly zero, and those that are huge or not finite.
-_TINY, _HUGE = (0x00, 0x80), (0x7F, 0xFF)
-# The levels above take up to twice as long for two percent less.
+# `struct` packs native byte order faster.
+_BYTE_ORDER = "@" if sys.byteorder == "little" else "<"
+_MAX_FLOAT = sys.float_info.max
+# Highest bytes of single-precision floats of either sign that are close to zero, and that are huge or not finite.
+_TINY_BYTES, _HUGE_BYTES = (0x00, 0x80), (0x7F, 0xFF)
+# Higher levels take up to twice as long for two percent fewer bytes.
 _DEFLATE_LEVEL = 2
 
 
 class Packer:
-    """Collects texts and arrays, and makes one byte string of them and a document that refers to them."""
+    """Collector of strings, reasons and arrays. Methods return references to them for the document."""
 
     def __init__(self) -> None:
-        # A text, or what stands for a sentence of the page.
-        self._numbers_of_texts: dict[str | tuple[Reason, ...], int] = defaultdict(count().__next__)
+        # Numbers of strings, and of the reasons that the page shows as sentences.
+        self._text_numbers: dict[str | tuple[Reason, ...], int] = defaultdict(count().__next__)
         self._reasons = ReasonEncoder()
         self._parts: list[bytes] = []
         self._end = 0
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
-        """A column of texts."""
-        return self.integers(list(map(self._numbers_of_texts.__getitem__, texts)))
+        """Add a column of strings."""
+        return self.integers(list(map(self._text_numbers.__getitem__, texts)))
 
     def reasons(self, reasons: Sequence[tuple[Reason, ...]]) -> dict[str, Any]:
-        """A column of reasons, several in each row, which the page shows in its language."""
-        return self.integers([self._numbers_of_texts[each or ""] for each in reasons])
+        """Add a column of reasons, any number per row."""
+        return self.integers([self._text_numbers[row_reasons or ""] for row_reasons in reasons])
 
     def sentences(self, reasons: Iterable[Reason]) -> list[list[object]]:
-        """Reasons that stand in the document itself."""
+        """Return reasons encoded for the document itself."""
         return self._reasons.encode_all(reasons)
 
     def integers(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """A column of integers; those that 32 bits do not hold become floats."""
-        # To try what fits is quicker than to look first, and small numbers are bytes as they are.
+        """Add a column of integers; as floats if 32 bits are too few."""
+        # Trying is faster than checking the range first.
         with suppress(ValueError):
             data = bytes(numbers)
             if data.isascii():
@@ -76,27 +76,26 @@ class Packer:
         return self._add("d", _packed("d", list(map(_as_float, numbers))))
 
     def exact(self, numbers: Sequence[Number]) -> dict[str, Any]:
-        """A column of numbers in double precision; `None` is kept."""
+        """Add a column of numbers in double precision, `None` included."""
         data, _, absent = _floats("d", numbers)
         return self._add("d", data, absent)
 
     def floats(self, numbers: Sequence[Number]) -> dict[str, Any]:
-        """A column of numbers to seven digits; in double precision if one is beyond single precision."""
+        """Add a column of numbers in single precision; in double precision if one is out of range."""
         data, filled, absent = _floats("f", numbers)
         if _is_lost(data, filled):
             return self._add("d", _floats("d", filled)[0], absent)
         return self._add("f", data, absent)
 
     def packed(self, document: dict[str, Any]) -> bytes:
-        """Everything, deflated; the document gets `texts`, in the order of their numbers."""
+        """Return the document, with `texts` and `templates` added, and all arrays, compressed."""
         texts = [
-            printable(text) if isinstance(text, str) else self._reasons.encode_all(text)
-            for text in self._numbers_of_texts
+            printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in self._text_numbers
         ]
         head = json.dumps(
             document | {"texts": texts, "templates": self._reasons.templates}, separators=(",", ":"), allow_nan=False
         ).encode()
-        # At a multiple of 8, so that arrays can be looked at where they are.
+        # Arrays are aligned to 8 bytes, so that the page can use them in place.
         head += b" " * (-(len(head) + 4) % 8)
         return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *self._parts]), _DEFLATE_LEVEL)
 
@@ -104,30 +103,30 @@ class Packer:
         width = _WIDTHS[kind]
         self._parts += [data[plane::width] for plane in range(width)]
         start, self._end = self._end, self._end + len(data)
-        place = {"type": kind, "at": start, "count": len(data) // width}
-        return place | {"absent": list(absent)} if absent else place
+        reference = {"type": kind, "at": start, "count": len(data) // width}
+        return reference | {"absent": list(absent)} if absent else reference
 
 
 def _packed(kind: str, numbers: Sequence[float | int]) -> bytes:
-    return struct.pack(f"{_ORDER}{len(numbers)}{kind}", *numbers)
+    return struct.pack(f"{_BYTE_ORDER}{len(numbers)}{kind}", *numbers)
 
 
 def _floats(kind: str, numbers: Sequence[Number]) -> tuple[bytes, Sequence[float | int], Sequence[int]]:
-    """Floats as bytes; the numbers with zeros for those that are not there, and the places of these."""
+    """Return the numbers as bytes, the numbers with 0 in place of `None`, and the indices of `None`."""
     with suppress(struct.error, OverflowError):
-        return _packed(kind, numbers), numbers, ()  # type: ignore[arg-type, return-value]  # else it does not fit
-    absent = [place for place, number in enumerate(numbers) if number is None]
+        return _packed(kind, numbers), numbers, ()  # type: ignore[arg-type, return-value]  # fails with `None`
+    absent = [index for index, number in enumerate(numbers) if number is None]
     filled = [0.0 if number is None else _as_float(number) for number in numbers]
     return _packed(kind, filled), filled, absent
 
 
 def _is_lost(single: bytes, numbers: Sequence[float | int]) -> bool:
-    """Whether numbers became zero or infinite in single precision."""
-    ends = single[3::4]
-    tiny, huge = sum(map(ends.count, _TINY)), sum(map(ends.count, _HUGE))
+    """Return whether numbers became zero or infinite in single precision."""
+    highest_bytes = single[3::4]
+    tiny, huge = sum(map(highest_bytes.count, _TINY_BYTES)), sum(map(highest_bytes.count, _HUGE_BYTES))
     if not huge and (not tiny or tiny == numbers.count(0.0)):
         return False
-    values = struct.unpack(f"{_ORDER}{len(numbers)}f", single)
+    values = struct.unpack(f"{_BYTE_ORDER}{len(numbers)}f", single)
     return any(values.count(limit) != numbers.count(limit) for limit in (math.inf, -math.inf, 0.0))
 
 
@@ -135,4 +134,4 @@ def _as_float(number: float) -> float:
     try:
         return float(number)
     except OverflowError:
-        return _LARGEST if number > 0 else -_LARGEST
+        return _MAX_FLOAT if number > 0 else -_MAX_FLOAT

@@ -1,6 +1,6 @@
-"""Reasons as the page reads them: templates in both languages, and the facts of each reason.
+"""Reasons encoded for the HTML page: templates in both languages, and the facts of each reason.
 
-See web/src/sentences.ts for the other end.
+web/src/sentences.ts decodes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReasonEncoder:
-    """Encodes reasons; `templates` has the English and the Chinese template of each code that occurred."""
+    """Encoder of reasons; `templates` has the English and the Chinese template of each code that occurred."""
 
     def __init__(self) -> None:
         self.templates: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""A comparison as a Parquet file, a column for every number. Needs pyarrow: `pip install opdiff[parquet]`."""
+"""Report as a Parquet file with a column for every number. Needs pyarrow: `pip install opdiff[parquet]`."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ _COUNTS = frozenset({
     "count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
     "first_special_mismatch", "finite_count", "worst_index", "worst_relative_index",
 })  # fmt: skip
-_WHOLE = _COUNTS | {"index", "rank", "token", "graph"}
-_TOO_LARGE = 2**63
-_TRUTHS = frozenset({"is_equal", "overflow"})
+_INTEGERS = _COUNTS | {"index", "rank", "token", "graph"}
+_INT64_LIMIT = 2**63
+_BOOLS = frozenset({"is_equal", "overflow"})
 
 
 def write_parquet(comparison: Comparison, path: str) -> None:
-    """Write the whole table; what was not measured is null, a measured NaN stays one."""
+    """Write the table; values that were not measured are null, a measured NaN stays NaN."""
     import pyarrow as pa
     from pyarrow import parquet
 
     table = flat_table(comparison)
-    kinds = {"text": pa.string(), "whole": pa.int64(), "truth": pa.bool_(), "number": pa.float64()}
+    kinds = {"string": pa.string(), "integer": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
     columns = [
         pa.array([_plain(value, _kind(name)) for value in column], kinds[_kind(name)])
         for name, column in zip(table.names, table.columns, strict=True)
     ]
-    about = {
+    facts = {
         "scenario": render(comparison.scenario),
         "target": comparison.target.path,
         "golden": comparison.golden.path,
     }
-    about |= {f"made_{name}": value for name, value in comparison.environment._asdict().items()}
-    metadata = {f"opdiff.{name}": _text(value) for name, value in about.items()}
+    facts |= {f"made_{name}": value for name, value in comparison.environment._asdict().items()}
+    metadata = {f"opdiff.{name}": _text(value) for name, value in facts.items()}
     names = [_text(name) for name in table.names]
     parquet.write_table(pa.Table.from_arrays(columns, names).replace_schema_metadata(metadata), path)
 
 
 def _kind(name: str) -> str:
-    if name in _TRUTHS:
-        return "truth"
-    if name in _WHOLE:
-        return "whole"
-    return "number" if name in NUMBERS else "text"
+    if name in _BOOLS:
+        return "bool"
+    if name in _INTEGERS:
+        return "integer"
+    return "float" if name in NUMBERS else "string"
 
 
 def _plain(value: Value, kind: str) -> Value:
-    if value is None or kind == "truth":
+    if value is None or kind == "bool":
         return value
-    if kind == "whole":
-        # Numbers of rule files may be anything.
-        return value if -_TOO_LARGE <= int(value) < _TOO_LARGE else None
-    return _text(value) if kind == "text" else float(value)
+    if kind == "integer":
+        # Ids of rule files may exceed 64 bits.
+        return value if -_INT64_LIMIT <= int(value) < _INT64_LIMIT else None
+    return _text(value) if kind == "string" else float(value)
 
 
 def _text(value: object) -> str:

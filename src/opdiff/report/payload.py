@@ -1,4 +1,4 @@
-"""What the page of a report shows, as the data that is put into it. See web/src/data.ts for the other end."""
+"""Data of a comparison for the HTML page. web/src/data.ts reads it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 VERSION = 3
 
-# Fields of `Metrics` that the page shows; of those in `_EXACT` every digit counts.
-_FLOATS = (
+# Fields of `Metrics` that the page shows: in single precision, in double precision, and as integers.
+_SINGLE_PRECISION = (
     "max_absolute_error", "accumulated_relative_error", "relative_euclidean_distance", "kl_divergence", "target_mean",
     "target_std", "golden_mean", "golden_std", "mean_absolute_error", "root_mean_square_error", "max_relative_error",
     "mean_relative_error", "centred_cosine", "snr_db", "error_bias", "over_1_permille", "over_5_permille", "max_ulp",
     "fit_scale", "fit_offset", "fit_distance", "zero_golden",
 )  # fmt: skip
-_EXACT = (
+_DOUBLE_PRECISION = (
     "cosine", "norm_ratio", "finite_cosine", "worst_target", "worst_golden", "target_min", "target_max", "golden_min",
     "golden_max", "worst_index", "worst_relative_index", "first_special_mismatch",
 )  # fmt: skip
@@ -42,11 +42,11 @@ _COUNTS = (
 )  # fmt: skip
 _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 _ORIGINS = tuple(Origin)
-_PERMILLE_OF_ONE = 1000
+_PERMILLE = 1000
 
 
 def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
-    """Return a comparison in the form that the page reads."""
+    """Return the compressed data of a comparison."""
     packer = Packer()
     rows, judgement = comparison.rows, comparison.judgement
     document: dict[str, Any] = {
@@ -105,11 +105,11 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
         "goldenType": strings([row.golden_dtype for row in rows]),
         "targetAddress": packer.exact([row.target_address for row in rows]),
         "goldenAddress": packer.exact([row.golden_address for row in rows]),
-        "shape": strings(_made(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
+        "shape": strings(_map(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
         "steps": packer.reasons([row.steps for row in rows]),
         "reason": packer.reasons([_row_reasons(row) for row in rows]),
         "rule": packer.reasons([(row.evidence,) if row.evidence else () for row in rows]),
-        "confidence": integers(_made(_permille, [row.confidence for row in rows])),
+        "confidence": integers(_map(_permille, [row.confidence for row in rows])),
         "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
     }
 
@@ -120,14 +120,14 @@ def _row_reasons(row: Row) -> tuple[Reason, ...]:
 
 
 def _by_field(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Return the columns of named tuples. All at once: one at a time would take several times as long."""
+    """Return the columns of named tuples by field; one transposition is several times faster than field by field."""
     return dict(zip(kind._fields, zip(*values, strict=True) if values else repeat(()), strict=False))
 
 
-def _made(make: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """What is made of each value; of equal ones, which layers of a network have, once."""
-    made = {value: make(value) for value in set(values)}
-    return [made[value] for value in values]
+def _map(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """Apply a function to all values, once for equal ones."""
+    results = {value: function(value) for value in set(values)}
+    return [results[value] for value in values]
 
 
 def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -136,7 +136,7 @@ def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _permille(share: float | None) -> int:
-    return round(share * _PERMILLE_OF_ONE) if share is not None and 0 <= share <= 1 else -1
+    return round(share * _PERMILLE) if share is not None and 0 <= share <= 1 else -1
 
 
 def _verdicts(judgement: Judgement, packer: Packer) -> dict[str, Any]:
@@ -150,16 +150,16 @@ def _verdicts(judgement: Judgement, packer: Packer) -> dict[str, Any]:
 
 
 def _metrics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    """The columns of the rows that have numbers, and which those are."""
-    places = [place for place, row in enumerate(rows) if row.metrics is not None]
+    """Return the numbers of the measured rows, and the columns of their metrics."""
+    numbers = [number for number, row in enumerate(rows) if row.metrics is not None]
     found = [row.metrics for row in rows if row.metrics is not None]
     by_name = _by_field(Metrics, found)
-    columns = {name: packer.floats(by_name[name]) for name in _FLOATS}
-    columns |= {name: packer.exact(by_name[name]) for name in _EXACT}
+    columns = {name: packer.floats(by_name[name]) for name in _SINGLE_PRECISION}
+    columns |= {name: packer.exact(by_name[name]) for name in _DOUBLE_PRECISION}
     columns |= {name: packer.integers(by_name[name]) for name in _COUNTS}
     columns["is_equal"] = packer.integers(by_name["is_equal"])
     return {
-        "rows": packer.integers(places),
+        "rows": packer.integers(numbers),
         "columns": columns,
         "relative": _histograms(by_name["relative_histogram"], packer),
         "ulp": _histograms(by_name["ulp_histogram"], packer),
@@ -167,14 +167,14 @@ def _metrics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 
 
 def _histograms(histograms: Sequence[tuple[int, ...]], packer: Packer) -> list[dict[str, Any]]:
-    """A column for each bin; a tensor without a histogram has nothing in any."""
+    """Return a column for each bin; zeros for tensors without a histogram."""
     longest = max(map(len, histograms), default=0)
     filled = [histogram + (0,) * (longest - len(histogram)) for histogram in histograms]
     return [packer.integers(column) for column in zip(*filled, strict=True)]
 
 
 def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
-    """Metrics of the user's own: the name, and a column of values."""
+    """Return names and columns of the custom metrics."""
     names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
     values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
     return [
@@ -208,7 +208,7 @@ def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
 
 
 def pack_nodes(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
-    """Return the columns of a network; inputs are numbers of nodes, `-1` for others."""
+    """Return the columns of a network; inputs are numbers of nodes, -1 for tensors from outside."""
     numbers = {node.name: number for number, node in enumerate(nodes)}
     inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
     return {
@@ -243,7 +243,7 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
         "new": changes.new._asdict(),
         "kind": packer.texts([str(change.kind) for change in rows]),
         "operator": packer.texts([change.operator for change in rows]),
-        "tensor": packer.texts([change.placed for change in rows]),
+        "tensor": packer.texts([change.full_name for change in rows]),
         "before": packer.integers([-1 if change.before is None else LEVELS.index(change.before) for change in rows]),
         "after": packer.integers([-1 if change.after is None else LEVELS.index(change.after) for change in rows]),
         "cosineBefore": packer.exact([change.cosine_before for change in rows]),

@@ -1,8 +1,8 @@
-"""The saved form of a comparison: everything that reports need, without tensors. It can be loaded and reported again.
+"""The saved form of a comparison: all data that reports need, without tensors.
 
 One JSON object with `schema`, `version` and the fields of `Comparison`. Values in it are arrays, in the order of their
-fields; `row_fields` names those of rows, which stand one to a line. A reason is an object of `code`, `facts` and the
-English sentence as `text`. NaN and infinities are written as Python does: `NaN`, `Infinity`, `-Infinity`.
+fields; `row_fields` has the field names of rows, and each row is a line. A reason is an object of `code`, `facts` and
+the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`, `-Infinity`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_HEAD_BYTES = 400
 
 
 def save(comparison: Comparison, path: str) -> None:
-    """Write the whole file."""
+    """Write a comparison to a file."""
     head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "row_fields": Row._fields}
     head |= {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     encode = json.JSONEncoder(default=_reason_to_json, check_circular=False).encode
@@ -40,7 +40,7 @@ def save(comparison: Comparison, path: str) -> None:
 
 
 def load(path: str) -> Comparison:
-    """Read a comparison that was saved by this version of the form.
+    """Read a comparison in the current version of the saved form.
 
     Raises:
         InputError: the file is not a saved comparison, or one of another version.
@@ -57,8 +57,8 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
     """Read a JSON file of this schema and version.
 
     Raises:
-        InputError: it is another one, or not JSON.
-        OSError: it cannot be read.
+        InputError: the file has another schema or version, or is not JSON.
+        OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
         data = file.read()
@@ -75,7 +75,7 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
 
 
 def head_of(path: str) -> tuple[str, int]:
-    """Return schema and version, which saved files name at their beginning; `("", 0)` if this one does not.
+    """Return schema and version at the beginning of a saved file; `("", 0)` for other files.
 
     Raises:
         OSError: the file cannot be read.
@@ -93,12 +93,12 @@ def _reason_to_json(value: object) -> dict[str, object]:
 
 
 def _reason_from_json(value: dict[str, Any]) -> object:
-    """Return the reason of an object that is one."""
+    """Return a reason for an object with the fields of one; other objects unchanged."""
     code, facts = value.get("code"), value.get("facts")
     if not isinstance(code, str) or not isinstance(facts, dict):
         return value
     return Reason(code, tuple((name, _fact(fact)) for name, fact in facts.items()))
 
 
-def _fact(value: Any) -> Fact:  # noqa: ANN401  of a file: the values of a fact are checked when they are shown
+def _fact(value: Any) -> Fact:  # noqa: ANN401  values of facts are checked when they are rendered
     return tuple(map(_fact, value)) if isinstance(value, list) else value

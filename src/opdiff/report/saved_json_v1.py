@@ -1,6 +1,6 @@
-"""Files that version 1 of the saved form wrote: one for an offline comparison, one for each table of graph mode.
+"""Version 1 of the saved form: one file for an offline comparison, one for each table of graph mode.
 
-They have objects instead of arrays, sentences instead of reasons, and the words `nan`, `inf` and `-inf`.
+It has objects instead of arrays, sentences instead of reasons, and the strings `nan`, `inf` and `-inf`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 GRAPH_SCHEMA, SUMMARY_SCHEMA = "opdiff.torchair", "opdiff.torchair.summary"
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MODES = list(DataMode)
 _SLOT_ORDER = {None: -1, "input": 0, "output": 1}
 # `mm-aten.mm.default.OUTPUT.0.20240130064151000000.npy`: one file for each tensor of FX.
@@ -69,10 +69,11 @@ def load_v1(paths: Sequence[str]) -> Comparison:
 
 
 def _array(kind: Any, value: Object, **changes: object) -> list[object]:  # noqa: ANN401  any named tuple
-    """Return the fields of an object in the order of a named tuple, some of them changed."""
+    """Return the fields of an object in the order of a named tuple; `changes` replaces some of them."""
     known = kind._field_defaults | value | changes
     return [
-        _WORDS.get(item, item) if isinstance(item, str) else item for item in (known[name] for name in kind._fields)
+        _NON_FINITE.get(item, item) if isinstance(item, str) else item
+        for item in (known[name] for name in kind._fields)
     ]
 
 
@@ -148,7 +149,7 @@ def _judgement(judgement: Object | None) -> list[object]:
 
 
 def _profile(profile: Object) -> list[object]:
-    numbers = {name: [_WORDS.get(item, item) for item in profile[name]] for name in ("errors", "largest")}
+    numbers = {name: [_NON_FINITE.get(item, item) for item in profile[name]] for name in ("errors", "largest")}
     return _array(Profile, profile, **numbers)
 
 
@@ -157,7 +158,7 @@ def _profile(profile: Object) -> list[object]:
 
 def _load_graph(paths: Sequence[str]) -> Object:
     parts = [read_document(path, GRAPH_SCHEMA, VERSION) for path in paths]
-    _check(parts)
+    _require_one_run(parts)
     first = parts[0]
     rows: list[list[object]] = []
     graphs: list[list[object]] = []
@@ -185,24 +186,24 @@ def _load_graph(paths: Sequence[str]) -> Object:
     }
 
 
-def _check(parts: Sequence[Object]) -> None:
+def _require_one_run(parts: Sequence[Object]) -> None:
     first = parts[0]
-    seen: set[tuple[object, ...]] = set()
+    tables: set[tuple[object, ...]] = set()
     for part in parts:
         if (part["target"], part["golden"]) != (first["target"], first["golden"]):
             others = f"other files are about {first['target']} and {first['golden']}"
             problem = f"was compared with {part['golden']}, {others}; give the files of one run"
             raise InputError(part["target"], problem)
         table = part["rank"], part["graph"], part["mode"]
-        if table in seen:
+        if table in tables:
             named = f"rank {part['rank']}, graph {part['graph']}, {part['mode']}"
             problem = f"two of the files are about the same ({named}); give the files of one run"
             raise InputError(part["target"], problem)
-        seen.add(table)
+        tables.add(table)
 
 
 def _by_graph(parts: Sequence[Object]) -> list[list[Object]]:
-    """Return the parts of one graph of one rank together, in the order of ranks and graphs."""
+    """Return the parts grouped by rank and graph, in this order."""
     groups: dict[tuple[int, int], list[Object]] = {}
     for part in parts:
         key = tuple(-1 if number is None else number for number in (part["rank"], part["graph"]))
@@ -211,15 +212,15 @@ def _by_graph(parts: Sequence[Object]) -> list[list[Object]]:
 
 
 def _row_order(row: Object) -> tuple[object, ...]:
-    place = _SLOT_ORDER[row["slot"]], row["index"] or 0
-    return row["token"], row.get("golden_only", False), row["timestamp"], row["op"], *place
+    tensor = _SLOT_ORDER[row["slot"]], row["index"] or 0
+    return row["token"], row.get("golden_only", False), row["timestamp"], row["op"], *tensor
 
 
 def _graph_row(row: Object, number: int, part: Object) -> list[object]:
     target, golden = row.get("target"), row.get("golden")
     op_type = (target or golden or {}).get("op_type", "")
     golden_key = None if golden is None or row.get("golden_only") else _golden_key(golden["path"], row)
-    figures = (target or golden or {}).get("figures", {})
+    stats = (target or golden or {}).get("figures", {})
     return _array(
         Row,
         row,
@@ -228,7 +229,7 @@ def _graph_row(row: Object, number: int, part: Object) -> list[object]:
         golden_key=golden_key,
         target=_graph_side(target),
         golden=_graph_side(golden),
-        shape=figures.get("shape"),
+        shape=stats.get("shape"),
         by=row["mode"],
         metrics=_metrics(row.get("metrics")),
         documented=_optional(DocumentedMetrics, row.get("real")),
@@ -243,13 +244,13 @@ def _graph_row(row: Object, number: int, part: Object) -> list[object]:
 def _graph_side(side: Object | None) -> list[object] | None:
     if side is None:
         return None
-    figures = side.get("figures", {})
-    known = {"dtype": figures.get("dtype", ""), "shape": figures.get("shape")}
-    return _array(SideInfo, side | known, stats=_array(TensorStats, figures))
+    stats = side.get("figures", {})
+    known = {"dtype": stats.get("dtype", ""), "shape": stats.get("shape")}
+    return _array(SideInfo, side | known, stats=_array(TensorStats, stats))
 
 
 def _golden_key(path: str, row: Object) -> TensorKey:
-    """Return the golden tensor by the name of its file, which version 1 did not save otherwise."""
+    """Return the golden tensor by its file name; version 1 does not save its key."""
     name = path.rpartition("/")[2]
     match = _FX_FILE.fullmatch(name) or _GE_FILE.fullmatch(name)
     if match is None:

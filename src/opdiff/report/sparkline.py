@@ -1,4 +1,4 @@
-"""The accuracy along the execution in one line of the terminal."""
+"""Accuracy in the order of execution, as one line of bars for the terminal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
 
 _BARS = "▁▂▃▄▅▆▇█"
-# Errors of this size and below have the lowest bar, of this size and above the highest.
+# Distances of the lowest and of the highest bar.
 _MIN_DISTANCE, _MAX_DISTANCE = 1e-7, 1e-1
 _COLOURS = {Level.SUSPICIOUS: "33", Level.WRONG: "31"}
 _GOOD = "32"
 
 
 def sparkline(comparison: Comparison, columns: int, *, colour: bool = False) -> str:
-    """A bar for each output, or for the worst of several; empty when there are fewer than two.
+    """Return a bar for each output, or for the worst of several outputs; empty for fewer than two outputs.
 
-    Heights are relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale. Colours are those of the levels.
+    Heights show relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale, colours show levels.
     """
     found = [
         (LEVELS.index(verdict.level), _distance(row))
@@ -45,7 +45,7 @@ def _groups(found: Sequence[tuple[int, float]], columns: int) -> list[Sequence[t
 
 
 def _distance(row: Row) -> float:
-    """Infinite where there is none."""
+    """Return the relative Euclidean distance; infinite if it is NaN or was not measured."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
     return math.inf if distance is None or math.isnan(distance) else distance
 

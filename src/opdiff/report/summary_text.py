@@ -60,7 +60,7 @@ def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH)
 
 
 def first_bad_operator(comparison: Comparison) -> str:
-    """Return the first operator where an error was born, otherwise the first bad one; empty if none is bad."""
+    """Return the first operator in which an error originates, otherwise the first bad one; empty if none is bad."""
     judgement = comparison.judgement
     if judgement.first_bad:
         return judgement.first_bad
@@ -69,7 +69,7 @@ def first_bad_operator(comparison: Comparison) -> str:
 
 
 def advice_lines(comparison: Comparison, language: Language) -> Iterator[str]:
-    """Yield the advice in lines of a terminal; characters that are not ASCII take up to two columns."""
+    """Yield the advice in lines of at most 80 columns; characters that are not ASCII count as two columns."""
     for sentence in [render(reason, language) for reason in comparison.judgement.advice]:
         line, used = "", 0
         for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
@@ -83,7 +83,7 @@ def advice_lines(comparison: Comparison, language: Language) -> Iterator[str]:
 
 
 def shortened(text: str) -> str:
-    """Return a text that fits two lines of a terminal."""
+    """Return a string cut to two lines of a terminal."""
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
@@ -132,14 +132,14 @@ def _accuracy(compared: Sequence[Row]) -> Iterator[SummaryLine]:
 
 
 def _scales(rows: Sequence[Row]) -> Iterator[SummaryLine]:
-    """Yield what the cosine does not see: the right direction with a wrong length."""
+    """Yield a line about wrong scales, which the cosine does not show."""
     ratios = [(row.metrics.norm_ratio, row) for row in rows if row.metrics and row.metrics.norm_ratio is not None]
-    off = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_NORM_RATIO_ERROR]
-    if off:
-        ratio, row = off[0]
+    wrong = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_NORM_RATIO_ERROR]
+    if wrong:
+        ratio, row = wrong[0]
         title = f"scale more than {GOOD_NORM_RATIO_ERROR:.0%} off with a good cosine"
         first = f"first {_position(row)} {format_number(ratio)}"
-        yield SummaryLine(f"{title}: {_counted(len(off), 'tensor')}, {first}", Tone.WARNING)
+        yield SummaryLine(f"{title}: {_counted(len(wrong), 'tensor')}, {first}", Tone.WARNING)
 
 
 def _cosine(pair: tuple[float, Row]) -> float:

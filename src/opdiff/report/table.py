@@ -54,7 +54,6 @@ class Table(NamedTuple):
 
 
 def write_csv(table: Table, path: str) -> None:
-    """Write the whole table, or nothing if it cannot be written."""
-    form = table.format_cell
-    rows = ([form(cell) for cell in cells] for cells in table.cells())
-    write_rows(path, [form(title) for title in table.header()], rows)
+    """Write the table; nothing is written if an error occurs."""
+    rows = ([table.format_cell(cell) for cell in cells] for cells in table.cells())
+    write_rows(path, [table.format_cell(title) for title in table.header()], rows)

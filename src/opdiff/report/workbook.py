@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.report.table import Table
 
 MAX_ROWS = 1_048_576
-"""Rows of a sheet; further rows go to a further sheet."""
+"""Maximum number of rows of a sheet; further rows are written to another sheet."""
 
 _RED, _YELLOW, _GREEN = "#FFC7CE", "#FFEB9C", "#C6EFCE"
 _FILLS: dict[str, str] = dict.fromkeys(LEVELS[:3], _GREEN) | {
@@ -30,16 +30,21 @@ _FILLS: dict[str, str] = dict.fromkeys(LEVELS[:3], _GREEN) | {
     Colour.GREEN: _GREEN,
 }
 _WIDTHS = {"target": 40, "golden": 40, "tensor": 44, "golden_tensor": 44, "reason": 50, "decided_by": 36}
-_USUAL_WIDTH = 14
-# Rows are written through, and nothing in a cell is taken for a formula, a link or a number.
-_SAFE = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+_DEFAULT_WIDTH = 14
+# Rows are written to disk at once, and strings never become formulas, links or numbers.
+_SAFE_OPTIONS = {
+    "constant_memory": True,
+    "strings_to_formulas": False,
+    "strings_to_urls": False,
+    "strings_to_numbers": False,
+}
 _MAX_CHARACTERS = 32_767
-# Numbers of a workbook are floats of 64 bits.
-_LARGEST_EXACT = 2**53
+# Numbers of a workbook are 64-bit floats.
+_MAX_EXACT_INTEGER = 2**53
 
 
 def write_workbook(comparison: Comparison, path: str) -> None:
-    """Write the summary, then all rows, coloured by level; the heading stays in view and can be filtered."""
+    """Write the summary, then all rows, coloured by level, under a fixed header with filters."""
     table = flat_table(comparison)
     rows = zip(*table.columns, strict=True)
     with _Book(path) as book:
@@ -76,10 +81,10 @@ class _Book:
     def __init__(self, path: str) -> None:
         import xlsxwriter
 
-        # The package would open the file at the end only, with an error of its own, and leave its drafts.
+        # The package opens the file only at the end; errors would then be of its own type, and leave temporary files.
         with open(path, "wb"):
             pass
-        self._book: Any = xlsxwriter.Workbook(path, _SAFE)
+        self._book: Any = xlsxwriter.Workbook(path, _SAFE_OPTIONS)
         self._bold = self._book.add_format({"bold": True})
         self._fills = {name: self._book.add_format({"bg_color": fill}) for name, fill in _FILLS.items()}
 
@@ -104,7 +109,7 @@ class _Book:
         count: int = 0,
         widths: Mapping[str, int] | None = None,
     ) -> None:
-        """Add rows, each with the name of its fill; `widths` also adds a filter of `count` rows."""
+        """Add rows, each with the name of its fill; `widths` sets column widths and adds a filter over `count` rows."""
         sheet: Any = None
         for number, (fill, cells) in enumerate(rows):
             line = number % (MAX_ROWS - 1) + 1
@@ -121,7 +126,7 @@ class _Book:
             sheet.autofilter(0, 0, min(left, MAX_ROWS - 1), len(titles) - 1)
         for column, title in enumerate(titles):
             if widths is not None:
-                sheet.set_column(column, column, widths.get(title, _USUAL_WIDTH))
+                sheet.set_column(column, column, widths.get(title, _DEFAULT_WIDTH))
             sheet.write_string(0, column, _cell_text(title), self._bold)
         return sheet
 
@@ -141,5 +146,5 @@ def _cell_text(cell: object) -> str:
 
 def _is_number(cell: object) -> bool:
     if isinstance(cell, int) and not isinstance(cell, bool):
-        return abs(cell) <= _LARGEST_EXACT
+        return abs(cell) <= _MAX_EXACT_INTEGER
     return isinstance(cell, float) and isfinite(cell)

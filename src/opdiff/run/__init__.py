@@ -1,4 +1,4 @@
-"""Where the work is done: a function and its jobs go in, results come out as they are ready."""
+"""Execution of jobs: inline, in threads or in processes. Results are yielded as they are completed."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# Below this much data starting other workers costs more than it gains.
-_WORTH_BYTES = 32 << 20
-# Jobs of this size may leave the interpreter free for other threads; smaller ones keep it busy.
-_LARGE_JOB = 1 << 20
-# Working copies of a tensor that exist while it is measured: stored, aligned, and a block of numbers.
-_COPIES = 3
+# With less data than this, starting workers costs more than it gains.
+_MIN_PARALLEL_BYTES = 32 << 20
+# Average size of a job from which on most of its work is done without the interpreter lock.
+_MIN_THREAD_JOB_BYTES = 1 << 20
+# Copies of a tensor in memory while it is measured: stored, aligned, and a block of numbers.
+_COPIES_PER_JOB = 3
 
 
 class Work(NamedTuple, Generic[Job, Result]):
-    """What is to be done.
+    """A function for jobs, and how it may be executed.
 
     Attributes:
-        function: from a job to its result; it must not raise. It and the jobs must be picklable.
-        on_death: what becomes of a job whose process dies.
-        nbytes: how much data a job is about.
-        alone: jobs run code of others, which may end the process or mind threads.
-        worth_jobs: how many small jobs it takes until other workers gain something.
-        in_process: no other processes are to be started; programs that call us may not be made for that.
-        frees_interpreter: large jobs are copying and waiting for the most part, so that threads can share them.
+        function: returns the result of a job; must not raise. The function and its jobs must be picklable.
+        on_death: returns the result of a job whose process died.
+        nbytes: returns the amount of data of a job.
+        needs_process: jobs run code of users, which may end the process or not be thread-safe.
+        in_process: no processes may be started, because the calling program may not support that.
+        min_parallel_jobs: number of small jobs from which on several workers are faster than one.
+        releases_gil: large jobs mostly copy data and wait, so that threads run in parallel.
     """
 
     function: Callable[[Job], Result]
     on_death: Callable[[Job], Result]
     nbytes: Callable[[Job], int]
-    alone: bool = False
+    needs_process: bool = False
     in_process: bool = False
-    worth_jobs: int = 200
-    frees_interpreter: bool = True
+    min_parallel_jobs: int = 200
+    releases_gil: bool = True
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-def fitting_workers(workers: int, memory: int, nbytes: Iterable[int]) -> int:
-    """As many as asked for, or fewer where the largest jobs would not fit in the memory that was granted.
+def limit_workers(workers: int, memory: int, nbytes: Iterable[int]) -> int:
+    """Return the number of workers whose jobs fit in memory, at most `workers` and at least 1.
 
     Args:
-        workers: how many are asked for; 0 for as many as there are cores.
-        memory: bytes that may be used; 0 when nothing limits them.
-        nbytes: of how much data the jobs are.
+        workers: maximum number of workers; 0 for all cores. Returned unchanged if memory suffices.
+        memory: available bytes; 0 for no limit.
+        nbytes: amount of data of each job.
     """
     largest = max(nbytes, default=0)
     if not memory or not largest:
         return workers
-    fitting = memory // (_COPIES * largest)
+    fitting = memory // (_COPIES_PER_JOB * largest)
     return workers if fitting >= (workers or usable_cores()) else max(fitting, 1)
 
 
 def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Iterator[tuple[Job, Result]]:
-    """Each job and its result, as they are ready; large jobs first, so that the last one keeps nobody waiting.
+    """Yield each job and its result as it is completed. Large jobs start first, which balances the load.
 
     Args:
-        work: what is to be done with each job.
+        work: the function and how it may be executed.
         jobs: the jobs.
-        workers: how many at once, at most; 0 for as many as there are cores. Where the work is not worth it, there is
-            one, unless the jobs are to be `alone` and more are asked for.
+        workers: maximum number of workers; 0 for all cores. A small amount of work is done inline, unless `workers` is
+            given and the jobs need processes.
     """
     jobs = sorted(jobs, key=lambda job: -work.nbytes(job))
     nbytes = sum(work.nbytes(job) for job in jobs)
     count = min(workers or usable_cores(), len(jobs))
-    is_little = len(jobs) < work.worth_jobs and nbytes < _WORTH_BYTES
-    if count <= 1 or (is_little and not (work.alone and workers)):
+    is_small = len(jobs) < work.min_parallel_jobs and nbytes < _MIN_PARALLEL_BYTES
+    if count <= 1 or (is_small and not (work.needs_process and workers)):
         return run_serial(work.function, jobs)
-    may_share = work.frees_interpreter and nbytes / len(jobs) >= _LARGE_JOB and not work.alone
-    if work.in_process or may_share:
+    threads_suffice = work.releases_gil and nbytes / len(jobs) >= _MIN_THREAD_JOB_BYTES and not work.needs_process
+    if work.in_process or threads_suffice:
         from opdiff.run.threads import run_threads
 
         return run_threads(work.function, jobs, count)
@@ -87,5 +87,5 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
 
 
 def run_serial(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
-    """Each job and its result, one after the other, in order."""
+    """Yield each job and its result, in order."""
     return ((job, function(job)) for job in jobs)

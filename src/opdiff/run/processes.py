@@ -1,4 +1,4 @@
-"""Work in several processes: for many small files, where threads would wait for the interpreter."""
+"""Execution in processes: for many small files, where threads would wait for the interpreter lock."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# Jobs handed over at once: enough to hide the cost of handing over, few enough for a steady progress bar.
-_BATCH = 16
-# In a worker: set when the parent wants no more results.
+# Jobs sent to a worker at once: a compromise between the cost of sending and a steady progress bar.
+_JOBS_PER_BATCH = 16
+# In a worker: set when the parent needs no more results.
 _stop: Event | None = None
 
 
@@ -30,42 +30,42 @@ def run_processes(
     workers: int,
     on_death: Callable[[Job], Result],
 ) -> Iterator[tuple[Job, Result]]:
-    """Each job and its result, as they are ready.
+    """Yield each job and its result as it is completed.
 
-    `function` and the jobs must be picklable, and a job may be done twice: when a worker dies (killed for want of
-    memory, say), what was under way is done again, one job at a time, and `on_death` says what becomes of a job whose
-    worker dies again. An interrupt ends the work after the jobs under way; their results still come.
+    `function` and the jobs must be picklable, and a job may run twice: if a worker dies (killed for lack of memory, for
+    example), its unfinished jobs are repeated one at a time. A job whose worker dies again has the result of
+    `on_death`. After an interrupt no further jobs are started; the results of the running ones are still yielded.
     """
     waiting = deque(_batches(jobs, workers))
     while waiting:
-        lost = yield from _run_pool(function, waiting, workers)
-        suspects: deque[Sequence[Job]] = deque((job,) for job in lost)
-        while suspects:
-            guilty = yield from _run_pool(function, suspects, 1)
-            yield from ((job, on_death(job)) for job in guilty)
+        unfinished = yield from _run_pool(function, waiting, workers)
+        repeated: deque[Sequence[Job]] = deque((job,) for job in unfinished)
+        while repeated:
+            fatal = yield from _run_pool(function, repeated, 1)
+            yield from ((job, on_death(job)) for job in fatal)
 
 
 def _batches(jobs: Sequence[Job], workers: int) -> Iterator[Sequence[Job]]:
-    """Jobs to be handed over together. Neighbours, often of one size, go to different batches."""
-    count = max(-(-len(jobs) // _BATCH), min(len(jobs), 4 * workers))
+    """Divide the jobs into batches. Neighbours, often of similar size, go to different batches."""
+    count = max(-(-len(jobs) // _JOBS_PER_BATCH), min(len(jobs), 4 * workers))
     return (jobs[start::count] for start in range(count))
 
 
 def _run_pool(
     function: Callable[[Job], Result], waiting: deque[Sequence[Job]], workers: int
 ) -> Generator[tuple[Job, Result], None, list[Job]]:
-    """Results until nothing waits or a worker dies. Returns the jobs that were under way at its death."""
+    """Yield results until no batch is waiting or a worker dies; return the unfinished jobs of started batches."""
     context = get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
     _start_forkserver()
     stop = context.Event()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,))
     pending: dict[Future[list[Result]], Sequence[Job]] = {}
-    # With one worker there is one batch at a time, so that it is known which one a worker died of.
-    at_once = 2 * workers - 1
+    # With one worker only one batch is pending, so that the batch that killed a worker is known.
+    max_pending = 2 * workers - 1
     try:
         while waiting or pending:
-            while waiting and len(pending) < at_once:
+            while waiting and len(pending) < max_pending:
                 future = pool.submit(_run_batch, function, waiting[0])
                 pending[future] = waiting.popleft()
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
@@ -85,7 +85,7 @@ def _run_pool(
 
 
 def _start_forkserver() -> None:
-    """Start the process that makes the workers, deaf for interrupts: those are for the parent."""
+    """Start the process that starts the workers. It ignores interrupts, which the parent handles."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
@@ -96,7 +96,7 @@ def _start_forkserver() -> None:
 def _finished(pending: dict[Future[list[Result]], Sequence[Job]]) -> Iterator[tuple[Job, Result]]:
     for future, batch in pending.items():
         if not future.cancelled() and future.exception() is None:
-            # The batch may have been left in the middle.
+            # A stopped worker returns the results of a part of its batch.
             yield from zip(batch, future.result(), strict=False)
 
 
@@ -113,8 +113,8 @@ def _run_batch(function: Callable[[Job], Result], batch: Sequence[Job]) -> list[
 
 
 def _prepare(stop: Event) -> None:
-    """Leave interrupts to the parent, know when it wants to stop, and do not outlive it."""
-    global _stop  # noqa: PLW0603  an event cannot travel with a job, only with a new process
+    """Prepare a worker: ignore interrupts, store the parent's stop event, and end with the parent."""
+    global _stop  # noqa: PLW0603  an event cannot be pickled with a job, only inherited by a process
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()

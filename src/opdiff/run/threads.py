@@ -1,4 +1,4 @@
-"""Work in several threads: for large files, where the time goes into the kernel and into NumPy."""
+"""Execution in threads: for large files, where most time is spent in the native kernel and in NumPy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Result = TypeVar("Result")
 
 
 def run_threads(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Result]]:
-    """Each job and its result, as they are ready.
+    """Yield each job and its result as it is completed.
 
-    An interrupt ends the work after the jobs under way; their results still come.
+    After an interrupt no further jobs are started; the results of the running ones are still yielded.
     """
     pool = ThreadPoolExecutor(workers)
     pending: dict[Future[Result], Job] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from measure.kernels import Answer, Stored, by_kernel, by_numpy, distance, measured, needs_kernel, to_codes
+from measure.kernels import KernelResult, Stored, by_kernel, by_numpy, distance, measured, needs_kernel, to_codes
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.measure.metrics import metrics_of
@@ -56,8 +56,8 @@ CLASSES: dict[str, Callable[[], Made]] = {
     "small integers": lambda: noisy(30 * NORMAL, dtypes.INT8, dtypes.INT8, 0.1),
     "huge range": lambda: noisy(NORMAL * POWERS, FLOAT32, FLOAT32),
     "huge range of bfloat16": lambda: noisy(NORMAL * POWERS, BFLOAT16, BFLOAT16),
-    "far from zero": lambda: noisy(1000 + NORMAL, FLOAT32, FLOAT32, 1e-6),
-    "far from zero in doubles": lambda: noisy(1e8 + NORMAL, FLOAT64, FLOAT64, 1e-12),
+    "distances from zero": lambda: noisy(1000 + NORMAL, FLOAT32, FLOAT32, 1e-6),
+    "distances from zero in doubles": lambda: noisy(1e8 + NORMAL, FLOAT64, FLOAT64, 1e-12),
     "tiny": lambda: noisy(1e-25 * NORMAL, FLOAT32, FLOAT32),
     "all zeros": lambda: noisy(0 * NORMAL, FLOAT32, FLOAT32),
     "constant": lambda: (to_codes(0 * NORMAL + 3.0001, FLOAT32), FLOAT32, to_codes(0 * NORMAL + 3, FLOAT32), FLOAT32),
@@ -70,7 +70,7 @@ CLASSES: dict[str, Callable[[], Made]] = {
 
 
 def total(values: AnyArray) -> float:
-    """The sum of long doubles, each as two doubles, rounded once."""
+    """Return the sum of long doubles, rounded once; each is added as two doubles."""
     high = values.astype(np.float64)
     return fsum([*high.tolist(), *(values - high).astype(np.float64).tolist()])
 
@@ -86,7 +86,7 @@ def divergence(x: AnyArray, y: AnyArray) -> float:
 
 
 def formulas(x: AnyArray, y: AnyArray) -> dict[str, float]:
-    """The metrics of finite numbers as their pages define them."""
+    """Return the documented metrics of finite numbers."""
     errors = np.abs(x - y)
     counted = np.abs(y) > ZERO_THRESHOLD
     relative = errors[counted] / np.abs(y[counted])
@@ -110,7 +110,7 @@ def formulas(x: AnyArray, y: AnyArray) -> dict[str, float]:
 
 
 def special_formulas(x: AnyArray, y: AnyArray) -> dict[str, float]:
-    """What one NaN or infinity makes of the metrics: of a sum, a maximum, a quotient."""
+    """Return the documented metrics of numbers with one NaN or infinity."""
     if np.isnan(x).any() or (np.isinf(x) & np.isinf(y)).any():
         return dict.fromkeys(("cosine", "max_absolute_error", "accumulated_relative_error", "kl_divergence"), nan)
     names = "max_absolute_error", "mean_absolute_error", "root_mean_square_error"
@@ -118,26 +118,26 @@ def special_formulas(x: AnyArray, y: AnyArray) -> dict[str, float]:
     if np.isinf(x).any():
         return found | {"accumulated_relative_error": inf, "relative_euclidean_distance": inf, "target_mean": inf}
     kept = np.isfinite(y)
-    # A finite number beside an infinite one is off by 1.
+    # A finite target against an infinite golden value has a relative error of 1.
     relative = total(np.abs(x[kept] - y[kept]) / np.abs(y[kept])) + int((~kept).sum())
     return found | {"accumulated_relative_error": relative, "mean_relative_error": relative / x.size}
 
 
-def by_native(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> Answer:
+def by_native(target: AnyArray, x: DType, golden: AnyArray, y: DType) -> KernelResult:
     return measured(by_kernel(Stored(target, x), Stored(golden, y)))
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(by_native, marks=needs_kernel, id="native"), pytest.param(by_numpy)])
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_documented_metrics(name: str, kernel: Callable[..., Answer]) -> None:
+def test_the_documented_metrics(name: str, kernel: Callable[..., KernelResult]) -> None:
     target, x, golden, y = CLASSES[name]()
     a, b = (elements.decode(*side).astype(np.longdouble) for side in ((target, x), (golden, y)))
     is_finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
     wanted = formulas(a, b) if is_finite else special_formulas(a, b)
     found = metrics_of(*kernel(target, x, golden, y))
-    off = {key: (getattr(found, key), value) for key, value in wanted.items() if far(getattr(found, key), value)}
+    off = {key: (getattr(found, key), value) for key, value in wanted.items() if distances(getattr(found, key), value)}
     assert not off
 
 
-def far(found: float | None, wanted: float | None) -> bool:
+def distances(found: float | None, wanted: float | None) -> bool:
     return distance(found, wanted) > 2e-6

@@ -1,4 +1,4 @@
-"""The kernel on a machine of another kind: compiled for it, and run by an emulator."""
+"""The kernel on another architecture: cross-compiled, and run by an emulator."""
 
 from __future__ import annotations
 

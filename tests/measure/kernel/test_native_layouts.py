@@ -1,4 +1,4 @@
-"""Layouts measured where they are stored: the same numbers, to the last bit, as over a copy in logical order."""
+"""Layouts measured in stored order: bit for bit the same results as over a copy in logical order."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = needs_kernel
 FLOAT32 = dtypes.FLOAT32
 TYPES = [dtypes.FLOAT16, dtypes.FLOAT32, dtypes.INT8, dtypes.FLOAT64]
 
-# Ragged channels; planes below, around and above a block; rows that are longer than a strip; runs that do not fill one;
-# rows of which some together fill whole blocks.
+# Padded channels; planes below, around and above a block; rows longer than a strip; runs shorter than one;
+# rows of which several fill whole blocks.
 SHAPES: dict[int, list[Shape]] = {
     2: [(33, 40), (5, 1200), (1100, 70), (70, 3000), (100, 128)],
     3: [(4, 5, 6), (2, 40, 1100), (3, 40, 64)],
@@ -38,9 +38,9 @@ SHAPES: dict[int, list[Shape]] = {
     ],
     5: [(1, 20, 3, 5, 7), (2, 33, 2, 20, 40), (1, 17, 4, 33, 40)],
 }  # fmt: skip
-# The one layout of which only the diagonal is used: its elements are no number in digits.
+# Only the diagonal of this layout is used, which strides cannot express.
 NOT_PLACES = {"C1HWNCoC0"}
-# They can be told by a few strides only where nothing is padded.
+# Strides can express these layouts only without padding.
 FEW = {"FRACTAL_Z_C04", "FRACTAL_Z_3D"}
 
 
@@ -61,7 +61,7 @@ def unpacked(layout: Layout, packed: AnyArray, shape: Shape) -> StridedView:
 
 
 def stored(layout: Layout, array: AnyArray, dtype: DType) -> Stored | None:
-    """The array in a layout, with the axes that lead through it; `None` when the layout cannot hold it."""
+    """Return the array in a layout, with its axes; `None` if the layout cannot hold it."""
     try:
         packed = np.ascontiguousarray(layout.pack(array, Tile.of(dtype), 1))
         return Stored(packed, dtype, tuple(unpacked(layout, packed, array.shape).split_axes()))
@@ -77,7 +77,7 @@ def numbers(shape: Shape, dtype: DType, seed: int) -> AnyArray:
 def both_ways(target: Stored, golden: Stored, plain: tuple[Stored, Stored], shape: Shape, threads: int) -> None:
     found = by_kernel(target, golden, shape, threads)
     measured(found)
-    # Not by ==, which is not true of NaN.
+    # Compared as strings, since NaN is not equal to itself.
     assert repr(found) == repr(by_kernel(*plain, shape)), (shape, target.axes, golden.axes)
 
 
@@ -100,8 +100,8 @@ def test_built_in_layouts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["NC1HWC0", "NHWC", "NHWC1C0", "C1HWNC0", "HWCN"])
-def test_layouts_beside_an_array_of_another_order(name: str) -> None:
-    """The target is taken in the order of the golden array, which is NHWC here."""
+def test_layouts_against_an_array_of_another_axis_order(name: str) -> None:
+    """The target is read in the axis order of the golden array, here NHWC."""
     layout = layout_of(name)
     for number, shape in enumerate(SHAPES[4]):
         x, y = numbers(shape, dtypes.FLOAT16, number), numbers(shape, FLOAT32, number + 100)
@@ -136,7 +136,7 @@ def test_odd_addresses(name: str, dtype: DType) -> None:
     both_ways(Stored(raw, dtype, target.axes), Stored(y, FLOAT32), (Stored(x, dtype), Stored(y, FLOAT32)), shape, 1)
 
 
-def test_special_numbers_have_the_place_that_they_have_in_logical_order() -> None:
+def test_special_numbers_have_their_logical_index() -> None:
     shape = (2, 35, 11, 190)
     x = numbers(shape, dtypes.FLOAT16, 1)
     y = x.astype("<f4")
@@ -157,7 +157,7 @@ def test_special_numbers_have_the_place_that_they_have_in_logical_order() -> Non
 
 
 def random_axes(rng: np.random.Generator) -> Axes:
-    """Axes that need not make sense as a layout: tiles, strides, gaps, and elements that are read more than once."""
+    """Return random axes with tiles, strides, gaps, and elements that are read more than once."""
     extents = [int(extent) for extent in rng.choice([1, 2, 3, 5, 16, 17, 33, 64, 100], rng.integers(1, 5))]
     if rng.random() < 0.4:
         extents[-1] = int(rng.choice([1000, 1024, 1500, 2048, 2100, 4100]))
@@ -174,17 +174,17 @@ def random_axes(rng: np.random.Generator) -> Axes:
     return tuple(axis for _, axis in sorted(axes))
 
 
-def places_of(axes: Axes) -> AnyArray:
-    """Where the elements are, one after the other."""
-    places = np.zeros((), np.int64)
+def offsets_of(axes: Axes) -> AnyArray:
+    """Return the offsets of the elements in order."""
+    offsets = np.zeros((), np.int64)
     for extent, split, outer, inner in axes:
         index = np.arange(extent)
-        places = places[..., np.newaxis] + (index // split * outer + index % split * inner)
-    return places.reshape(-1)
+        offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
+    return offsets.reshape(-1)
 
 
 def random_shape(rng: np.random.Generator, axes: Axes) -> Shape:
-    """The extents, or another shape of as many elements: blocks are cut at its last axes."""
+    """Return the extents, or another shape of as many elements, which determines the blocks."""
     count = prod(axis[0] for axis in axes)
     divisors = [number for number in range(1, count + 1) if count % number == 0 and number >= min(count, 1024)]
     run = int(rng.choice(divisors))
@@ -196,11 +196,11 @@ def test_any_axes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(40):
         axes = random_axes(rng)
-        places = places_of(axes)
+        offsets = offsets_of(axes)
         dtype = TYPES[rng.integers(len(TYPES))]
-        source = numbers((int(places.max()) + 1,), dtype, seed)
+        source = numbers((int(offsets.max()) + 1,), dtype, seed)
         target = Stored(source, dtype, axes)
-        plain = Stored(source[places], dtype), Stored(any_codes(rng, dtypes.INT16, places.size), dtypes.INT16)
+        plain = Stored(source[offsets], dtype), Stored(any_codes(rng, dtypes.INT16, offsets.size), dtypes.INT16)
         shape = random_shape(rng, axes)
         both_ways(target, plain[1], plain, shape, 1)
         both_ways(plain[1], target, plain[::-1], shape, 1)
@@ -216,10 +216,10 @@ def test_any_axes(seed: int) -> None:
         pytest.param(((1000, 1, 1, 0), (2997, 1, 1000, 0)), id="long columns"),
     ],
 )
-def test_blocks_may_be_cut_anywhere(axes: Axes, run: int) -> None:
-    """Also where no axis ends, in tensors that are measured in several parts."""
-    places = places_of(axes)
-    source = numbers((int(places.max()) + 1,), dtypes.INT8, run)
-    plain = Stored(source[places], dtypes.INT8), Stored(numbers((places.size,), dtypes.INT8, 5), dtypes.INT8)
-    shape = (places.size // run, run)
+def test_blocks_within_axes(axes: Axes, run: int) -> None:
+    """Blocks of large tensors may start within an axis."""
+    offsets = offsets_of(axes)
+    source = numbers((int(offsets.max()) + 1,), dtypes.INT8, run)
+    plain = Stored(source[offsets], dtypes.INT8), Stored(numbers((offsets.size,), dtypes.INT8, 5), dtypes.INT8)
+    shape = (offsets.size // run, run)
     both_ways(Stored(source, dtypes.INT8, axes), plain[1], plain, shape, 2)

@@ -1,4 +1,4 @@
-"""What the native kernel does with files and descriptions that are not as they should be: a reason, never a crash."""
+"""Invalid files and descriptions: the native kernel returns a reason and never crashes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = needs_kernel
 
 FLOAT32 = dtypes.FLOAT32
-# From here on files are mapped.
+# Files of this size and above are mapped.
 LARGE = 5 << 20
 SIZES = pytest.mark.parametrize("size", [100, LARGE], ids=["read", "mapped"])
 SIDES = pytest.mark.parametrize("side", ["target", "golden"])
@@ -39,13 +39,13 @@ def file(folder: Path, name: str, size: int) -> Operand:
 
 
 def both(folder: Path, side: str, bad: Operand, size: int) -> NativeJob:
-    """A job with one side that is sound."""
+    """Return a job with one bad and one good side."""
     good = file(folder, "good", size)
     return native.NativeJob(*((bad, good) if side == "target" else (good, bad)), (size,))
 
 
 def reason(job_: NativeJob, threads: int = 2) -> str:
-    """Return why it is not measured; other jobs of the batch are."""
+    """Return why a job is not measured; check that other jobs of the batch are."""
     array = Stored(np.arange(2000, dtype="<f4"), FLOAT32)
     first, bad, last = run([job(array, array), job_, job(array, array)], threads)
     assert measured(first)[0].unequal == measured(last)[0].unequal == 0
@@ -68,7 +68,7 @@ def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing:
 
 @SIZES
 @SIDES
-def test_an_offset_behind_the_end(tmp_path: Path, side: str, size: int) -> None:
+def test_offset_beyond_the_end(tmp_path: Path, side: str, size: int) -> None:
     bad = file(tmp_path, "bad", size)._replace(offset=1 << 40)
     said = reason(both(tmp_path, side, bad, size))
     assert said == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
@@ -92,14 +92,14 @@ def test_an_unreadable_file(tmp_path: Path, side: str, size: int) -> None:
 
 @SIZES
 @SIDES
-def test_a_path_that_leads_through_a_file(tmp_path: Path, side: str, size: int) -> None:
+def test_path_below_a_file(tmp_path: Path, side: str, size: int) -> None:
     bad = native.Operand(file(tmp_path, "bad", 3).path + "/more", 0, 4 * size, FLOAT32)
     assert reason(both(tmp_path, side, bad, size)) == f"{bad.path}: cannot be opened: Not a directory"
 
 
 @SIZES
 @SIDES
-def test_a_directory_in_the_place_of_a_file(tmp_path: Path, side: str, size: int) -> None:
+def test_directory_instead_of_a_file(tmp_path: Path, side: str, size: int) -> None:
     bad = native.Operand(str(tmp_path), 0, 4 * size, FLOAT32)
     assert reason(both(tmp_path, side, bad, size)) == f"{tmp_path}: cannot be read: Is a directory"
 
@@ -110,12 +110,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert reason(both(tmp_path, "golden", bad, 100)) == "/proc/self/mem: cannot be read: Input/output error"
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
     bad = native.Operand(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"), 0, 400, FLOAT32)
     assert reason(both(tmp_path, "target", bad, 100)) == f"{bad.path}: cannot be opened: No such file or directory"
 
 
-# Files that change. In processes of their own: what must not happen is that one dies.
+# Files that change; tested in other processes, which a defect would kill.
 
 SHRINKING = """
     import os, sys, threading
@@ -141,14 +141,14 @@ SHRINKING = """
         # Sooner and later: before it is opened, while it is measured, and in the second pass.
         timer = threading.Timer(number * 0.0004, os.truncate, (path, 4 * size * (number % 4) // 4))
         timer.start()
-        answer, = measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
+        result, = measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
         timer.join()
-        if isinstance(answer, Failure):
-            said = str(answer.reason)
-            assert said == shrunk or said.startswith(f"{path}: {4 * size} bytes are expected"), answer
+        if isinstance(result, Failure):
+            said = str(result.reason)
+            assert said == shrunk or said.startswith(f"{path}: {4 * size} bytes are expected"), result
             short += said == shrunk
         else:
-            assert answer[0].count == size, answer
+            assert result[0].count == size, result
             numbers += 1
         os.truncate(path, 4 * size)
     print(numbers, short)
@@ -175,13 +175,13 @@ SHRUNK = """
             file.truncate(size)
     # When the caller is told of the progress for the first time, most of it is still to be measured.
     shrink = lambda done: os.truncate(f"{folder}/{victim}", 0)
-    answer, = measure_all([native.NativeJob(*sides, (size,))], 2, shrink, with_kl=True)
-    print(answer.reason, end="")
+    result, = measure_all([native.NativeJob(*sides, (size,))], 2, shrink, with_kl=True)
+    print(result.reason, end="")
 """
 
 
 @SIDES
-def test_what_is_said_of_a_file_that_shrank(tmp_path: Path, side: str) -> None:
+def test_message_about_a_file_that_shrank(tmp_path: Path, side: str) -> None:
     done = outside(SHRUNK, str(tmp_path), side)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path}/{side}: the file was truncated while it was read"
@@ -192,7 +192,7 @@ def outside(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
-# Descriptions that contradict themselves
+# Inconsistent descriptions
 
 
 TARGET, GOLDEN = 0, 8
@@ -201,7 +201,7 @@ COUNT, RUN, DIGITS, MIN_EXPONENT, FLAGS = range(16, 21)
 
 
 def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_count: int | None = None) -> int:
-    """What becomes of a job of two equal arrays in which some numbers were changed."""
+    """Return the status of a job of two equal arrays after changes to its packed numbers."""
     library = native.find_library()
     assert library is not None
     array = Stored(np.arange(size, dtype="<f4"), FLOAT32, axes)
@@ -217,7 +217,7 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
     return results[0]
 
 
-def test_the_job_that_is_changed_below_is_sound() -> None:
+def test_unchanged_job_is_valid() -> None:
     assert status({}) == status({}, ((3000, 1, 1, 0),)) == DONE
     assert status({}, size=LARGE) == DONE
 
@@ -253,7 +253,7 @@ BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
 
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("changes", [row[1] for row in BAD_NUMBERS], ids=[row[0] for row in BAD_NUMBERS])
-def test_numbers_that_contradict_each_other(changes: dict[int, int], size: int) -> None:
+def test_inconsistent_numbers(changes: dict[int, int], size: int) -> None:
     changes = {place: LARGE + 1 if value == 3001 and size == LARGE else value for place, value in changes.items()}
     assert status(changes, size=size) == native_results._BAD_JOB
 
@@ -275,7 +275,7 @@ FINE_NUMBERS: list[tuple[str, dict[int, int]]] = [
 
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("changes", [row[1] for row in FINE_NUMBERS], ids=[row[0] for row in FINE_NUMBERS])
-def test_numbers_that_are_unusual_only(changes: dict[int, int], size: int) -> None:
+def test_unusual_numbers(changes: dict[int, int], size: int) -> None:
     assert status(changes, size=size) == DONE
 
 
@@ -303,7 +303,7 @@ BAD_AXES: list[tuple[str, Axes]] = [
 
 
 @pytest.mark.parametrize("axes", [row[1] for row in BAD_AXES], ids=[row[0] for row in BAD_AXES])
-def test_axes_that_lead_nowhere(axes: Axes) -> None:
+def test_axes_outside_of_the_data(axes: Axes) -> None:
     assert status({COUNT: 3000}, axes) == native_results._BAD_JOB
 
 
@@ -316,16 +316,16 @@ FINE_AXES: list[tuple[str, Axes]] = [
 
 
 @pytest.mark.parametrize("axes", [row[1] for row in FINE_AXES], ids=[row[0] for row in FINE_AXES])
-def test_axes_that_are_unusual_only(axes: Axes) -> None:
+def test_unusual_axes(axes: Axes) -> None:
     assert status({COUNT: 3000}, axes) == DONE
 
 
-def test_axes_behind_those_of_the_batch() -> None:
+def test_axes_beyond_those_of_the_batch() -> None:
     assert status({}, ((3000, 1, 1, 0),), axes_count=0) == native_results._BAD_JOB
 
 
 @pytest.mark.parametrize(("count", "threads"), [(-1, 1), (0, 0), (0, -5)])
-def test_a_batch_that_is_unusable(count: int, threads: int) -> None:
+def test_invalid_batch(count: int, threads: int) -> None:
     library = native.find_library()
     assert library is not None
     assert library.od_measure(None) == -1
@@ -338,5 +338,5 @@ def test_a_batch_without_jobs() -> None:
 
 def test_more_threads_than_there_can_be() -> None:
     array = Stored(np.arange(9, dtype="<f4"), FLOAT32)
-    (answer,) = run([job(array, array)], threads=1 << 62)
-    assert measured(answer)[0].count == 9
+    (result,) = run([job(array, array)], threads=1 << 62)
+    assert measured(result)[0].count == 9

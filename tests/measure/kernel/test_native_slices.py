@@ -1,4 +1,4 @@
-"""The errors of two tensors in the slices of their axes: by both kernels, and by the plain formula."""
+"""Errors of two tensors in the slices of their axes: by the kernel, the reference, and a plain formula."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from measure.kernels import DISTINCT, Stored, job, needs_kernel
+from measure.kernels import DECODED_TYPES, Stored, job, needs_kernel
 from opdiff.core import dtypes
 from opdiff.core.codes import encode
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel import slices as native_slices
-from opdiff.measure.slices import MOST_ELEMENTS, Cut, Sample, Slice, cuts_of, explained, measure_slices, sample_of
+from opdiff.measure.slices import (
+    MAX_FULL_ELEMENTS,
+    Sample,
+    SlicedAxis,
+    SliceSums,
+    choose_sample,
+    concentration,
+    measure_slices,
+    slice_axes,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,17 +33,17 @@ if TYPE_CHECKING:
 SHAPE = (3, 5, 7, 2)
 
 
-def by_numpy(x: AnyArray, dtype: DType, y: AnyArray, golden: DType, sample: Sample) -> list[tuple[Slice, ...]]:
+def by_numpy(x: AnyArray, dtype: DType, y: AnyArray, golden: DType, sample: Sample) -> list[tuple[SliceSums, ...]]:
     sides = x.reshape(-1), y.reshape(-1)
-    cuts = cuts_of(x.shape, native.parts_of(dtype))
+    axes = slice_axes(x.shape, native.parts_of(dtype))
     return measure_slices(
-        lambda start, stop: sides[0][start:stop], dtype, lambda start, stop: sides[1][start:stop], golden, cuts, sample
+        lambda start, stop: sides[0][start:stop], dtype, lambda start, stop: sides[1][start:stop], golden, axes, sample
     )
 
 
-def close(found: list[tuple[Slice, ...]] | None, wanted: list[tuple[Slice, ...]]) -> bool:
+def are_close(found: list[tuple[SliceSums, ...]] | None, expected: list[tuple[SliceSums, ...]]) -> bool:
     assert found is not None
-    pairs = [pair for ours, theirs in zip(found, wanted, strict=True) for pair in zip(ours, theirs, strict=True)]
+    pairs = [pair for axes in zip(found, expected, strict=True) for pair in zip(*axes, strict=True)]
     return all(
         (a.count, a.not_finite, a.largest) == (b.count, b.not_finite, b.largest)
         and a.squares == pytest.approx(b.squares, rel=1e-12)
@@ -42,60 +51,64 @@ def close(found: list[tuple[Slice, ...]] | None, wanted: list[tuple[Slice, ...]]
     )
 
 
-def test_squares_and_largest_are_those_of_the_formula() -> None:
+def test_squares_and_largest_match_the_formula() -> None:
     x, y = (np.random.default_rng(seed).normal(0, 1, SHAPE) for seed in (1, 2))
-    for cut, slices in zip(
-        cuts_of(SHAPE), by_numpy(x, dtypes.FLOAT64, y, dtypes.FLOAT64, sample_of(x.size)), strict=True
+    for sliced, slices in zip(
+        slice_axes(SHAPE), by_numpy(x, dtypes.FLOAT64, y, dtypes.FLOAT64, choose_sample(x.size)), strict=True
     ):
-        others = tuple(axis for axis in range(4) if axis != cut.axis)
-        assert [each.squares for each in slices] == pytest.approx(((x - y) ** 2).sum(others))
-        assert [each.largest for each in slices] == pytest.approx(np.abs(x - y).max(others))
-        assert {each.count for each in slices} == {x.size // cut.extent}
+        other_axes = tuple(axis for axis in range(4) if axis != sliced.axis)
+        assert [sums.squares for sums in slices] == pytest.approx(((x - y) ** 2).sum(other_axes))
+        assert [sums.largest for sums in slices] == pytest.approx(np.abs(x - y).max(other_axes))
+        assert {sums.count for sums in slices} == {x.size // sliced.extent}
 
 
 @needs_kernel
-@pytest.mark.parametrize("dtype", DISTINCT, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", DECODED_TYPES, ids=lambda dtype: dtype.name)
 def test_both_kernels_agree_on_every_type(dtype: DType) -> None:
     numbers = np.random.default_rng(3).integers(0, 100, SHAPE).astype(np.float64)
     x, y = encode(numbers, dtype), (numbers + np.random.default_rng(4).normal(0, 1, SHAPE)).astype(np.float32)
-    sample = sample_of(x.size)
+    sample = choose_sample(x.size)
     found = native_slices.measure_slices(
-        job(Stored(x, dtype), Stored(y, dtypes.FLOAT32), SHAPE), cuts_of(SHAPE), sample
+        job(Stored(x, dtype), Stored(y, dtypes.FLOAT32), SHAPE), slice_axes(SHAPE), sample
     )
-    assert close(found, by_numpy(x, dtype, y, dtypes.FLOAT32, sample))
+    assert are_close(found, by_numpy(x, dtype, y, dtypes.FLOAT32, sample))
 
 
 @needs_kernel
 def test_both_kernels_agree_on_complex_numbers() -> None:
     parts = np.random.default_rng(5).normal(0, 1, (2, *SHAPE, 2)).astype(np.float32)
     x, y = parts.view(np.complex64)[..., 0]
-    x, y, sample = np.ascontiguousarray(x), np.ascontiguousarray(y), sample_of(2 * x.size)
+    x, y, sample = np.ascontiguousarray(x), np.ascontiguousarray(y), choose_sample(2 * x.size)
     stored = Stored(x, dtypes.COMPLEX64), Stored(y, dtypes.COMPLEX64)
-    found = native_slices.measure_slices(job(*stored, (*SHAPE, 2)), cuts_of(SHAPE, 2), sample)
-    assert close(found, by_numpy(x, dtypes.COMPLEX64, y, dtypes.COMPLEX64, sample))
+    found = native_slices.measure_slices(job(*stored, (*SHAPE, 2)), slice_axes(SHAPE, 2), sample)
+    assert are_close(found, by_numpy(x, dtypes.COMPLEX64, y, dtypes.COMPLEX64, sample))
 
 
-SPECIALS = [
-    (nan, nan, Slice(2, 0, 4.0, 2.0)), (inf, inf, Slice(2, 0, 4.0, 2.0)), (inf, -inf, Slice(2, 1, 4.0, 2.0)),
-    (nan, 1.0, Slice(2, 1, 4.0, 2.0)), (1.0, inf, Slice(2, 1, 4.0, 2.0)), (1e300, 0.0, Slice(2, 0, 1e150**2, 1e300)),
-]  # fmt: skip
+SPECIAL_VALUES = [
+    (nan, nan, SliceSums(2, 0, 4.0, 2.0)),
+    (inf, inf, SliceSums(2, 0, 4.0, 2.0)),
+    (inf, -inf, SliceSums(2, 1, 4.0, 2.0)),
+    (nan, 1.0, SliceSums(2, 1, 4.0, 2.0)),
+    (1.0, inf, SliceSums(2, 1, 4.0, 2.0)),
+    (1e300, 0.0, SliceSums(2, 0, 1e150**2, 1e300)),
+]
 
 
-@pytest.mark.parametrize(("target", "golden", "wanted"), SPECIALS)
-def test_what_is_not_finite_is_counted_and_does_not_drown_the_rest(target: float, golden: float, wanted: Slice) -> None:
+@pytest.mark.parametrize(("target", "golden", "expected"), SPECIAL_VALUES)
+def test_non_finite_errors_are_counted_separately(target: float, golden: float, expected: SliceSums) -> None:
     x, y = np.array([[3.0, target], [0.0, 0.0]]), np.array([[1.0, golden], [0.0, 0.0]])
-    sample = sample_of(4)
+    sample = choose_sample(4)
     by_rows = by_numpy(x, dtypes.FLOAT64, y, dtypes.FLOAT64, sample)[0]
-    assert by_rows == (wanted, Slice(2))
+    assert by_rows == (expected, SliceSums(2))
     if native.find_library() is not None:
         stored = job(Stored(x, dtypes.FLOAT64), Stored(y, dtypes.FLOAT64), (2, 2))
-        assert native_slices.measure_slices(stored, cuts_of((2, 2)), sample) == by_numpy(
+        assert native_slices.measure_slices(stored, slice_axes((2, 2)), sample) == by_numpy(
             x, dtypes.FLOAT64, y, dtypes.FLOAT64, sample
         )
 
 
 @needs_kernel
-def test_a_layout_is_walked() -> None:
+def test_tiled_layout_is_read_by_strides() -> None:
     logical = np.random.default_rng(6).normal(0, 1, (2, 20, 3, 4)).astype(np.float32)
     padded = np.zeros((2, 32, 3, 4), np.float32)
     padded[:, :20] = logical
@@ -105,75 +118,75 @@ def test_a_layout_is_walked() -> None:
     golden = logical.copy()
     golden[:, 17] += 1
     made = job(Stored(stored, dtypes.FLOAT32, axes), Stored(golden, dtypes.FLOAT32), logical.shape)
-    found = native_slices.measure_slices(made, cuts_of(logical.shape), sample_of(logical.size))
+    found = native_slices.measure_slices(made, slice_axes(logical.shape), choose_sample(logical.size))
     assert found is not None
-    assert [place for place, each in enumerate(found[1]) if each.squares] == [17]
+    assert [channel for channel, sums in enumerate(found[1]) if sums.squares] == [17]
 
 
-def test_long_axes_have_bars_for_neighbours() -> None:
-    (cut,) = cuts_of((1, 1000))
-    assert cut == Cut(1, 1000, 1, 4)
-    assert cut.slices == 250
+def test_slices_of_long_axes_have_several_indices() -> None:
+    (sliced,) = slice_axes((1, 1000))
+    assert sliced == SlicedAxis(1, 1000, 1, 4)
+    assert sliced.slices == 250
     x, y = np.zeros((1, 1000)), np.zeros((1, 1000))
     x[0, 998] = 3
-    (slices,) = by_numpy(x, dtypes.FLOAT64, y, dtypes.FLOAT64, sample_of(1000))
-    assert [place for place, each in enumerate(slices) if each.squares] == [249]
+    (slices,) = by_numpy(x, dtypes.FLOAT64, y, dtypes.FLOAT64, choose_sample(1000))
+    assert [number for number, sums in enumerate(slices) if sums.squares] == [249]
 
 
 @needs_kernel
-def test_of_many_elements_a_sample_is_seen_that_meets_every_channel() -> None:
+def test_sample_of_a_large_tensor_has_elements_of_every_channel() -> None:
     shape = (4, 64, 128, 128)
     x = np.zeros(shape, np.float32)
     y = x.copy()
     y[:, 9] = 1
-    sample = sample_of(x.size)
-    assert x.size > MOST_ELEMENTS >= sample.seen
+    sample = choose_sample(x.size)
+    assert x.size > MAX_FULL_ELEMENTS >= sample.examined
     assert sample.share < 0.1
     assert all(0 <= start <= x.size - sample.length for start in sample.starts)
     found = native_slices.measure_slices(
-        job(Stored(x, dtypes.FLOAT32), Stored(y, dtypes.FLOAT32), shape), cuts_of(shape), sample
+        job(Stored(x, dtypes.FLOAT32), Stored(y, dtypes.FLOAT32), shape), slice_axes(shape), sample
     )
     assert found is not None
-    assert all(each.count for slices in found for each in slices)
-    assert [each.mean_square for each in found[1]] == [float(place == 9) for place in range(64)]
+    assert all(sums.count for slices in found for sums in slices)
+    assert [sums.mean_square for sums in found[1]] == [float(channel == 9) for channel in range(64)]
 
 
-def test_the_axis_that_has_it_in_one_slice_explains_most() -> None:
+def test_concentration_is_highest_for_the_axis_with_one_bad_slice() -> None:
     errors = np.random.default_rng(7).normal(0, 1, SHAPE)
     errors[:, 2] *= 20
-    found = by_numpy(errors, dtypes.FLOAT64, np.zeros(SHAPE), dtypes.FLOAT64, sample_of(errors.size))
-    values = [explained(slices) for slices in found]
+    found = by_numpy(errors, dtypes.FLOAT64, np.zeros(SHAPE), dtypes.FLOAT64, choose_sample(errors.size))
+    values = [concentration(slices) for slices in found]
     assert max(values) == values[1] > 0.9
     assert max(values[0], *values[2:]) < 0.2
-    assert explained([Slice(4, 0, 8.0), Slice(4, 0, 8.0)]) == 0
-    assert explained([Slice(4, 0, 8.0), Slice(4, 4)]) == 1
-    assert explained([Slice(4), Slice(4)]) == 0
+    assert concentration([SliceSums(4, 0, 8.0), SliceSums(4, 0, 8.0)]) == 0
+    assert concentration([SliceSums(4, 0, 8.0), SliceSums(4, 4)]) == 1
+    assert concentration([SliceSums(4), SliceSums(4)]) == 0
 
 
 @needs_kernel
-def test_files_that_are_not_there_any_more_have_no_slices(tmp_path: Path) -> None:
+def test_missing_or_short_file_has_no_slices(tmp_path: Path) -> None:
     y = np.zeros(8, np.float32)
     missing = native.Operand(str(tmp_path / "gone"), 0, 32, dtypes.FLOAT32)
     made = native.NativeJob(missing, Stored(y, dtypes.FLOAT32).operand(), (8,))
-    assert native_slices.measure_slices(made, cuts_of((8,)), sample_of(8)) is None
+    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
     (tmp_path / "gone").write_bytes(bytes(16))
-    assert native_slices.measure_slices(made, cuts_of((8,)), sample_of(8)) is None
+    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) is None
     (tmp_path / "gone").write_bytes(bytes(32))
-    assert native_slices.measure_slices(made, cuts_of((8,)), sample_of(8)) == [(Slice(1),) * 8]
+    assert native_slices.measure_slices(made, slice_axes((8,)), choose_sample(8)) == [(SliceSums(1),) * 8]
 
 
 @needs_kernel
 @pytest.mark.parametrize(
-    ("cut", "sample"),
+    ("sliced", "sample"),
     [
-        (Cut(0, 8, 1, 1), Sample((8,), 1, 8)),
-        (Cut(0, 8, 1, 1), Sample((-1,), 1, 8)),
-        (Cut(0, 8, 1, 1), Sample((0,), 1 << 20, 8)),
-        (Cut(0, 8, 0, 1), Sample((0,), 8, 8)),
+        (SlicedAxis(0, 8, 1, 1), Sample((8,), 1, 8)),
+        (SlicedAxis(0, 8, 1, 1), Sample((-1,), 1, 8)),
+        (SlicedAxis(0, 8, 1, 1), Sample((0,), 1 << 20, 8)),
+        (SlicedAxis(0, 8, 0, 1), Sample((0,), 8, 8)),
     ],
-    ids=["behind the end", "before the start", "too long", "nothing behind"],
+    ids=["start beyond the end", "negative start", "run too long", "stride of 0"],
 )
-def test_what_is_described_wrongly_is_refused(cut: Cut, sample: Sample) -> None:
+def test_invalid_descriptions_are_rejected(sliced: SlicedAxis, sample: Sample) -> None:
     x = np.zeros(8, np.float32)
     made = job(Stored(x, dtypes.FLOAT32), Stored(x, dtypes.FLOAT32), (8,))
-    assert native_slices.measure_slices(made, [cut], sample) is None
+    assert native_slices.measure_slices(made, [sliced], sample) is None

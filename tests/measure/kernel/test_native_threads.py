@@ -1,4 +1,4 @@
-"""The same numbers for any number of threads, any order of the jobs, any way to the bytes; and stopping early."""
+"""Equal results for any number of threads, any order of jobs, read or mapped files; and cancellation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def arrays(name: str, size: int, x: DType, y: DType) -> tuple[Stored, Stored]:
 
 @cache
 def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
-    """Small ones, empty ones, and some that are measured in parts; one of these lies in tiles."""
+    """Return small, empty and large pairs; a large one is tiled."""
     small = [
         (*arrays(name, size, x, y), (size,))
         for name, size, x, y in (
@@ -59,30 +59,30 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
     return (*small, *large)
 
 
-def answers(threads: int, order: AnyArray | None = None) -> list[str]:
-    """The answers as text (== is not true of NaN), in the order of `pairs`."""
+def results_as_strings(threads: int, order: AnyArray | None = None) -> list[str]:
+    """Return the results as strings, since NaN is not equal to itself, in the order of `pairs`."""
     places = range(len(pairs())) if order is None else order.tolist()
     found = run([job(*pairs()[place]) for place in places], threads)
-    assert not any(isinstance(answer, Failure) for answer in found)
+    assert not any(isinstance(result, Failure) for result in found)
     texts = dict(zip(places, map(repr, found), strict=True))
     return [texts[place] for place in range(len(pairs()))]
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_any_number_of_threads(threads: int) -> None:
-    alone = answers(1)
+    alone = results_as_strings(1)
     for _ in range(2):
-        assert answers(threads) == alone
+        assert results_as_strings(threads) == alone
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_of_the_jobs(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(pairs()))
-    assert answers(2, order) == answers(1)
+    assert results_as_strings(2, order) == results_as_strings(1)
 
 
-def test_one_job_is_measured_as_among_others() -> None:
-    together = answers(2)
+def test_job_alone_has_the_same_result() -> None:
+    together = results_as_strings(2)
     for text, pair in zip(together, pairs(), strict=True):
         assert repr(run([job(*pair)], 3)[0]) == text
 
@@ -100,12 +100,12 @@ def in_files(folder: Path, offset: int) -> list[native.NativeJob]:
 
 
 @pytest.mark.parametrize("offset", [0, 77, 70_000])
-def test_files_are_as_good_as_memory(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read or mapped, at any offset, and whether or not mapped pages are given back on the way."""
+def test_files_give_the_same_results_as_memory(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read or mapped, at any offset, with and without early release of mapped pages."""
     jobs = in_files(tmp_path, offset)
-    assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
+    assert [repr(result) for result in run(jobs, 2)] == results_as_strings(1)
     monkeypatch.setattr(native, "_MAX_RESIDENT", 1)
-    assert [repr(answer) for answer in run(jobs, 2)] == answers(1)
+    assert [repr(result) for result in run(jobs, 2)] == results_as_strings(1)
 
 
 # Stopping
@@ -124,10 +124,10 @@ def test_progress_grows_up_to_all_bytes() -> None:
 
 
 class StopError(Exception):
-    """What a caller may raise while it is told of the progress."""
+    """Raised by the progress callback."""
 
 
-def test_an_error_of_the_caller_stops_the_threads() -> None:
+def test_exception_of_the_caller_stops_the_threads() -> None:
     def stop(done: int) -> None:
         seen.append(done)
         raise StopError
@@ -138,8 +138,8 @@ def test_an_error_of_the_caller_stops_the_threads() -> None:
         measure_all(jobs, 2, stop, with_kl=True)
     assert len(seen) == 1
     assert seen[0] < sum(one.target.nbytes + one.golden.nbytes for one in jobs)
-    # Nothing is left that would disturb the next call.
-    assert answers(2) == answers(1)
+    # The next call works as usual.
+    assert results_as_strings(2) == results_as_strings(1)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])

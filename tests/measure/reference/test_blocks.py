@@ -1,4 +1,4 @@
-"""The sums against exact arithmetic: every pair of types, hard numbers, awkward memory, any splitting."""
+"""The sums against exact arithmetic: every pair of types, special numbers, unusual memory, any division into parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from measure.arrays import INTEGERS, MEMORY, REAL_TYPES, WIDE_FLOATS, codes, finite_codes, placed
+from measure.arrays import INTEGERS, MEMORY_LAYOUTS, REAL_TYPES, WIDE_FLOATS, codes, finite_codes, in_memory
 from measure.plain_formulas import Reference, count_infs, count_nans, values_of
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
@@ -35,12 +35,12 @@ RNG = np.random.default_rng(20)
 
 
 def near(found: Fraction, wanted: Fraction, size: Fraction) -> bool:
-    """Whether two sums agree as far as float64 goes; `size` is the sum of the magnitudes of what was added."""
+    """Return whether two sums agree within float64 precision; `magnitude` is the sum of the summands' magnitudes."""
     return abs(found - wanted) <= size * Fraction(2) ** -48
 
 
 @given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
-def test_sums_are_those_of_exact_arithmetic(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+def test_sums_match_exact_arithmetic(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
     sums = measure_exact(target, x, golden, y)
     wanted = Reference(values_of(target, x), values_of(golden, y))
@@ -59,7 +59,7 @@ def test_sums_are_those_of_exact_arithmetic(data: st.DataObject, x: DType, y: DT
 
 
 @given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
-def test_counts_and_places_are_exact(data: st.DataObject, x: DType, y: DType, size: int) -> None:
+def test_counts_and_indices_are_exact(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
     sums = measure(target, x, golden, y)
     wanted = Reference(values_of(target, x), values_of(golden, y))
@@ -117,23 +117,29 @@ def test_integers_neither_wrap_nor_lose_digits(
     assert sums.unequal == sum(a != b for a, b in zip(target, golden, strict=True))
 
 
-def test_small_integers_beside_floats_are_not_rounded_either() -> None:
+def test_small_integers_against_floats_are_not_rounded() -> None:
     sums = measure_exact(np.array([-1]), dtypes.INT64, np.array([2.0**-47]), dtypes.FLOAT64)
     assert sums.pairs.errors == -1 - Fraction(2) ** -47
 
 
-def test_large_integers_beside_floats_are_not_rounded() -> None:
+def test_large_integers_against_floats_are_not_rounded() -> None:
     sums = measure(np.array([2**53 + 1, 2**63 - 1]), dtypes.INT64, np.array([2.0**53, 2.0**63]), dtypes.FLOAT64)
     assert sums.unequal == 2
     assert sums.pairs.errors == 0
     assert sums.pairs.absolute_errors == 2
 
 
-@given(st.data(), st.sampled_from(WIDE_FLOATS), st.integers(1, 12), st.sampled_from(MEMORY), st.sampled_from(MEMORY))
-def test_memory_does_not_matter(data: st.DataObject, dtype: DType, size: int, first: str, second: str) -> None:
+@given(
+    st.data(),
+    st.sampled_from(WIDE_FLOATS),
+    st.integers(1, 12),
+    st.sampled_from(MEMORY_LAYOUTS),
+    st.sampled_from(MEMORY_LAYOUTS),
+)
+def test_memory_layout_does_not_matter(data: st.DataObject, dtype: DType, size: int, first: str, second: str) -> None:
     target, golden = data.draw(codes(dtype, size)), data.draw(codes(dtypes.INT32, size))
     wanted = measure(target, dtype, golden, dtypes.INT32)
-    assert measure(placed(target, first), dtype, placed(golden, second), dtypes.INT32) == wanted
+    assert measure(in_memory(target, first), dtype, in_memory(golden, second), dtypes.INT32) == wanted
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES, ids=str)
@@ -164,7 +170,7 @@ def test_there_are_no_warnings() -> None:
         assert measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).count == 64
 
 
-def test_without_elements_there_is_nothing() -> None:
+def test_empty_tensors() -> None:
     assert measure_exact(np.empty((0, 4), "<f4"), dtypes.FLOAT32, np.empty((2, 0), "<i8"), dtypes.INT64) == ExactSums()
     assert ExactSums().pairs == ExactPairSums()
 
@@ -177,15 +183,15 @@ def cut(target: AnyArray, golden: AnyArray, places: list[int]) -> list[ExactSums
     return [measure_exact(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(borders)]
 
 
-def hard_pair(size: int) -> tuple[AnyArray, AnyArray]:
+def special_pair(size: int) -> tuple[AnyArray, AnyArray]:
     golden = RNG.standard_normal(size) * 10.0 ** RNG.integers(-30, 30, size)
     target = (golden * (1 + 1e-3 * RNG.standard_normal(size))).astype("<f4")
     golden[RNG.integers(0, size, 9)] = [np.nan, np.inf, -np.inf, 0, 1e300, -1e300, 1e-300, np.nan, np.inf]
     return target, golden
 
 
-def test_any_splitting_at_the_borders_of_blocks_gives_the_same() -> None:
-    target, golden = hard_pair(4 * BLOCK + 77)
+def test_parts_of_whole_blocks_merge_to_the_same_sums() -> None:
+    target, golden = special_pair(4 * BLOCK + 77)
     whole = measure_exact(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
     for places in ([BLOCK], [2 * BLOCK], [BLOCK, 3 * BLOCK], [BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK]):
         assert reduce(ExactSums.merge, cut(target, golden, places)) == whole
@@ -203,7 +209,7 @@ def test_merging_is_associative_and_has_a_neutral_element(data: st.DataObject, s
 
 @given(st.data(), st.integers(1, 40), st.sampled_from(WIDE_FLOATS))
 @settings(max_examples=50)
-def test_small_blocks_find_the_same_places(data: st.DataObject, size: int, dtype: DType) -> None:
+def test_small_blocks_find_the_same_indices(data: st.DataObject, size: int, dtype: DType) -> None:
     target, golden = data.draw(codes(dtype, size)), data.draw(codes(dtypes.FLOAT32, size))
     whole = measure(target, dtype, golden, dtypes.FLOAT32)
     with pytest.MonkeyPatch.context() as patch:
@@ -223,11 +229,11 @@ def test_small_blocks_find_the_same_places(data: st.DataObject, size: int, dtype
 
 
 def test_sums_can_be_pickled() -> None:
-    sums = measure(*hard_args(hard_pair(1000)))
+    sums = measure(*measure_arguments(special_pair(1000)))
     assert pickle.loads(pickle.dumps(sums)) == sums  # noqa: S301 (made here)
 
 
-def hard_args(pair: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, DType, AnyArray, DType]:
+def measure_arguments(pair: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, DType, AnyArray, DType]:
     return pair[0], dtypes.FLOAT32, pair[1], dtypes.FLOAT64
 
 
@@ -247,8 +253,8 @@ print(found[2] - found[1])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has habits of its own")
-def test_the_next_block_has_the_memory_of_the_last_one() -> None:
-    """Fetching it anew is a page fault for every 4 KB, and a tenth of the time."""
+def test_memory_is_retained_between_blocks() -> None:
+    """Memory returned to the system costs a page fault per 4 KB, and a tenth of the time."""
     outcome = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True, check=True)
     assert int(outcome.stdout) < 16 * 16
 
@@ -268,7 +274,7 @@ def test_relative_errors_are_counted() -> None:
     assert distribution.relative[RELATIVE_EDGES.index(2.0**1) + 2] == 1
 
 
-def test_the_largest_relative_error_has_its_place() -> None:
+def test_index_of_the_largest_relative_error() -> None:
     golden, target = np.array([0.0, np.nan, 4, 2, 2]), np.array([9.0, 1, 5, 3, 1])
     worst = measure(target, dtypes.FLOAT64, golden, dtypes.FLOAT64).worst_relative
     assert worst is not None
@@ -276,12 +282,12 @@ def test_the_largest_relative_error_has_its_place() -> None:
 
 
 @given(st.data(), st.sampled_from([dtypes.FLOAT16, dtypes.FLOAT32, dtypes.FLOAT64]))
-def test_neighbours_are_one_step_apart(data: st.DataObject, dtype: DType) -> None:
+def test_neighbouring_floats_are_one_ulp_apart(data: st.DataObject, dtype: DType) -> None:
     golden = data.draw(finite_codes(dtype, 1).filter(lambda drawn: abs(drawn[0]) < np.finfo(dtype.storage).max))
     target = np.nextafter(golden, np.array(np.inf, dtype.storage), dtype=dtype.storage)
     worst = measure(target, dtype, golden, dtype).worst_ulps
     assert worst is not None
-    # At a power of two the steps below are half as long as those above.
+    # Below a power of two the unit is half of that above.
     assert worst.value in (0.5, 1)
 
 
@@ -290,19 +296,19 @@ def test_ulps_are_those_of_the_coarser_type() -> None:
     sums = measure(target, dtypes.FLOAT16, golden, dtypes.FLOAT32)
     assert sums.distribution.ulps[:6] == (1, 1, 0, 0, 1, 0)
     assert sums.worst_ulps is not None
-    # 2049 is not a float16: it was rounded to 2048, and the steps there are 2 long.
+    # float16 rounds 2049 to 2048, where the unit is 2.
     assert (sums.worst_ulps.value, sums.worst_ulps.index) == (3.25, 1)
     assert ULP_EDGES[:4] == (0.5, 1, 2, 4)
 
 
-def test_steps_do_not_get_shorter_below_the_smallest_normal_number() -> None:
+def test_ulp_is_constant_below_the_smallest_normal_number() -> None:
     step = 2.0**-24
     worst = measure(np.array([3 * step], "<f2"), dtypes.FLOAT16, np.array([step]), dtypes.FLOAT64).worst_ulps
     assert worst is not None
     assert worst.value == 2
 
 
-def test_an_infinity_beside_a_64_bit_integer_that_is_not_zero() -> None:
+def test_infinity_against_a_64_bit_integer() -> None:
     target, golden = np.array([np.inf, -np.inf, np.inf]), np.array([5, -(1 << 40), 0], "<i8")
     non_finite = measure(target, dtypes.FLOAT64, golden, dtypes.INT64).non_finite
     assert (non_finite.target_infs, non_finite.mismatches) == (2, 3)
@@ -321,7 +327,7 @@ def test_bfloat16_is_coarser_than_float16() -> None:
     assert worst.value == 2
 
 
-# What cannot be measured, and complex numbers
+# Complex numbers, and types that cannot be measured
 
 
 def test_complex_numbers_are_measured_by_parts() -> None:

@@ -1,8 +1,8 @@
-"""Many pairings to their rows at once: data that the kernel can measure where it is stored.
+"""Measurement of many pairings by one call of the kernel, which reads elements in their stored order.
 
     Pairing ──strides of both sides──► align ──axes──► NativeJob, … ──one call──► Sums, … ──► Row
 
-A layout is undone by telling the kernel where each element is. Pairs for which that cannot be told are left for `job`.
+The kernel gets the strides of each layout. Pairs whose layouts strides cannot express are left to `job`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     Axes = tuple[SplitAxis, ...]
     Progress = Callable[[int], None]
 
-# Pairs that are measured while as many others are prepared.
+# While the kernel measures this many pairs, the next ones are prepared.
 _PAIRS_PER_CALL = 300
 _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 
 
 class Batched(NamedTuple):
-    """Jobs with their outcomes, and the jobs that are left."""
+    """Measured jobs with their outcomes, and the remaining jobs."""
 
     done: list[tuple[Job, Outcome]]
     left: list[Job]
 
 
 def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batched:
-    """Measure all jobs that the kernel supports; the others are `left`, in order."""
+    """Measure all jobs that the kernel supports; the others are returned as `left`, in order."""
     chosen = [job for job in jobs if job.has_data] if _is_possible(jobs) else []
     done: list[tuple[Job, Outcome]] = []
     for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
@@ -58,7 +58,7 @@ def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batc
 
 
 def _is_possible(jobs: Sequence[Job]) -> bool:
-    """Return whether there is a kernel, and nothing else than its measurements is wanted."""
+    """Return whether there is a kernel, and the options require no other measurements."""
     if not jobs or native.find_library() is None:
         return False
     options = jobs[0].options
@@ -76,9 +76,9 @@ class Summed(NamedTuple):
 def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterator[Summed | Reason | None]:
     """Yield the sums of every job in order, or why there are none; `None` if the kernel does not support the pair.
 
-    While the kernel measures some pairs, the next ones are prepared and the last ones are given out.
+    While the kernel measures some pairs, the next ones are prepared, and the results of the previous ones are yielded.
     """
-    # Networks repeat themselves: pairs that are alike in every respect are aligned once.
+    # Layers of a network repeat: pairs with equal descriptions are aligned once.
     known: dict[object, _Aligned | OpdiffError | None] = {}
     with_kl = any(job.pairing.unit is None and job.options.with_kl for job in jobs)
     for_graphs = any(job.pairing.unit is not None for job in jobs)
@@ -87,13 +87,13 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
     before = 0
     try:
         for start in range(0, len(jobs), _PAIRS_PER_CALL):
-            some = [_prepare(job.pairing, known) for job in jobs[start : start + _PAIRS_PER_CALL]]
+            prepared = [_prepare(job.pairing, known) for job in jobs[start : start + _PAIRS_PER_CALL]]
             if running is not None:
                 running.wait(progress)
                 before += running.call.nbytes
-            operands = [prepared.job for prepared in some if isinstance(prepared, _Prepared)]
-            call = native.Call(operands, threads, with_kl=with_kl, for_graphs=for_graphs, must_run=must_run)
-            done, running = running, _Running(some, call, before)
+            native_jobs = [item.job for item in prepared if isinstance(item, _Prepared)]
+            call = native.Call(native_jobs, threads, with_kl=with_kl, for_graphs=for_graphs, must_run=must_run)
+            done, running = running, _Running(prepared, call, before)
             if done is not None:
                 yield from _results(done)
         if running is not None:
@@ -105,17 +105,17 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
 
 
 class _Prepared(NamedTuple):
-    """Two aligned sides, and what the kernel gets of them."""
+    """An aligned pair, and its job for the kernel."""
 
     pair: AlignedPair
     job: native.NativeJob
 
 
 class _Running(NamedTuple):
-    """Pairs that the kernel measures, in order; for some there is only the reason why it does not.
+    """A running call of the kernel.
 
     Attributes:
-        pairings: the prepared pairs, or why there are none; `None` if the kernel does not support the pair.
+        pairings: the prepared pairs, or why they cannot be measured; `None` if the kernel does not support the pair.
         call: the running call.
         before: bytes measured by earlier calls.
     """
@@ -125,16 +125,16 @@ class _Running(NamedTuple):
     before: int
 
     def wait(self, progress: Progress) -> None:
-        """Come back when everything is measured."""
+        """Wait until all pairs are measured."""
         self.call.wait(lambda done: progress(self.before + done))
 
 
 def _prepare(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | Reason | None:
-    alike = _alike(pairing)
+    key = _alignment_key(pairing)
     try:
-        aligned = known[alike]
+        aligned = known[key]
     except KeyError:
-        aligned = known[alike] = _align(pairing)
+        aligned = known[key] = _align(pairing)
     if aligned is None:
         return None
     if isinstance(aligned, OpdiffError):
@@ -156,7 +156,7 @@ def _results(running: _Running) -> Iterator[Summed | Reason | None]:
 
 
 def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
-    """A pairing as the kernel takes it; `None` when it cannot, or nobody can."""
+    """Return an aligned pair and its job for the kernel; `None` if it is not supported or cannot be aligned."""
     aligned = _align(pairing)
     if aligned is None or isinstance(aligned, OpdiffError):
         return None
@@ -164,10 +164,7 @@ def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
 
 
 class _Aligned(NamedTuple):
-    """Two aligned sides, what the kernel is told of the elements of each, and the shape in which it sees them.
-
-    That is, as in `native.Operand`, how many bytes there are, the type, and the axes by which elements are found.
-    """
+    """An aligned pair, fields of the `native.Operand` of each side (number of bytes, type, axes), and their shape."""
 
     pair: AlignedPair
     target: tuple[int, DType, Axes]
@@ -175,12 +172,12 @@ class _Aligned(NamedTuple):
     shape: Shape
 
 
-def _alike(pairing: Pairing) -> tuple[object, ...]:
-    """Everything that alignment goes by."""
-    return pairing.declared, *_kind(pairing.target.data), *_kind(pairing.golden.data)
+def _alignment_key(pairing: Pairing) -> tuple[object, ...]:
+    """Return all facts that alignment depends on."""
+    return pairing.declared, *_tensor_key(pairing.target.data), *_tensor_key(pairing.golden.data)
 
 
-def _kind(tensor: Tensor) -> tuple[object, ...]:
+def _tensor_key(tensor: Tensor) -> tuple[object, ...]:
     spec, source = tensor.spec, tensor.source
     shapes = spec.shape, spec.origin_shape
     if not isinstance(source, FileRange):
@@ -189,7 +186,7 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
-    """Align both sides by strides; `None` if the kernel cannot read them so."""
+    """Align both sides by strides; `None` if that is not possible."""
     target, golden, declared = pairing.operands
     if not (_is_plain(target) and _is_plain(golden) and native.is_supported(target.spec.dtype, golden.spec.dtype)):
         return None
@@ -202,11 +199,11 @@ def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
     pair, target_axes, golden_axes = strided
     parts = native.parts_of(target.spec.dtype)
     shape = pair.shape if parts == 1 else (*pair.shape, parts)
-    return _Aligned(pair, _described(target, target_axes), _described(golden, golden_axes), shape)
+    return _Aligned(pair, _operand_fields(target, target_axes), _operand_fields(golden, golden_axes), shape)
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether its bytes are all in a file, as this machine orders them."""
+    """Return whether all bytes are in a file, in little-endian order."""
     spec, source = tensor.spec, tensor.source
     return (
         isinstance(source, FileRange)
@@ -216,10 +213,10 @@ def _is_plain(tensor: Tensor) -> bool:
     )
 
 
-def _described(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
+def _operand_fields(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
     spec = tensor.spec
     if axes and native.parts_of(spec.dtype) > 1:
-        # The real and the imaginary part of a number are neighbours.
+        # Real and imaginary part are stored next to each other.
         axes = (*(SplitAxis(axis.extent, axis.split, 2 * axis.outer, 2 * axis.inner) for axis in axes), _COMPLEX_PARTS)
     return spec.dtype.nbytes(spec.count), spec.dtype, axes
 

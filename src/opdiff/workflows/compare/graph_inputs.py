@@ -1,4 +1,4 @@
-"""The inputs of a comparison in graph mode: every token of every graph of every rank, paired batch by batch."""
+"""Inputs of a comparison in graph mode: every token of every graph of every rank, paired in batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.graph_units import GraphUnit
     from opdiff.workflows.compare.options import CompareOptions
 
-# Enough pairs to keep all workers busy, few enough to hold their descriptions in memory.
+# Enough pairs to use all workers, few enough for their descriptions to fit in memory.
 _PAIRS_PER_BATCH = 20_000
 _SCENARIOS = {
     GraphKind.FX: because("pair.scenario_graph_fx"),
@@ -36,11 +36,11 @@ _SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
 
 def read_graph_inputs(options: CompareOptions) -> Inputs:
-    """Find the ranks, graphs and tokens of both sides; dump files are opened when their pairs are asked for.
+    """Find the ranks, graphs and tokens of both sides; dump files are opened when a batch is requested.
 
     Raises:
-        InputError: a side is not a dump of graph mode, or nothing belongs together.
-        UsageError: a rank has to be chosen.
+        InputError: a side is not a dump of graph mode, or the sides have nothing in common.
+        UsageError: the rank must be selected.
     """
     target, golden = read_graph_tree(options.target), read_graph_tree(options.golden)
     if target.kind is GraphKind.FX:
@@ -66,7 +66,7 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
 
 
 def _batches(units: list[GraphUnit], golden_kind: GraphKind, root: str, options: CompareOptions) -> Iterator[Batch]:
-    """Pair graph by graph, and collect as many as are measured together."""
+    """Yield the pairs of all graphs in batches of complete graphs."""
     batch = Batch(())
     is_empty = True
     for unit in units:
@@ -124,7 +124,7 @@ def _row_order(pair: Pair) -> tuple[int, bool, int, str, int, int]:
 
 
 def _numbered(pairs: list[Pair], options: CompareOptions) -> tuple[Pair, ...]:
-    """Number the pairs in the table that they will stand in: there is one for each way of comparing."""
+    """Number the pairs within their table; each `DataMode` has its own table."""
     counts = dict.fromkeys(DataMode, 0)
     numbered: list[Pair] = []
     for pair in pairs:

@@ -1,4 +1,4 @@
-"""Which ranks, graphs and texts of two trees belong together."""
+"""Ranks and graphs of graph mode: pairing of ranks, and assignment of dump folders to graph texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_LISTED = 8
 
 
 class RankPair(NamedTuple):
-    """A rank of both sides; `rank` is what it is called, `None` where there are no ranks."""
+    """A rank of both sides; `rank` is its number, `None` if the dumps have no ranks."""
 
     rank: int | None
     target: tuple[GraphFolders, ...]
@@ -34,7 +34,7 @@ class RankPair(NamedTuple):
 
 
 class GraphUnit(NamedTuple):
-    """One graph of one rank: its text, the folders of both sides by token; `graph` only where there are several."""
+    """One graph of one rank: its text, and the folders of both sides by token; `graph` is `None` for a single graph."""
 
     rank: int | None
     graph: int | None
@@ -50,38 +50,37 @@ def pair_ranks(
     """Return the ranks that both sides have, and notes about the others.
 
     Raises:
-        UsageError: it has to be said which rank is meant.
+        UsageError: the rank must be selected.
         InputError: there is no common rank.
     """
-    ours, theirs = _wanted(target, rank), _wanted(golden, rank)
-    if target.has_ranks == golden.has_ranks and (target.has_ranks or len(theirs) > 1):
-        common = [number for number in ours if number in theirs]
+    target_ranks, golden_ranks = _select_ranks(target, rank), _select_ranks(golden, rank)
+    if target.has_ranks == golden.has_ranks and (target.has_ranks or len(golden_ranks) > 1):
+        common = [number for number in target_ranks if number in golden_ranks]
         if not common:
-            raise InputError(
-                golden.root, f"no common rank: the target has {_listed(ours)}, the golden {_listed(theirs)}"
-            )
-        notes = [_one_sided_rank(number, "target") for number in ours if number not in theirs]
-        notes += [_one_sided_rank(number, "golden") for number in theirs if number not in ours]
-        shown = target.has_ranks or len(ours) > 1
-        pairs = [RankPair(number if shown else None, target.ranks[number], golden.ranks[number]) for number in common]
+            listed = f"the target has {_listed(target_ranks)}, the golden {_listed(golden_ranks)}"
+            raise InputError(golden.root, f"no common rank: {listed}")
+        notes = [_one_sided_rank(number, "target") for number in target_ranks if number not in golden_ranks]
+        notes += [_one_sided_rank(number, "golden") for number in golden_ranks if number not in target_ranks]
+        is_shown = target.has_ranks or len(target_ranks) > 1
+        pairs = [
+            RankPair(number if is_shown else None, target.ranks[number], golden.ranks[number]) for number in common
+        ]
         return tuple(pairs), tuple(notes)
-    several = next((tree for tree, found in ((target, ours), (golden, theirs)) if len(found) > 1), None)
-    if several is not None:
-        other = golden if several is target else target
-        numbers = ours if several is target else theirs
-        problem = f"has ranks {_listed(numbers)}, but {other.root} does not tell ranks; choose one with --rank"
-        raise UsageError(f"{several.root} {problem}")
-    name = ours[0] if target.has_ranks else None
-    return (RankPair(name, target.ranks[ours[0]], golden.ranks[theirs[0]]),), ()
+    for tree, ranks, other in ((target, target_ranks, golden), (golden, golden_ranks, target)):
+        if len(ranks) > 1:
+            problem = f"has ranks {_listed(ranks)}, but {other.root} has none; choose one with --rank"
+            raise UsageError(f"{tree.root} {problem}")
+    number = target_ranks[0] if target.has_ranks else None
+    return (RankPair(number, target.ranks[target_ranks[0]], golden.ranks[golden_ranks[0]]),), ()
 
 
 def _one_sided_rank(rank: int, side: str) -> Reason:
     return because("pair.rank_on_one_side", rank=rank, side=side)
 
 
-def _wanted(tree: GraphTree, rank: int | None) -> list[int]:
+def _select_ranks(tree: GraphTree, rank: int | None) -> list[int]:
     numbers = list(tree.ranks)
-    # Without rank folders devices stand for ranks, and a single one is whatever rank is meant.
+    # Without rank folders ranks are numbers of devices; a single device matches any rank.
     if rank is None or (not tree.has_ranks and len(numbers) == 1):
         return numbers
     if rank not in numbers:
@@ -95,7 +94,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 class GraphTexts:
-    """The texts of the target's graphs, read when they are needed, each once."""
+    """The graph texts of the target, or of the golden side if it has none; each is read once, when needed."""
 
     def __init__(self, target: GraphTree, golden: GraphTree) -> None:
         self.notes: list[Reason] = []
@@ -115,7 +114,7 @@ class GraphTexts:
             self.notes.append(because("pair.no_graph_texts"))
 
     def of_rank(self, rank: int | None) -> list[GraphFile]:
-        """One file for each graph: of this rank if there is one, original before optimized, newest first."""
+        """Return one readable file for each graph: preferably of this rank, original, and newest."""
         best: dict[int, GraphFile] = {}
         for file in sorted(
             self._files, key=lambda file: (file.rank not in (rank, None), not file.is_original, -file.timestamp)
@@ -128,7 +127,7 @@ class GraphTexts:
         return [best[number] for number in sorted(best)]
 
     def read(self, file: GraphFile) -> TextGraph | None:
-        """The graph of a file; `None`, and a note, when it cannot be used."""
+        """Return the graph of a file; `None`, with a note, if it cannot be used."""
         if file.path not in self._read:
             try:
                 graph = read_graph_text(file.path, self._known)
@@ -144,7 +143,7 @@ class GraphTexts:
 
 
 def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[GraphUnit]:
-    """Every graph of every rank with what belongs to it."""
+    """Return every graph of every rank with its text and folders."""
     units: list[GraphUnit] = []
     for pair in ranks:
         units += _units_of_rank(pair, golden, texts, notes)
@@ -157,27 +156,30 @@ def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: 
     graphs = {file.number: graph for file in files if (graph := texts.read(file)) is not None}
     if not graphs:
         graphs = {0: TextGraph("", {})}
-    ours, strangers = _assigned(pair.target, graphs, _own_names)
-    found += [because("pair.target_without_text", graph=group.label) for group in strangers]
-    theirs, strangers = _assigned(pair.golden, graphs, fx_operator_names if golden is GraphKind.FX else _own_names)
-    found += [because("pair.golden_without_text", graph=group.label) for group in strangers]
+    target_folders, unassigned = _assign(pair.target, graphs, _own_names)
+    found += [because("pair.target_without_text", graph=group.label) for group in unassigned]
+    golden_names = fx_operator_names if golden is GraphKind.FX else _own_names
+    golden_folders, unassigned = _assign(pair.golden, graphs, golden_names)
+    found += [because("pair.golden_without_text", graph=group.label) for group in unassigned]
     units = []
     for number, graph in graphs.items():
-        if number not in ours:
-            if number in theirs:
+        if number not in target_folders:
+            if number in golden_folders:
                 found.append(because("pair.graph_not_in_target", graph=number))
             continue
-        if number not in theirs:
+        if number not in golden_folders:
             found.append(because("pair.graph_not_in_golden", graph=number))
-        golden_folders = merge_groups(theirs[number]) if number in theirs else None
-        shown = number if len(graphs) > 1 else None
-        units.append(GraphUnit(pair.rank, shown, number, graph, merge_groups(ours[number]), golden_folders))
+        sides = (
+            merge_groups(target_folders[number]),
+            (merge_groups(golden_folders[number]) if number in golden_folders else None),
+        )
+        units.append(GraphUnit(pair.rank, number if len(graphs) > 1 else None, number, graph, *sides))
     notes += (in_rank(note, pair.rank) for note in found)
     return units
 
 
 def in_rank(note: Reason, rank: int | None) -> Reason:
-    """Return a note with its rank, where there are ranks."""
+    """Return a note with its rank; unchanged if there are no ranks."""
     return note if rank is None else because("pair.in_rank", rank=rank, note=note)
 
 
@@ -185,40 +187,42 @@ def _own_names(graph: TextGraph) -> frozenset[str]:
     return frozenset(file_safe_name(name) for name in graph.operators)
 
 
-def _assigned(
+def _assign(
     groups: Sequence[GraphFolders], graphs: dict[int, TextGraph], names: Callable[[TextGraph], frozenset[str]]
 ) -> tuple[dict[int, list[GraphFolders]], list[GraphFolders]]:
-    """Folders by graph, and those that belong to none.
+    """Return folders by number of graph, and unassigned folders.
 
-    Numbers decide where names tell them and one of them is that of a graph; else the operators that both have, else
-    the order.
+    Folders are assigned by number if one of the numbers is that of a graph; otherwise by common operators, otherwise in
+    order.
     """
     found: dict[int, list[GraphFolders]] = {}
-    strangers: list[GraphFolders] = []
+    unassigned: list[GraphFolders] = []
     by_number = any(group.number in graphs for group in groups)
-    for place, group in enumerate(groups):
+    for position, group in enumerate(groups):
         if by_number and group.number is not None:
             if group.number in graphs:
                 found.setdefault(group.number, []).append(group)
             else:
-                strangers.append(group)
+                unassigned.append(group)
         else:
-            found.setdefault(_likeliest(group, place, graphs, names), []).append(group)
-    return found, strangers
+            found.setdefault(_most_similar(group, position, graphs, names), []).append(group)
+    return found, unassigned
 
 
-def _likeliest(
-    group: GraphFolders, place: int, graphs: dict[int, TextGraph], names: Callable[[TextGraph], frozenset[str]]
+def _most_similar(
+    group: GraphFolders, position: int, graphs: dict[int, TextGraph], names: Callable[[TextGraph], frozenset[str]]
 ) -> int:
-    in_order = sorted(graphs)[min(place, len(graphs) - 1)]
+    """Return the number of the graph with most common operators; of the graph at this position if several have."""
+    in_order = sorted(graphs)[min(position, len(graphs) - 1)]
     if len(graphs) == 1:
         return in_order
-    own = _operators(group)
-    first, second = Counter({number: len(own & names(graph)) for number, graph in graphs.items()}).most_common(2)
+    operators = _operator_names(group)
+    common = Counter({number: len(operators & names(graph)) for number, graph in graphs.items()})
+    first, second = common.most_common(2)
     return first[0] if first[1] > second[1] else in_order
 
 
-def _operators(group: GraphFolders) -> frozenset[str]:
-    """The names of a group's operators, from the names of its files."""
+def _operator_names(group: GraphFolders) -> frozenset[str]:
+    """Return the operators of a group of folders, by file names."""
     entries = (entry for folders in group.tokens.values() for folder in folders for entry in folder.entries)
     return frozenset(entry.parsed.op_name for entry in entries if isinstance(entry.parsed, DumpName | FxName))

@@ -1,4 +1,4 @@
-"""The inputs of a comparison: both sides, and the pairs of tensors between them.
+"""Inputs of a comparison: both sides, and the pairs of tensors between them.
 
 options ──► Inputs (offline: one, or one for each step of a training run; graph mode: one)
                └── batches ──► Batch: pairs that are measured together
@@ -43,17 +43,17 @@ class Batch(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The two sides of one comparison, described and not loaded.
+    """The two sides of one comparison, without tensor data.
 
     Attributes:
-        mode: how they were found.
+        mode: offline or graph mode.
         name: name of the result file; graph mode has its own names.
         target: the target's side.
         golden: the golden side.
-        scenario: what is compared with what.
-        batches: the pairs, made when they are asked for.
+        scenario: kinds of the two sides.
+        batches: the pairs, made on request.
         notes: remarks for the user.
-        is_step: whether this is one of many comparisons, which does not end the others when it fails.
+        is_step: whether this is a step of a training run; its failure does not affect other steps.
         extra_inputs: the rule files, and other paths that were given besides the dumps.
     """
 
@@ -121,7 +121,7 @@ def _inputs(
         _side(golden),
         scenario.reason,
         batches(),
-        _left_out_notes(target, golden),
+        _skipped_file_notes(target, golden),
         extra_inputs=_extra_inputs(rules, options),
     )
 
@@ -135,7 +135,7 @@ def _side(dump: Dump) -> Side:
     return Side(dump.path, dump.kind, dump.quantized)
 
 
-def _left_out_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
+def _skipped_file_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
     return tuple(
         because(
             "compare.files_left_out",
@@ -190,20 +190,20 @@ def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[In
 def _read_step(
     job: BatchJob, folder: Folder, golden: Dump, options: CompareOptions, *, every_operator: bool
 ) -> Inputs | NotCompared:
-    place, rules = job.folder, Rules(job.rules)
-    name = batch_file_name(str(place.device), place.model, str(place.step), time.localtime())
+    model, rules = job.folder, Rules(job.rules)
+    name = batch_file_name(str(model.device), model.model, str(model.step), time.localtime())
     try:
         target = read_folder_dump(folder, with_rules=True)
         inputs = _inputs(name, target, golden, rules, options, every_operator=every_operator)
     except (InputError, UsageError) as error:
-        return NotCompared(place.path, error.reason if isinstance(error, UsageError) else error.problem)
+        return NotCompared(model.path, error.reason if isinstance(error, UsageError) else error.problem)
     # The name of the result does not have the model's id.
-    notes = (because("compare.step_folder", path=place.path), *([job.note] if job.note else ()), *inputs.notes)
+    notes = (because("compare.step_folder", path=model.path), *([job.note] if job.note else ()), *inputs.notes)
     return inputs._replace(notes=notes, is_step=True)
 
 
 def _model_folder(folder: Folder) -> ModelFolder:
     from opdiff.pair.training import ModelFolder
 
-    place = folder.location
-    return ModelFolder(folder.path, place.device or 0, place.model or "", place.model_id or 0, place.step or 0)
+    found = folder.location
+    return ModelFolder(folder.path, found.device or 0, found.model or "", found.model_id or 0, found.step or 0)

@@ -1,4 +1,4 @@
-"""One pairing to its row: load → align → measure. Errors become the reason of the row.
+"""Measurement of one pairing: load → align → measure. Errors become the reason of the row.
 
 Job ──by data────────► align both ──► sums ──► metrics ─┐
     ──by statistics──► statistics of each side ─────────┼──► Row
@@ -38,7 +38,7 @@ class MeasureOptions(NamedTuple):
 
     Attributes:
         with_kl: the divergence, which takes a second pass.
-        conversions: the user's own layout conversions.
+        conversions: layout conversions of the user.
         metrics: metrics that are not built in.
     """
 
@@ -67,7 +67,7 @@ class Job(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether data is to be compared, and both sides have it."""
+        """Whether tensor data is compared, and both sides have it."""
         pairing = self.pairing
         return self.by is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
 
@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
 
 def data_mode(pair: Pair, wanted: DataMode) -> DataMode:
-    """Return how a pair is compared, and in which table it stands; without a partner by what its operator has."""
+    """Return how a pair is compared, which also determines its table; for an unpaired operator by its own data."""
     if wanted is not DataMode.AUTO:
         return wanted
     if isinstance(pair, Pairing):
@@ -224,7 +224,7 @@ def _empty_row(job: Job, pair: AlignedPair) -> Row:
 
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[Reason, ...]:
-    """Return doubts about a pair: assumptions of readers, a doubtful fit, other extents, another kind of numbers."""
+    """Return reservations about a pair: assumptions of readers, uncertain alignment, other extents or number kinds."""
     notes = [*target.notes, *golden.notes, *([pair.warning] if pair.warning else [])]
     if pair.target.shape != pair.golden.shape:
         notes.append(because("compare.shapes_by_element", target=pair.target.shape, golden=pair.golden.shape))
@@ -266,7 +266,7 @@ def _nothing_known(target: TensorStats, golden: TensorStats) -> Reason | None:
 
 
 def _logical(tensor: Tensor) -> tuple[AnyArray, Reason | None]:
-    """Return a tensor without the padding of its layout; as stored, with a note, if the layout does not tell."""
+    """Return a tensor without the padding of its layout; as stored, with a note, if the padding is unknown."""
     from opdiff.align import convert
 
     codes = tensor.codes()
@@ -300,7 +300,7 @@ def _measure_checksums(job: Job) -> Row:
 
 
 def _aligned_codes(pairing: Pairing) -> tuple[AnyArray | None, AnyArray | None]:
-    """Return both sides in one layout; `None` where that cannot be done."""
+    """Return both sides in one layout; `None` if they cannot be aligned."""
     from opdiff.align.pairs import align_pair
 
     if pairing.target.tensor is None or pairing.golden.tensor is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_limits(path: str) -> Limits:
-    """Read the limits of this file; without one those of the current folder, otherwise the defaults.
+    """Read the limits of a file; for an empty path those of the current folder, otherwise the defaults.
 
     Raises:
         InputError: the file cannot be used.

@@ -1,4 +1,4 @@
-"""All pairs of a batch to their rows: what the kernel can measure at once, the rest job by job."""
+"""Measurement of a batch of pairs: by one call of the kernel if it supports them, otherwise job by job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.reasons import because
 from opdiff.core.rows import unpaired_row
-from opdiff.run import Work, fitting_workers, run, usable_cores
+from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import Job, MeasureOptions, data_mode, died, measure_job
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-# Fewer small tensors are measured by the time that other processes have started.
+# Fewer small tensors are measured in less time than processes take to start.
 _MIN_JOBS_FOR_PROCESSES = 800
 
 
@@ -31,7 +31,7 @@ class Measuring(NamedTuple):
     """How pairs are measured.
 
     Attributes:
-        options: measurements besides the usual ones.
+        options: measurements besides the default ones.
         data_mode: how tensors are compared.
         workers: maximum number of workers; 0 for all cores.
         memory: bytes that workers may use; 0 for no limit.
@@ -46,7 +46,7 @@ class Measuring(NamedTuple):
 
     @classmethod
     def of(cls, options: CompareOptions) -> Measuring:
-        """Return what the options ask for.
+        """Return the measurements that the options require.
 
         Raises:
             UsageError: there is no such metric.
@@ -54,9 +54,9 @@ class Measuring(NamedTuple):
         from opdiff.measure.documented import select_metrics
 
         custom = _custom_metrics(options)
-        wanted = select_metrics(options.metrics, [metric.name for metric in custom])
-        measures = MeasureOptions(any(metric.needs_kl for metric in wanted), conversions(options), custom)
-        return cls(measures, options.data_mode, options.workers, options.memory, options.in_process)
+        selected = select_metrics(options.metrics, [metric.name for metric in custom])
+        measure_options = MeasureOptions(any(metric.needs_kl for metric in selected), conversions(options), custom)
+        return cls(measure_options, options.data_mode, options.workers, options.memory, options.in_process)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -65,14 +65,14 @@ class Measuring(NamedTuple):
 
 
 class MeasuredRows(NamedTuple):
-    """Rows in the order of the pairs, and tracebacks of errors that should not have happened."""
+    """Rows in the order of the pairs, and tracebacks of unexpected errors."""
 
     rows: tuple[Row, ...]
     defects: tuple[str, ...] = ()
 
 
 def measure_pairs(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
-    """Measure all pairings; the order of the work does not show in the result."""
+    """Measure all pairings. Rows are in the order of the pairs; those without a counterpart get their reason."""
     rows: dict[int, Row] = {}
     jobs: list[Job] = []
     for number, pair in enumerate(pairs):
@@ -86,18 +86,18 @@ def measure_pairs(pairs: Sequence[Pair], measuring: Measuring, progress: Progres
     outcomes = {job.number: outcome for job, outcome in batch.done}
     done = total - sum(job.weight for job in batch.left)
     progress(done, total)
-    workers = fitting_workers(measuring.workers, measuring.memory, (job.nbytes for job in batch.left))
+    workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in batch.left))
     for job, outcome in run(_work(measuring), batch.left, workers):
         outcomes[job.number] = outcome
         done += job.weight
         progress(done, total)
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
     defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]
-    return MeasuredRows(tuple(_with_guess(rows[number]) for number in sorted(rows)), tuple(defects))
+    return MeasuredRows(tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects))
 
 
-def _with_guess(row: Row) -> Row:
-    """Note in graph mode that a pair was guessed: its tables have no other place that people look at."""
+def _with_pairing_note(row: Row) -> Row:
+    """Add a note to a row of graph mode with uncertain pairing; users rarely read the confidence column."""
     if row.unit is None or row.evidence is None or row.confidence is None or row.confidence >= 1:
         return row
     return row._replace(
@@ -113,12 +113,12 @@ def _work(measuring: Measuring) -> Work[Job, Outcome]:
         bool(measuring.options.metrics or measuring.options.conversions),
         measuring.in_process,
         _MIN_JOBS_FOR_PROCESSES,
-        frees_interpreter=False,
+        releases_gil=False,
     )
 
 
 def conversions(options: CompareOptions) -> Conversions | None:
-    """Load the user's own layout conversions, if there are any."""
+    """Load the user's layout conversions; `None` if there are none."""
     if not options.custom or not os.path.isdir(os.path.join(options.custom, "format_convert")):
         return None
     from opdiff.align.custom import load_conversions
@@ -127,11 +127,11 @@ def conversions(options: CompareOptions) -> Conversions | None:
 
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
-    """Load the chosen metrics that are not built in: installed ones, and those of the user's directory."""
+    """Load the selected metrics that are not built in: installed ones, and those in the user's directory."""
     from opdiff.measure.custom import METRICS, load_metrics
     from opdiff.measure.documented import parse_selection
 
-    has_own = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    has_scripts = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
     found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
-    found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_own else ())}
+    found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_scripts else ())}
     return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)

@@ -18,14 +18,14 @@ _GRAPH_ONLY = {"rank": "--rank", "token": "--token", "graph": "--graph", "data_m
 
 
 class CompareOptions(NamedTuple):
-    """What to compare, with which rules, and what to write; strings are as the user wrote them.
+    """Options of a comparison; strings are as the user wrote them.
 
     Attributes:
         target: directory of the run on the NPU.
         golden: directory of the run that it must equal.
         fusion_rules: rule file of the model with fusion on, or a directory of rule files (training).
         fusion_off_rules: rule file of the model with fusion off.
-        quant_rules: rule file that quantization wrote.
+        quant_rules: rule file of the quantization tool.
         output: folder of the results.
         metrics: documented metrics to write, by name or number.
         custom: directory of conversions and metrics of the user.
@@ -80,10 +80,10 @@ class CompareOptions(NamedTuple):
 
 
 def choose_mode(options: CompareOptions) -> Mode:
-    """Return the mode that is asked for, or that the target directory shows.
+    """Return the selected mode, or the one that the target directory shows.
 
     Raises:
-        UsageError: options of one mode are mixed with the other.
+        UsageError: options of both modes are given.
     """
     offline, graph = _given(options, _OFFLINE_ONLY), _given(options, _GRAPH_ONLY)
     mode = options.mode

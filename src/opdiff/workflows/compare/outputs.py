@@ -1,4 +1,4 @@
-"""The files of a comparison: tables, the saved form, and reports in the forms that were asked for."""
+"""The files of a comparison: tables, the saved form, and reports in the selected forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdiff.core.reasons import render
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
-from opdiff.report.file_names import graph_file_name, mapping_file_name, with_drafts, write_new
+from opdiff.report.file_names import graph_file_name, mapping_file_name, unnamed_drafts, write_new
 from opdiff.report.graph_summary import Tally
 from opdiff.report.graph_table import graph_tables
 from opdiff.report.mapping_csv import write_mapping
@@ -54,15 +54,16 @@ class Written(NamedTuple):
 
 
 def write_outputs(compared: Compared, options: CompareOptions) -> Written:
-    """Write all files of a comparison; each takes its name when it is whole."""
+    """Write all files of a comparison; each gets its name when it is complete.
+
+    All files but the tables are drafts first, because they are named after a table.
+    """
     comparison, folder = compared.comparison, options.output
     make_folder(folder)
     forms = find_forms(options.reports, comparison.mode)
     in_graph_mode = comparison.mode is Mode.GRAPH
     whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
-
-    def write_all(drafts: tuple[str, ...]) -> Written:
-        """Write everything but the tables to drafts first: these files are named after a table."""
+    with unnamed_drafts(folder, 1 + len(whole_forms)) as drafts:
         save(comparison, drafts[0])
         for form, draft in zip(whole_forms, drafts[1:], strict=True):
             form.write(comparison, draft)
@@ -77,11 +78,9 @@ def write_outputs(compared: Compared, options: CompareOptions) -> Written:
         )
         return Written(tuple(tables), saved, reports, summary)
 
-    return with_drafts(folder, 1 + len(whole_forms), write_all)
-
 
 def _write_table(name: str, table: Table, folder: str, forms: Sequence[ReportForm]) -> Iterator[str]:
-    """Write a table, also in the forms that go table by table; yields the paths."""
+    """Write a table as CSV and in the given forms; yield the paths."""
     path = write_new(folder, name, partial(write_csv, table))
     yield path
     for form in forms:
@@ -90,7 +89,7 @@ def _write_table(name: str, table: Table, folder: str, forms: Sequence[ReportFor
 
 
 def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
-    """Yield the documented tables of a comparison and what their files are called."""
+    """Yield file names and contents of the documented tables of a comparison."""
     comparison = compared.comparison
     if comparison.mode is Mode.OFFLINE:
         yield compared.name, offline_table(comparison, table_columns(comparison, compared.metrics))
@@ -100,14 +99,14 @@ def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
 
 
 def table_columns(comparison: Comparison, custom: Iterable[str] = ()) -> TableColumns:
-    """Return the columns that the user wanted; `custom` names metrics that no row may have."""
+    """Return the selected columns; `custom` has names of metrics that may be missing in all rows."""
     names = tuple(dict.fromkeys((*custom, *(name for row in comparison.rows for name, _, _ in row.custom))))
     metrics = select_metrics(comparison.view.metrics, names)
     return TableColumns(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
 
 
 def write_pairs(pairs: Iterable[Pair], options: CompareOptions) -> str:
-    """Write the table of pairs; returns its path."""
+    """Write the table of pairs and return its path."""
     name = mapping_file_name(time.localtime())
     return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
 

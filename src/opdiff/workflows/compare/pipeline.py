@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 class Compared(NamedTuple):
-    """One comparison that was judged.
+    """A judged comparison.
 
     Attributes:
-        comparison: rows, judgement, and everything else that reports show.
+        comparison: all data that reports show.
         name: name of the result file; empty in graph mode, where every table has its own.
         metrics: names of the metrics that are not built in.
-        defects: tracebacks of errors that should not have happened.
+        defects: tracebacks of unexpected errors.
     """
 
     comparison: Comparison

@@ -1,15 +1,15 @@
-"""Where in the worst tensors the error is: along the axis of channels, or along the one that tells most about it.
+"""Error profiles of the worst tensors: along the channel axis, and along the axis on which errors are concentrated.
 
     bad rows with their pairings ──► slices of every axis ──► Profile, …
 
-Only tensors whose error was born there, or that a finding is about, are looked at, and of large ones only a sample:
-this takes milliseconds, whatever was compared.
+Only tensors in which an error originates or that a finding names are examined, large ones by a sample, so that profiles
+take milliseconds for any comparison.
 """
 
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Pairing, Profile
 from opdiff.core.errors import OpdiffError
@@ -24,37 +24,47 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.judgement import Judgement
     from opdiff.core.tensor import Shape
-    from opdiff.measure.slices import Cut, Sample, Slice
+    from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
 
-    Measures = tuple[Shape, str, Sample, tuple[Cut, ...], list[tuple[Slice, ...]]]
+    AxisSums = tuple[SlicedAxis, Sequence[SliceSums]]
 
 _MAX_TENSORS = 20
-# Elements of all tensors together, and bytes of one that has to be loaded as a whole.
+# Elements of all tensors together.
 _MAX_ELEMENTS = 1 << 22
+# Bytes of a pair that has to be loaded completely.
 _MAX_LOADED_BYTES = 64 << 20
-# Beside the channels another axis is shown that explains this part of the error, and so many times as much.
-_MIN_EXPLAINED, _MIN_EXPLAINED_RATIO = 0.3, 2.0
+# Concentration that another axis needs to be shown besides the channel axis, absolute and relative to that axis.
+_MIN_CONCENTRATION, _MIN_CONCENTRATION_RATIO = 0.3, 2.0
+
+
+class _Examined(NamedTuple):
+    """Errors of a tensor along each of its axes."""
+
+    shape: Shape
+    layout: str
+    sample: Sample
+    axes: Sequence[AxisSums]
 
 
 def find_profiles(
     rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Conversions | None = None
 ) -> tuple[Profile, ...]:
-    """Return where in the worst tensors the errors are; `pairs` are those of the rows."""
+    """Return the error profiles of the worst tensors; `pairs` are those of the rows."""
     profiles: list[Profile] = []
-    left = _MAX_ELEMENTS
-    for number in _worst(rows, judgement)[:_MAX_TENSORS]:
+    remaining = _MAX_ELEMENTS
+    for number in _worst_rows(rows, judgement)[:_MAX_TENSORS]:
         pair = pairs[number]
-        if left <= 0 or not isinstance(pair, Pairing):
+        if remaining <= 0 or not isinstance(pair, Pairing):
             continue
-        found = _measure(pair, rows[number].shape or (), custom)
-        if found is not None:
-            left -= found[2].seen
-            profiles += _profiles(number, *found)
+        examined = _examine(pair, rows[number].shape or (), custom)
+        if examined is not None:
+            remaining -= examined.sample.examined
+            profiles += _profiles(number, examined)
     return tuple(profiles)
 
 
-def _worst(rows: Sequence[Row], judgement: Judgement) -> list[int]:
-    """Return the rows to look at: those of findings in their order, then other origins of errors, worst first."""
+def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
+    """Return the numbers of rows to examine: those of findings in order, then other origins of errors, worst first."""
     findings = {finding.tensor: position for position, finding in enumerate(judgement.findings)}
     ranks = [
         (findings.get(str(row.key), len(findings)), -(verdict.excess or 0.0), number)
@@ -64,77 +74,77 @@ def _worst(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     return [number for _, _, number in sorted(ranks)]
 
 
-def _measure(pairing: Pairing, shape: Shape, custom: Conversions | None) -> Measures | None:
-    """The errors along every axis; `None` when they cannot be had any more, or not quickly."""
+def _examine(pairing: Pairing, shape: Shape, custom: Conversions | None) -> _Examined | None:
+    """Return the errors along every axis; `None` if the tensors cannot be read, or are too large to be loaded."""
     from opdiff.measure.kernel.slices import measure_slices
-    from opdiff.measure.slices import cuts_of, sample_of
+    from opdiff.measure.slices import choose_sample, slice_axes
 
-    described = native_job(pairing) if custom is None and native.find_library() else None
-    if described is not None:
-        pair, job = described
-        cuts, sample = cuts_of(pair.shape, native.parts_of(pairing.target.data.spec.dtype)), sample_of(prod(job.shape))
-        found = measure_slices(job, cuts, sample)
-        return None if found is None else (pair.shape, pair.layout, sample, cuts, found)
+    aligned = native_job(pairing) if custom is None and native.find_library() else None
+    if aligned is not None:
+        pair, job = aligned
+        axes = slice_axes(pair.shape, native.parts_of(pairing.target.data.spec.dtype))
+        sample = choose_sample(prod(job.shape))
+        sums = measure_slices(job, axes, sample)
+        return None if sums is None else _Examined(pair.shape, pair.layout, sample, list(zip(axes, sums, strict=True)))
     if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > _MAX_LOADED_BYTES or not prod(shape):
         return None
     try:
-        return _measure_loaded(pairing, custom)
+        return _examine_loaded(pairing, custom)
     except (OpdiffError, MemoryError):
         return None
 
 
-def _measure_loaded(pairing: Pairing, custom: Conversions | None) -> Measures:
+def _examine_loaded(pairing: Pairing, custom: Conversions | None) -> _Examined:
     from opdiff.align.element_reader import open_pair
-    from opdiff.measure.slices import cuts_of, measure_slices, sample_of
+    from opdiff.measure.slices import choose_sample, measure_slices, slice_axes
 
-    readers = open_pair(*pairing.operands, custom)
-    target, golden = readers.target, readers.golden
+    pair = open_pair(*pairing.operands, custom)
+    target, golden = pair.target, pair.golden
     parts = native.parts_of(target.dtype)
-    cuts, sample = cuts_of(readers.shape, parts), sample_of(parts * target.count)
-    found = measure_slices(target.block, target.dtype, golden.block, golden.dtype, cuts, sample)
-    return readers.shape, readers.layout, sample, cuts, found
+    axes, sample = slice_axes(pair.shape, parts), choose_sample(parts * target.count)
+    sums = measure_slices(target.block, target.dtype, golden.block, golden.dtype, axes, sample)
+    return _Examined(pair.shape, pair.layout, sample, list(zip(axes, sums, strict=True)))
 
 
-def _profiles(
-    row: int, shape: Shape, layout: str, sample: Sample, cuts: Sequence[Cut], found: Sequence[Sequence[Slice]]
-) -> Iterator[Profile]:
-    """The axis of channels where it is known, and the one that tells most, where that is another."""
-    from opdiff.measure.slices import explained
+def _profiles(row: int, examined: _Examined) -> Iterator[Profile]:
+    """Yield the profile of the channel axis, if known, and of the axis with the highest concentration."""
+    from opdiff.measure.slices import concentration
 
-    letters = layout if len(layout) == len(shape) and "C" in layout else ""
-    errors = [(cut, slices) for cut, slices in zip(cuts, found, strict=True) if any(map(_is_off, slices))]
-    if not errors:
+    shape, layout = examined.shape, examined.layout
+    labels = layout if len(layout) == len(shape) and "C" in layout else ""
+    found = [axis_sums for axis_sums in examined.axes if any(map(_has_error, axis_sums[1]))]
+    if not found:
         return
-    telling = max(errors, key=lambda pair: (explained(pair[1]), _is_usual(pair[0].axis, shape)))
-    channels = next((pair for pair in errors if letters[pair[0].axis : pair[0].axis + 1] == "C"), telling)
-    yield _profile(row, letters, *channels, sample)
-    if explained(telling[1]) > max(_MIN_EXPLAINED, _MIN_EXPLAINED_RATIO * explained(channels[1])):
-        yield _profile(row, letters, *telling, sample)
+    most = max(found, key=lambda item: (concentration(item[1]), _is_usual_channel_axis(item[0].axis, shape)))
+    channels = next((item for item in found if labels[item[0].axis : item[0].axis + 1] == "C"), most)
+    yield _profile(row, labels, *channels, examined.sample)
+    if concentration(most[1]) > max(_MIN_CONCENTRATION, _MIN_CONCENTRATION_RATIO * concentration(channels[1])):
+        yield _profile(row, labels, *most, examined.sample)
 
 
-def _is_off(each: Slice) -> bool:
-    return bool(each.squares or each.not_finite)
+def _has_error(sums: SliceSums) -> bool:
+    return bool(sums.squares or sums.not_finite)
 
 
-def _is_usual(axis: int, shape: Shape) -> bool:
-    """Whether channels are usually there: the second axis of four or more, else the last."""
+def _is_usual_channel_axis(axis: int, shape: Shape) -> bool:
+    """Whether channels usually have this axis: the second one of four or more, else the last one."""
     return axis == (1 if len(shape) >= 4 else len(shape) - 1)
 
 
-def _profile(row: int, letters: str, cut: Cut, slices: Sequence[Slice], sample: Sample) -> Profile:
+def _profile(row: int, labels: str, sliced: SlicedAxis, slices: Sequence[SliceSums], sample: Sample) -> Profile:
     return Profile(
         row,
-        cut.axis,
-        letters[cut.axis : cut.axis + 1],
-        cut.extent,
-        cut.width,
+        sliced.axis,
+        labels[sliced.axis : sliced.axis + 1],
+        sliced.extent,
+        sliced.width,
         sample.share,
-        tuple(_rounded(sqrt(each.mean_square)) for each in slices),
-        tuple(_rounded(each.largest) for each in slices),
-        tuple(each.not_finite for each in slices),
+        tuple(_rounded(sqrt(sums.mean_square)) for sums in slices),
+        tuple(_rounded(sums.largest) for sums in slices),
+        tuple(sums.not_finite for sums in slices),
     )
 
 
 def _rounded(number: float) -> float:
-    """Nobody reads more digits off a bar."""
+    """Round to four digits, enough for a bar chart."""
     return float(f"{number:.4g}")

@@ -1,4 +1,4 @@
-"""Saved comparisons: finding their files, and loading them in all versions."""
+"""Search for the files of saved comparisons, and loading of all versions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def load_saved(paths: Sequence[str], limits: str = "") -> Comparison:
 
 
 def saved_files(paths: Sequence[str]) -> list[str]:
-    """Return the files of a saved comparison: a folder stands for those in it; summaries are left out.
+    """Return the files of a saved comparison; folders are replaced by the files in them, summaries are omitted.
 
     Raises:
         InputError: there are none.
@@ -69,7 +69,7 @@ def _files_in(folder: str) -> list[str]:
 
 
 def report_stem(path: str) -> str:
-    """Return what reports of a saved comparison are called after: `result_20240115103052`."""
+    """Return the stem of report names of a saved comparison: `result_20240115103052`."""
     stem = os.path.splitext(os.path.basename(path))[0]
     match = _TIME.search(stem)
     return f"result_{match[1]}" if match and head_of(path)[0] == GRAPH_SCHEMA else stem

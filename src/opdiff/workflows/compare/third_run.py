@@ -1,4 +1,4 @@
-"""Which step broke a model, by a third run with fusion off."""
+"""Search for the step that causes the errors (conversion, quantization or fusion), by a third run with fusion off."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def find_step(options: CompareOptions, third: str, third_rules: str) -> Reason:
-    """Compare the third run with the golden one, and the target with the third run; return which step is at fault.
+    """Compare the third run with the golden one, and the target with the third run; return the faulty step.
 
     Raises:
-        UsageError: these runs and rules do not go together.
+        UsageError: these runs and rules cannot be combined.
         InputError: a side or a rule file cannot be used.
     """
     if not third_rules or not options.fusion_rules:

@@ -109,7 +109,7 @@ def test_several_ranks_against_none_need_a_choice(tmp_path: Path, capsys: pytest
     sample = write_graph_sample(str(tmp_path), ranks=2, version="7.1.0")
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o")
     assert outcome.code == 2
-    assert "does not tell ranks; choose one with --rank" in outcome.err
+    assert "has none; choose one with --rank" in outcome.err
 
 
 def test_tokens_that_one_side_lacks_are_told(case: GraphCase) -> None:
