@@ -1,4 +1,4 @@
-"""A report that is open in a browser."""
+"""A report opened in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-# Words that stand in every English sentence, and in no name of the samples.
+# Words of which every English sentence has one, and no name of the samples.
 _ENGLISH = re.compile(
     r"(?<![\w/.-])(the|of|is|are|and|not|with|from|than|by|was|has|to|which|it|that|but|no)(?![\w/.-])"
 )
@@ -22,14 +22,14 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def find_browser() -> str | None:
-    """The path of a browser of this machine; `OPDIFF_BROWSER` names another one."""
+    """Return the path of a browser; `OPDIFF_BROWSER` selects one."""
     named = os.environ.get("OPDIFF_BROWSER")
     return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 @dataclass
 class Opened:
-    """A page, and everything that it should not have done: errors, and requests beyond its own file."""
+    """A page, and its problems: errors, and requests other than for its own file."""
 
     page: Page
     path: Path
@@ -44,6 +44,6 @@ class Opened:
         return [text.strip() for text in self.page.locator(selector).all_inner_texts()]
 
     def english(self) -> list[str]:
-        """The lines of the view, and of what appears over its parts, that are English."""
+        """Return the English lines of the view and of its tooltips."""
         shown = f"{self.page.inner_text('main')}\n{self.page.evaluate(_TITLES)}"
         return [line for line in shown.splitlines() if _ENGLISH.search(line)]

@@ -1,4 +1,4 @@
-"""Running commands: in this process, or in one of their own."""
+"""Execution of commands, in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-m", "opdiff")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        """Standard output as strict JSON: no NaN, no infinity."""
+        """Return standard output, parsed as strict JSON without NaN and infinities."""
         return json.loads(self.out, parse_constant=_refuse)
 
 
@@ -46,7 +46,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
 
 
 def run_outside(*arguments: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> Outcome:
-    """Run a command in a process of its own."""
+    """Run a command in a separate process."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,

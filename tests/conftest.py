@@ -1,4 +1,4 @@
-"""Settings for all tests: examples do not depend on the machine's speed."""
+"""Settings of all tests: generated examples have no time limit."""
 
 import signal
 from contextlib import suppress
@@ -8,6 +8,6 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
-# Started in the background, tests would hand ignored interrupts on to the programs that they interrupt.
+# Tests started in the background ignore interrupts, and so would the programs that they interrupt.
 with suppress(ValueError):
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Dump files for the tests of commands: real bytes in a few words."""
+"""Short functions that write dump files for tests of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opdiff.core.dtypes import DType
 
 TIME = 1671234567890123
-"""A timestamp as dump names have it."""
+"""A timestamp, as in dump file names."""
 
 
 def tensor(
@@ -27,17 +27,17 @@ def tensor(
     groups: int = 1,
     address: int = 0,
 ) -> EncodedTensor:
-    """The numbers as a tensor of a dump."""
+    """Return the values as a tensor of a dump."""
     return encode_tensor(np.asarray(values), dtype, layout, groups=groups, address=address)
 
 
 def dump(*outputs: EncodedTensor, inputs: tuple[EncodedTensor, ...] = (), op_name: str = "") -> bytes:
-    """The bytes of a standard dump."""
+    """Return the bytes of a standard dump."""
     return standard_dump(EncodedDump(inputs, outputs, op_name=op_name))
 
 
 def numbered(count: int, start: int = 1) -> bytes:
-    """The bytes of a dump with one output: `count` numbers, each one greater than the one before it."""
+    """Return the bytes of a dump with one output: `count` consecutive numbers from `start` on."""
     return dump(tensor(np.arange(start, start + count, dtype=np.float32)))
 
 
@@ -48,7 +48,7 @@ def with_header_field(dump: bytes, field: bytes) -> bytes:
 
 
 def add(folder: Path, name: str, content: bytes | None = None) -> str:
-    """Write a file, folders and all, and return its path; without content it is a small sound dump."""
+    """Write a file, create its folders, and return its path; without content it is a small valid dump."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_bytes(numbered(3) if content is None else content)

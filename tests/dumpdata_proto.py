@@ -1,4 +1,4 @@
-"""The header message of dumps as Google's protobuf sees it: an implementation that shares nothing with ours.
+"""The header message of dumps for Google's protobuf, an implementation independent of the reader.
 
 `DumpData` is a message class made at run time from the field tables of the format page:
 

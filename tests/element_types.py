@@ -1,4 +1,4 @@
-"""Element types, by what tests ask of them, and codes of every bit pattern."""
+"""Groups of element types for tests, and codes of every bit pattern."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ any_known = st.sampled_from(KNOWN)
 
 @st.composite
 def codes_of(draw: st.DrawFn, dtype: DType) -> AnyArray:
-    """Codes of `dtype`, every bit pattern possible, in arrays of any rank, empty ones included."""
+    """Draw codes of `dtype` with any bit patterns, in arrays of any rank, empty ones included."""
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=7))
     raw = draw(st.binary(min_size=dtype.nbytes(math.prod(shape)), max_size=dtype.nbytes(math.prod(shape))))
     return elements.unpack(raw, dtype, math.prod(shape)).reshape(shape)
@@ -41,7 +41,7 @@ def typed_codes(draw: st.DrawFn) -> tuple[DType, AnyArray]:
 
 
 def assert_same_numbers(actual: AnyArray, expected: AnyArray) -> None:
-    """Equal in value and, where they are floats, in the sign of every zero."""
+    """Check that values are equal, and for floats the signs of zeros."""
     np.testing.assert_array_equal(actual, expected)
     if expected.dtype.kind == "f":
         zeros = expected == 0

@@ -1,4 +1,4 @@
-"""Both sides of a comparison in graph mode as real files, written down shortly, and the result read back."""
+"""Short functions that write both sides of a comparison in graph mode, and read the result."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ TIME = 1_706_596_911_000_000
 
 @dataclass(frozen=True)
 class Table:
-    """A result file; of two columns of one name the last counts."""
+    """A result file; of two columns of the same name the last one is used."""
 
     path: Path
     header: list[str]
     rows: list[dict[str, str]]
 
     def of(self, api: str, token: int = 0) -> dict[str, str]:
-        """The one row of an operator or a tensor."""
+        """Return the only row of an operator or a tensor."""
         (found,) = [row for row in self.rows if row["API Name"] == api and row["token_id"] == str(token)]
         return found
 
     @property
     def results(self) -> dict[str, str]:
-        """PASS and FAIL by name."""
+        """Return PASS or FAIL by name."""
         return {row["API Name"]: row["Result"] for row in self.rows if row["API Name"] != "N/A"}
 
 
@@ -52,19 +52,19 @@ def read_table(path: Path) -> Table:
 
 
 def floats(values: Any) -> AnyArray:
-    """Numbers as float32."""
+    """Return numbers as float32."""
     return np.array(values, np.float32)
 
 
 def saved(array: Any) -> bytes:
-    """A NumPy file; objects are pickled, as FX does with what is not a tensor."""
+    """Return a NumPy file; objects are pickled, as FX does for arguments other than tensors."""
     file = io.BytesIO()
     np.save(file, np.asarray(array), allow_pickle=True)
     return file.getvalue()
 
 
 class GraphCase:
-    """A comparison in a folder of its own."""
+    """A comparison in its own folder."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root = root
@@ -85,7 +85,7 @@ class GraphCase:
     def ge(self, name: str, inputs: tuple[Any, ...] = (), outputs: tuple[Any, ...] = (), *, op_type: str = "Add",
            folder: str = "worldsize1_global_rank0/20240130064151/0/graph_1_0/1/0", root: Path | None = None,
            time: int = 0) -> Path:  # fmt: skip
-        """Write a dump of the graph engine; arrays or encoded tensors."""
+        """Write a GE dump of arrays or encoded tensors."""
         self._made += 1
         if any(isinstance(item, EncodedTensor) for item in (*inputs, *outputs)):
             content = standard_dump(EncodedDump(inputs, outputs))
@@ -96,7 +96,7 @@ class GraphCase:
 
     def node(self, fx: str, inputs: tuple[Any, ...] = (), outputs: tuple[Any, ...] = (), *,
              folder: str = "worldsize1_global_rank0/graph_1/0", root: Path | None = None) -> None:  # fmt: skip
-        """Write the files of an FX node, called `node-target`."""
+        """Write the files of an FX node, named `node-target`."""
         self._made += 1
         name, _, target = fx.partition("-")
         for slot, items in (("INPUT", inputs), ("OUTPUT", outputs)):
@@ -108,38 +108,38 @@ class GraphCase:
                     self.add((root or self.fx) / folder / file, saved(array))
 
     def one(self, target: AnyArray, golden: AnyArray) -> None:
-        """One operator `Add` with one output on both sides."""
+        """Write one operator `Add` with one output on both sides."""
         self.text(TextNode("Add", "Add", output_fx=("add-aten.add.Tensor.OUTPUT.0",)))
         self.ge("Add", (), (target,))
         self.node("add-aten.add.Tensor", (), (golden,))
 
     def add(self, path: Path, content: bytes) -> Path:
-        """Write a file as it is."""
+        """Write a file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         return path
 
     def run(self, *options: object, golden: Path | None = None, target: Path | None = None) -> Outcome:
-        """Run the command as the documents have it."""
+        """Run the documented command."""
         return run(
             self.capsys, "compare", "--target_path", target or self.target, "--golden_path", golden or self.fx,
             "--output_path", self.out, "--mode", "torchair", *options,
         )  # fmt: skip
 
     def tables(self, *options: object, code: int = 0, **more: Any) -> list[Table]:
-        """Run the command, which must end with this code, and read what it wrote."""
+        """Run the command, check its exit code, and read its tables."""
         before = set(self.out.glob("*.csv"))
         outcome = self.run(*options, **more)
         assert outcome.code == code, outcome
         return [read_table(path) for path in sorted(set(self.out.glob("*.csv")) - before)]
 
     def table(self, *options: object, code: int = 0, **more: Any) -> Table:
-        """The one table that the command writes."""
+        """Run the command and return its only table."""
         (found,) = self.tables(*options, code=code, **more)
         return found
 
     def refused(self, *options: object, code: int = 3, **more: Any) -> str:
-        """Run the command, which must end with this code, one line of error and no result; returns the line."""
+        """Run the command; check its exit code, that there is one line of error and no result; return the line."""
         outcome = self.run(*options, **more)
         assert outcome.code == code, outcome
         assert not list(self.out.glob("*.csv"))

@@ -1,4 +1,4 @@
-"""Comparisons for tests: made by hand, and made up."""
+"""Comparisons for tests: constructed, and drawn by hypothesis."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
 
 
 def measured(of: Pairing | None = None, **changes: Any) -> Row:
-    """A measured row; `golden_dtype` may be given."""
+    """Return a measured row; `golden_dtype` may be given."""
     made = paired_row(of or pairing())
     golden = made.golden and made.golden._replace(dtype=changes.pop("golden_dtype", "float32"))
     values: dict[str, Any] = {"shape": (2, 3), "metrics": metrics(), "golden": golden}
@@ -106,7 +106,7 @@ def comparison(*rows: Row, target: DumpKind = DumpKind.NPU, golden: DumpKind = D
     )
 
 
-# Made up
+# Drawn by hypothesis
 
 texts = st.text(st.characters(), max_size=12)
 names = st.text(st.sampled_from("ab/_0=+-@;,\"'\r\n\t é\ud800"), max_size=6)

@@ -1,4 +1,4 @@
-"""Both sides of a comparison as real files, written down shortly, and the result read back."""
+"""Short functions that write both sides of an offline comparison, and read the result."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _SMALL = float(np.finfo(np.float64).eps)
 
 
 def numbers(*shape: int, seed: int = 0) -> AnyArray:
-    """Random numbers that every float type from float16 on holds exactly; no zero is among them."""
+    """Return random non-zero numbers that float16 and wider types represent exactly."""
     random = np.random.default_rng(seed)
     made: AnyArray = (random.integers(1, 200, shape) * random.choice([-1, 1], shape) / 64).astype(np.float32)
     return made
 
 
 def spoiled(values: AnyArray, seed: int = 99) -> AnyArray:
-    """The numbers with errors of up to 1 %."""
+    """Return the numbers with errors of up to 1 %."""
     errors = np.random.default_rng(seed).uniform(-0.01, 0.01, values.shape)
     made: AnyArray = (values * (1 + errors)).astype(np.float32)
     return made
 
 
 def expected(target: AnyArray, golden: AnyArray) -> dict[str, float]:
-    """The documented metrics by their formulas, in float64; the text of mean and deviation is left out."""
+    """Return the documented metrics by their formulas in float64, without that of mean and deviation."""
     x, y = (side.astype(np.float64).ravel() for side in (target, golden))
     error = np.abs(x - y)
     relative = np.where(np.abs(y) > _SMALL, np.abs(x / np.where(y == 0, 1, y) - 1), 0)
@@ -80,7 +80,7 @@ def describe(
     shape: tuple[int, ...] = (),
     dtype: str = "DT_FLOAT",
 ) -> Json:
-    """An output as a rule file describes it."""
+    """Return the description of an output in a rule file."""
     attributes = []
     if origin:
         attributes.append(_attribute("_datadump_origin_name", {"s": origin}))
@@ -104,7 +104,7 @@ def rule(
     part: bool = False,
     l1: str = "",
 ) -> Json:
-    """An operator of a rule file; `originals` is empty for what the compiler inserted, `None` for what it kept."""
+    """Return an operator of a rule file; `originals` is empty for inserted operators, `None` for unchanged ones."""
     attributes = []
     if originals is not None:
         listed = {"list": {"s": list(originals)} if originals else {}}
@@ -124,7 +124,7 @@ def _attribute(key: str, value: Json) -> Json:
 
 
 def rule_file(*operators: Json, graph: str = "net", **graphs: tuple[Json, ...]) -> Json:
-    """A rule file with one graph, and others by keyword; operators without a number are numbered on."""
+    """Return a rule file with one graph, and others by keyword; operators without an id get the next one."""
     count = 0
     made = []
     for name, members in {graph: operators, **graphs}.items():
@@ -136,25 +136,25 @@ def rule_file(*operators: Json, graph: str = "net", **graphs: tuple[Json, ...]) 
 
 @dataclass(frozen=True)
 class Result:
-    """A result file: its header, and its rows by the header. The second column of a name has `#2` behind it."""
+    """A result file: its header, and its rows by title. The second column of a title has the suffix `#2`."""
 
     path: Path
     header: list[str]
     rows: list[dict[str, str]]
 
     def row(self, tensor_index: str) -> dict[str, str]:
-        """The one row of a tensor."""
+        """Return the only row of a tensor."""
         (found,) = [row for row in self.rows if row["TensorIndex"] == tensor_index]
         return found
 
     def of(self, operator: str) -> dict[str, str]:
-        """The one row of an operator."""
+        """Return the only row of an operator."""
         (found,) = [row for row in self.rows if row["NPUDump"] == operator]
         return found
 
     @property
     def pairs(self) -> list[str]:
-        """Every row in short: operators, originals, tensor, and what it was compared with (`?` for nothing)."""
+        """Return every row in short: operators, originals, tensor, and its counterpart (`?` for none)."""
         return [
             f"{row['NPUDump']} | {row['GroundTruth']} | {row['TensorIndex']} = {row['GoldenTensor'] or '?'}"
             for row in self.rows
@@ -162,7 +162,7 @@ class Result:
 
 
 def read_result(path: Path) -> Result:
-    """The result file at this path; every row has as many cells as the header."""
+    """Read a result file; check that every row has as many cells as the header."""
     with path.open(newline="", encoding="utf-8") as file:
         header, *lines = csv.reader(file)
     seen: Counter[str] = Counter()
@@ -174,13 +174,13 @@ def read_result(path: Path) -> Result:
 
 
 def assert_measured(row: dict[str, str], target: AnyArray, golden: AnyArray) -> None:
-    """The documented metrics of a row are those of these two arrays."""
+    """Check that the documented metrics of a row are those of two arrays."""
     for name, value in expected(target, golden).items():
         np.testing.assert_allclose(float(row[name]), value, rtol=1e-5, atol=1e-9, err_msg=name)
 
 
 class Case:
-    """A comparison in a folder of its own."""
+    """A comparison in its own folder."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root = root
@@ -199,7 +199,7 @@ class Case:
         time: int = 0,
         folder: Path | None = None,
     ) -> Path:
-        """Write a dump of the target (or to another folder); arrays become float32. Later calls have later times."""
+        """Write a dump of the target, or to another folder; arrays become float32. Timestamps increase."""
         self._made += 1
         time = time or TIME + self._made
         dump = EncodedDump(_tensors(inputs), _tensors(outputs), op_name=name, dump_time=time)
@@ -218,7 +218,7 @@ class Case:
             np.save(folder / golden_name(name, index, time), output)
 
     def add(self, folder: Path, name: str, content: bytes) -> Path:
-        """Write a file as it is."""
+        """Write a file."""
         add(folder, name, content)
         return folder / name
 
@@ -230,24 +230,24 @@ class Case:
         return path
 
     def one(self, target: EncodedTensor | AnyArray, golden: AnyArray, **description: Any) -> Path:
-        """One operator `a` on both sides, and its rule file."""
+        """Write one operator `a` on both sides, and its rule file."""
         self.npu("a", target)
         self.npy("a", golden)
         return self.rules(rule("a", outputs=(describe("a", 0, **description),)))
 
     def run(self, *options: object) -> Outcome:
-        """Run the command as the documents have it."""
+        """Run the documented command."""
         return run(
             self.capsys, "compare", "-m", "offline_data", "-tp", self.target, "-gp", self.golden, "-o", self.out,
             *options,
         )  # fmt: skip
 
     def results(self, pattern: str = "*result_*.csv") -> list[Path]:
-        """The result files there are."""
+        """Return the result files."""
         return sorted(self.out.glob(pattern))
 
     def compared(self, *options: object, code: int = 0) -> Result:
-        """Run the command, which must end with this code and write one more result; returns that."""
+        """Run the command; check its exit code and that it writes one more result; return the result."""
         before = set(self.results())
         outcome = self.run(*options)
         assert outcome.code == code, outcome
@@ -255,7 +255,7 @@ class Case:
         return read_result(path)
 
     def refused(self, *options: object, code: int = 3) -> str:
-        """Run the command, which must end with this code, one line of error and no result; returns the line."""
+        """Run the command; check its exit code, that there is one line of error and no result; return the line."""
         outcome = self.run(*options)
         assert outcome.code == code, outcome
         assert outcome.err.startswith("opdiff: "), outcome
@@ -264,7 +264,7 @@ class Case:
         return outcome.err
 
     def leftovers(self) -> list[Path]:
-        """Everything in the result folder."""
+        """Return all names in the result folder."""
         return sorted(self.out.iterdir()) if self.out.is_dir() else []
 
 

@@ -1,4 +1,4 @@
-"""Saved comparisons for the tests of reports: with strange names, with a judgement, with many rows."""
+"""Comparisons for tests of reports: with unusual names, with a judgement, with many rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OFF = GOOD | {"norm_ratio": 1.03}
 
 
 def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> Row:
-    """A measured row of an operator."""
+    """Return a measured row of an operator."""
     of = pairing(label(name, f"golden_{name}"), key=TensorKey(name, slot, 0))
     return measured(of, metrics=metrics(**GOOD | figures))
 
@@ -35,7 +35,7 @@ SIDES = Side("/dump/npu", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
 
 
 def kept(*rows: Row) -> Comparison:
-    """An offline comparison of these rows, judged by the cosine alone."""
+    """Return an offline comparison of these rows, judged by the cosine only."""
     verdicts = tuple(map(_verdict, rows))
     return Comparison(Mode.OFFLINE, *SIDES, because("pair.scenario_original"), rows, Judgement("", verdicts))
 
@@ -74,7 +74,7 @@ FAULT = Finding(
 
 
 def with_judgement() -> Comparison:
-    """A network in which an error is born in b, and reaches c."""
+    """Return a network with an error that originates in b and propagates to c."""
     nodes = (
         GraphNode("a", "Conv2D"),
         GraphNode("b", "Conv2D", ("a:0", ""), ("b_conv", "b_bn"), ("ConvBatchnormFusionPass",)),
@@ -93,7 +93,7 @@ def with_judgement() -> Comparison:
 
 
 def with_network(operators: int) -> Comparison:
-    """A long network with branches."""
+    """Return a long network with branches."""
     plain = many_rows(2 * operators)
     names = [row.label.target for row in plain.rows[::2]]
     inputs = ({number - 1, number - 1 - number % 5} for number in range(operators))
@@ -105,7 +105,7 @@ def with_network(operators: int) -> Comparison:
 
 
 def many_rows(count: int, worst: float = 0.5) -> Comparison:
-    """Two rows for each operator of a network of any size; errors grow towards the end."""
+    """Return a network of any size with two rows for each operator; errors grow towards the end."""
     random_numbers = random.Random(count)
     template = row("x")
     assert template.metrics is not None
@@ -127,7 +127,7 @@ def many_rows(count: int, worst: float = 0.5) -> Comparison:
 
 
 def many_tokens(ranks: int, tokens: int, operators: int) -> Comparison:
-    """A run in graph mode of any size; the last token of every rank is bad."""
+    """Return a run in graph mode of any size; the last token of every rank is bad."""
     template = row("x", **GOOD | {"is_equal": True}).metrics
     assert template is not None
     wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)

@@ -1,4 +1,4 @@
-"""Offline models made by Google's protobuf and a container written after the format page, not after the reader."""
+"""Encoder of offline models: by Google's protobuf, and a container that follows the format page, not the reader."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MODEL_DEF, WEIGHTS, TASKS, KERNELS = 0, 1, 2, 3
 
 
 def attr(key: bytes | str, **value: object) -> dict[str, object]:
-    """An attribute: `attr("pass_name", s=b"P")`, `attr("names", list={"s": [b"a"]})`."""
+    """Return an attribute: `attr("pass_name", s=b"P")`, `attr("names", list={"s": [b"a"]})`."""
     return {"key": key.encode() if isinstance(key, str) else key, "value": value}
 
 
@@ -81,7 +81,7 @@ def om_file(
     encrypted: int = 0,
     partitions: Sequence[tuple[int, bytes]] = (),
 ) -> bytes:
-    """The bytes of an offline model; by default weights lie behind the description."""
+    """Return the bytes of an offline model; by default weights follow the description."""
     parts = partitions or ((MODEL_DEF, description), (WEIGHTS, b"w" * 100))
     body = _table(parts, large=large) + b"".join(content for _, content in parts)
     return _header(len(body), version, (large, models, model_type, encrypted)) + body

@@ -1,4 +1,4 @@
-"""Operators that the FFTS+ scheduler cut in slices: a file for each, from the dump of the whole operator."""
+"""Encoder of FFTS+ slices: one file for each, from the dump of the whole operator."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from opdiff.sample.names import DumpName
 
 Bounds = tuple[tuple[int, int], ...]
-"""For each axis where a slice begins and where it ends."""
+"""Start and stop of a slice along each axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceFile:
-    """One file: its name and its bytes."""
+    """Name and bytes of one file."""
 
     name: str
     content: bytes
@@ -33,23 +33,23 @@ class SliceFile:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """How an operator is cut: for each output the number of parts along each axis of its stored shape.
+    """Division of an operator: for each output the number of parts along each axis of its stored shape.
 
-    As in the files, an axis with 1 part is not cut, and an output is cut along one axis at most.
+    As in real files, an axis with 1 part is not divided, and an output is divided along at most one axis.
     """
 
     outputs: tuple[Shape, ...]
 
     @property
     def threads(self) -> int:
-        """Slices in all."""
+        """Number of slices."""
         return max((parts for output in self.outputs for parts in output), default=1)
 
 
 def automatic_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: int = 0) -> tuple[SliceFile, ...]:
-    """The files of a dump in automatic mode: each header has the full shape, each payload its slice only.
+    """Return the files of automatic mode: each header has the full shape, each payload only its slice.
 
-    Threads do not end in order: each has a timestamp before that of its predecessor.
+    Threads do not end in order: timestamps decrease.
     """
     attr = _automatic_attr(dump, cuts)
     files = []
@@ -65,7 +65,7 @@ def automatic_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_i
 
 
 def manual_slices(name: DumpName, dump: EncodedDump, cuts: Cuts, *, context_id: int = 0) -> tuple[SliceFile, ...]:
-    """The files of a dump in manual mode: each header has the shape of its slice."""
+    """Return the files of manual mode: each header has the shape of its slice."""
     attr = json.dumps(_attr(cuts, automatic=False))
     files = []
     for number in range(cuts.threads):
@@ -82,7 +82,7 @@ def _slice_outputs(dump: EncodedDump, cuts: Cuts, thread: int) -> tuple[EncodedT
 
 
 def _bounds(shape: Shape, parts: Shape, thread: int) -> Bounds:
-    """Where slice `thread` lies; an axis that does not divide gives its first slices one element more."""
+    """Return the bounds of slice `thread`; the first slices are longer by one if the parts are not equal."""
     bounds = []
     for extent, count in zip(shape, parts, strict=True):
         part = min(thread, count - 1)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def metrics(target: AnyArray, golden: AnyArray, dtype: DType = dtypes.FLOAT16) -> Metrics:
-    """Metrics of a target that is stored in `dtype` and a golden array of its own type."""
+    """Return the metrics of a target stored in `dtype` and a golden array of any type."""
     theirs = dtypes.find_numpy(golden.dtype.str) or dtypes.FLOAT32
     return metrics_of(measure(elements.encode(target, dtype), dtype, golden, theirs), None)
 
 
 def row(name: str, target: AnyArray, golden: AnyArray, slot: Slot = Slot.OUTPUT, **more: Any) -> Row:
-    """Row of an operator; optional: `index`, `dtype`, `op_type` and `golden_name`."""
+    """Return the row of an operator; optional: `index`, `dtype`, `op_type` and `golden_name`."""
     dtype = more.get("dtype", dtypes.FLOAT16)
     key = TensorKey(name, slot, more.get("index", 0))
     return Row(

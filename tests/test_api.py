@@ -1,4 +1,4 @@
-"""The comparison from Python."""
+"""The Python API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_saved_and_loaded(comparison: opdiff.Comparison, tmp_path: Path) -> None
     assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
 
 
-def test_the_table_is_that_of_the_command(comparison: opdiff.Comparison, sample: Sample, tmp_path: Path) -> None:
+def test_table_equals_that_of_the_command(comparison: opdiff.Comparison, sample: Sample, tmp_path: Path) -> None:
     from opdiff.cli import main
 
     assert main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(tmp_path), "-q"]) == 0
@@ -99,7 +99,7 @@ def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
     assert all(row.metrics is None or row.metrics.kl_divergence is None for row in found.rows)
 
 
-def test_refusals(sample: Sample, tmp_path: Path) -> None:
+def test_errors(sample: Sample, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-fr"):
         opdiff.compare(sample.target, sample.golden)
     with pytest.raises(UsageError, match="a directory of rule files is for a batch"):

@@ -1,4 +1,4 @@
-"""The tree is the architecture: which part may import which, and what must stay light."""
+"""Rules of the architecture: imports between parts, file sizes, and imports at start-up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "opdiff"
-# Folders that are not a stage of the way.
+# Folders that are not stages.
 CORE, WORKFLOWS, FRONT_ENDS = "core", "workflows", {"cli", "api"}
 ASIDE = {"sample", "testing", "compat"}
 STAGES = {
@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def allowed(part: str) -> set[str]:
-    """The parts that a part may import besides itself; the package itself (its version) is the empty part."""
+    """Return the parts that a part may import besides itself; the package with its version is the empty part."""
     if part in STAGES | {"sample"}:
         return {CORE}
     if part == "testing":

@@ -1,4 +1,4 @@
-"""The examples of CONTRIBUTING.md work as they stand there."""
+"""The examples of CONTRIBUTING.md work as printed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def source_of(section: str) -> str:
-    """The Python blocks of a section, in their order."""
+    """Return the Python blocks of a section, in order."""
     (text,) = (part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(f"{section}\n"))
     return "\n".join(_BLOCK.findall(text))
 
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Example:
-    """Executes the blocks of a section as a module, whose values can be pickled."""
+    """Return a function that executes the blocks of a section as a module, whose values can be pickled."""
 
     def execute(section: str) -> ModuleType:
         module = ModuleType("example")
@@ -63,9 +63,7 @@ def test_reader(
     assert "vector dump" in outcome.out
 
 
-def test_reader_refuses_a_file_that_is_cut_off(
-    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_rejects_a_truncated_file(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "READERS", (example("Add a reader").VECTOR, *read.READERS))
     path = tmp_path / "Add.sum.1.2.1700000000000000"
     path.write_bytes(b"VEC1" + (3).to_bytes(4, "little") + bytes(11))

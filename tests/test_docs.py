@@ -1,4 +1,4 @@
-"""The documents are true: commands run, links lead somewhere, every command and every option has its place."""
+"""The documents are correct: commands run, links exist, every command and every option is documented."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _EXIT = re.compile(r"#\s*exits with (\d+)")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-# What only a shell understands.
+# Syntax that needs a shell.
 _SHELL = set("|<>;&$*?~`")
 
 
@@ -33,7 +33,7 @@ def name_of(page: Path) -> str:
 
 
 def commands_of(page: Path) -> list[tuple[str, int]]:
-    """The commands of a page and their exit codes; a line that ends in a backslash goes on in the next one."""
+    """Return the commands of a page and their exit codes; a backslash at the end continues a line."""
     found = []
     for language, block in _FENCE.findall(page.read_text()):
         if language != "console":
@@ -48,12 +48,12 @@ def commands_of(page: Path) -> list[tuple[str, int]]:
 
 
 def prose_of(page: Path) -> str:
-    """A page without its code."""
+    """Return a page without its code."""
     return _FENCE.sub("", page.read_text())
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The names of a page's headings, made as code hosts make them."""
+    """Return the anchors of a page's headings, as code hosts generate them."""
     headings = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in _HEADING.findall(prose_of(page)))
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
@@ -94,7 +94,7 @@ def test_commands_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One after the other, in a folder with the sample in it."""
+    """In order, in a folder with the sample."""
     shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     for command, code in commands_of(page):
@@ -107,7 +107,7 @@ def test_commands_run(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     broken = []
     for link in _LINK.findall(prose_of(page)):
         if re.match(r"[a-z]+:", link):
@@ -131,7 +131,7 @@ def test_every_option_is_in_the_page_of_its_command(command: str) -> None:
     assert missing == []
 
 
-def test_every_page_has_its_command() -> None:
+def test_every_command_page_has_a_command() -> None:
     pages = {page.stem for page in (ROOT / "docs" / "commands").glob("*.md")} - {"README"}
     assert pages == set(parsers())
 
@@ -160,7 +160,7 @@ def page_of(command: str) -> str:
     return (ROOT / "docs" / "commands" / f"{command}.md").read_text()
 
 
-# The tools above, on pages that are wrong
+# Detection of errors in pages
 
 
 def test_commands_are_found(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_broken_links_are_found(tmp_path: Path, link: str, found: bool) -> None:
     (tmp_path / "other.md").write_text("# Title\n## A `part`\n")
     (tmp_path / "page.md").write_text(f"# Own\n[x]({link})\n```\n[no](link.md)\n```\n")
     if found:
-        test_links_lead_somewhere(tmp_path / "page.md")
+        test_links_exist(tmp_path / "page.md")
     else:
         with pytest.raises(AssertionError):
-            test_links_lead_somewhere(tmp_path / "page.md")
+            test_links_exist(tmp_path / "page.md")

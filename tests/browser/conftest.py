@@ -1,4 +1,4 @@
-"""A real browser for the pages of reports. Where none can be had, these tests are skipped, and say so."""
+"""A real browser for the pages of reports. Without a browser, these tests are skipped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the sample, as `opdiff demo` writes it."""
+    """The report of the sample, as written by `opdiff demo`."""
     folder = tmp_path_factory.mktemp("demo")
     sample = write_sample(str(folder / "sample"))
     assert main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(folder), "-q"]) == 0
@@ -44,7 +44,7 @@ def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def graph_reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The reports of the sample of graph mode, by what was compared."""
+    """The reports of the sample of graph mode, by data mode."""
     folder = tmp_path_factory.mktemp("graphs")
     sample = write_graph_sample(str(folder / "sample"))
     modes = ("real", "statistics", "md5")
@@ -85,7 +85,7 @@ def graph_report(target: str, golden: str, out: Path, *options: str) -> Path:
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
-    """Opens reports from disk; in the end nothing may have gone wrong in any of them."""
+    """Return a function that opens reports from disk; check at the end that none had problems."""
     found: list[Opened] = []
 
     def open_report(path: Path, language: str = "en-US", theme: str = "light") -> Opened:
@@ -107,5 +107,5 @@ def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
     for report in found:
         report.page.close()
         own = {f"request: {report.path.as_uri()}"}
-        # The layout of a graph is worked out by a piece of the page itself.
+        # The layout of a graph is computed by a worker of the page.
         assert [line for line in report.problems if line not in own and "blob:" not in line] == []

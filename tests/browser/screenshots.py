@@ -1,4 +1,4 @@
-"""Pictures of a report for the documents: `python screenshots.py [REPORT]`, by default of the sample's."""
+"""Screenshots of a report for the documents: `python screenshots.py [REPORT]`; default: the report of the sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
-# The name of a picture, its theme and language, and what is shown; those of graph mode have a report of their own.
+# Name, theme, language and view of each screenshot; those of graph mode show another report.
 PICTURES = {
     "report": ("light", "en-US", ""),
     "report-dark": ("dark", "en-US", "table"),
@@ -36,7 +36,7 @@ GRAPH_MODE = "report-graph-mode"
 
 
 def take(browser: Browser, report: Path, name: str) -> None:
-    """Take one picture."""
+    """Take one screenshot."""
     theme, language, view = PICTURES[name]
     page = browser.new_page(
         viewport={"width": 1280, "height": 1180 if name == GRAPH_MODE else 720},
@@ -55,14 +55,14 @@ def take(browser: Browser, report: Path, name: str) -> None:
 
 
 def open_tensor(page: Page, tensor: str) -> None:
-    """Look for a tensor and open it."""
+    """Search for a tensor and open it."""
     page.fill(".search", tensor)
     page.wait_for_timeout(300)
     page.click(".vrow >> nth=0")
 
 
 def demo_report(folder: Path) -> Path:
-    """The report of the sample; its paths are those of the documents."""
+    """Write the report of the sample, with the paths of the documents."""
     os.chdir(folder)
     sample = write_sample("opdiff-demo")
     main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(folder), "-q"])
@@ -70,19 +70,19 @@ def demo_report(folder: Path) -> Path:
 
 
 def graph_mode_report(folder: Path) -> Path:
-    """The report of the sample of graph mode, with a few tokens more than the command writes."""
+    """Write the report of the sample of graph mode, with more tokens than the command."""
     os.chdir(folder)
     sample = write_graph_sample("graphs", ranks=4, tokens=8)
     found = compare(sample.target, sample.golden).values
     path = folder / "graph-mode.html"
-    # Without the folder of the day.
+    # Without the folder of the date.
     sides = found.target._replace(path=sample.target), found.golden._replace(path=sample.golden)
     write_html(replace(found, target=sides[0], golden=sides[1]), str(path))
     return path
 
 
 def run() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         report = Path(sys.argv[1]).resolve() if sys.argv[1:] else demo_report(Path(folder))

@@ -1,4 +1,4 @@
-"""Reports of graph mode in a real browser: ranks, tokens and graphs; nothing is shown that was not measured."""
+"""Reports of graph mode in a real browser: ranks, tokens and graphs, and only measured values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def real(opened: Callable[..., Opened], graph_reports: Reports) -> Opened:
 
 
 def cells(report: Opened, title: str) -> list[str]:
-    """The cells of a column of the table that is shown."""
+    """Return the cells of a column of the visible table."""
     titles = report.texts(".vhead > div")
     return report.texts(f".vrow > div:nth-child({titles.index(title) + 1})")
 
@@ -36,7 +36,7 @@ def options(report: Opened, selector: str) -> list[str]:
     return report.texts(f"{selector} >> option")
 
 
-def test_the_story_tells_the_first_bad_rank_token_and_operator(real: Opened) -> None:
+def test_overview_has_the_first_bad_rank_token_and_operator(real: Opened) -> None:
     assert real.page.inner_text("h1") == "MatMul_1 is at fault: wrong scale"
     assert "Look first at MatMul_1 in rank 0, token 1." in real.page.inner_text(".hero")
     assert real.texts(".modes span") == ["compared by data", "66 PASS · 18 FAIL"]
@@ -46,7 +46,7 @@ def test_the_story_tells_the_first_bad_rank_token_and_operator(real: Opened) -> 
     assert real.page.inner_text(".place") == "rank 0 · token 1"
 
 
-def test_another_token_is_chosen_for_the_curve_and_the_graph(real: Opened) -> None:
+def test_selection_of_another_token(real: Opened) -> None:
     selects = ".unit-selects select"
     assert real.page.locator(selects).count() == 2
     assert [real.page.input_value(f"{selects} >> nth={place}") for place in (0, 1)] == ["0", "1"]
@@ -92,14 +92,14 @@ def test_the_page_of_a_tensor_has_the_documented_metrics_and_only_its_own_token(
     shown = real.page.inner_text("main")
     for text in ("Documented metrics", "MaxRelativeErr", "< 0.01 ✕", "Result: FAIL", "mm_1-aten.mm.default", "100 %"):
         assert text in shown
-    # The steps of layouts are not recorded in graph mode, so nothing is said about them.
+    # Graph mode does not record layout conversions, so none are shown.
     assert "Layout steps" not in shown
     assert real.page.locator(".look").count() == 3
 
 
 @pytest.mark.parametrize("view", ["", "table", "graph", "missing", "about", "row/9"])
 @pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
-def test_all_views_are_there_in_chinese(opened: Open, graph_reports: Reports, mode: str, view: str) -> None:
+def test_all_views_in_chinese(opened: Open, graph_reports: Reports, mode: str, view: str) -> None:
     report = opened(graph_reports[mode], language="zh-CN")
     report.go(view)
     report.page.wait_for_timeout(100)
@@ -126,7 +126,7 @@ def test_no_sentence_is_left_in_english_on_the_chinese_page(
             assert text in shown
 
 
-def test_statistics_have_their_own_figures_and_no_others(opened: Open, graph_reports: Reports) -> None:
+def test_statistics_have_their_own_columns(opened: Open, graph_reports: Reports) -> None:
     report = opened(graph_reports["statistics"])
     assert report.texts(".modes span")[0] == "compared by statistics, not by data"
     metrics = options(report, ".tools select[aria-label=Metric]")
@@ -143,7 +143,7 @@ def test_statistics_have_their_own_figures_and_no_others(opened: Open, graph_rep
     assert not {"Cosine", "Max ULP"} & set(titles)
 
 
-def test_checksums_are_equal_or_not(opened: Open, graph_reports: Reports) -> None:
+def test_checksums(opened: Open, graph_reports: Reports) -> None:
     report = opened(graph_reports["md5"])
     assert options(report, ".tools select[aria-label=Metric]") == ["checksum: 0 equal, 1 different"]
     report.go("table")
@@ -159,7 +159,7 @@ def test_checksums_are_equal_or_not(opened: Open, graph_reports: Reports) -> Non
         assert text not in shown
 
 
-def test_without_edges_there_is_no_graph(opened: Open, tmp_path: Path) -> None:
+def test_network_without_edges_has_no_graph(opened: Open, tmp_path: Path) -> None:
     write_html(many_tokens(1, 2, 3), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     assert report.texts(".top nav a") == ["Overview", "Tensors", "Not compared", "About"]
@@ -167,7 +167,7 @@ def test_without_edges_there_is_no_graph(opened: Open, tmp_path: Path) -> None:
     assert report.page.locator(".hero").is_visible()
     report.go("row/3")
     assert report.page.locator("text=In the graph").count() == 0
-    # One rank: there is nothing to choose.
+    # One rank: no selection.
     report.go("table")
     assert options(report, ".toolbar select >> nth=0") == ["all tokens", "token 0", "token 1"]
 
@@ -176,7 +176,7 @@ def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_pat
     write_html(many_tokens(8, 50, 250), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     assert report.page.locator(".unit").count() == 400
-    # The token that is shown is the last one, far to the right.
+    # The selected token is the last one, at the right end.
     chosen, box = (report.page.locator(name).bounding_box() for name in (".unit[aria-pressed=true]", ".units-scroll"))
     assert chosen is not None
     assert box is not None
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_pat
     assert report.page.inner_text(".count") == "12\u202f500 of 100\u202f000"
 
 
-def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
+def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     plain = many_tokens(2, 1, 2)
     hostile = "<img src=x onerror=alert(1)>"
     rows = tuple(row._replace(label=row.label._replace(target=hostile), stack=hostile) for row in plain.rows)

@@ -1,4 +1,4 @@
-"""Reports of unusual comparisons, and on unusual screens: extreme numbers, long names, nothing at all, paper."""
+"""Reports of unusual comparisons and on unusual screens: extreme numbers, long names, no rows, printing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def show(opened: Callable[..., Opened], tmp_path: Path) -> Show:
-    """Opens the report of a comparison."""
+    """Return a function that opens the report of a comparison."""
 
     def write_and_open(made: Comparison) -> Opened:
         write_html(made, str(tmp_path / "report.html"))
@@ -37,7 +37,7 @@ EXTREMES = (0.0, 5e-324, 1e-300, 1.0, 1.7e308, math.nan, math.inf, -math.inf, No
 
 
 @pytest.mark.parametrize("numbers", [EXTREMES, (1e17,), (5e-324,), (1.79e308, 1.79e308), (0.0,)], ids=str)
-def test_a_curve_is_drawn_whatever_the_numbers_are(show: Show, numbers: tuple[float | None, ...]) -> None:
+def test_curve_of_extreme_numbers(show: Show, numbers: tuple[float | None, ...]) -> None:
     report = show(kept(*(row(f"op{n}", **GOOD | {"max_absolute_error": size}) for n, size in enumerate(numbers))))
     report.page.select_option(".tools select", "max_absolute_error")
     for log in (True, False):
@@ -45,14 +45,14 @@ def test_a_curve_is_drawn_whatever_the_numbers_are(show: Show, numbers: tuple[fl
         assert report.page.evaluate("() => document.querySelector('.curve canvas').clientWidth") > 300
 
 
-def test_marks_of_direction_cannot_turn_a_name_around(show: Show) -> None:
+def test_direction_marks_in_names_are_escaped(show: Show) -> None:
     report = show(strange_names(["\u202erelu", "soft\u200bmax", "卷积"]))
     report.go("table")
     assert report.texts(".vrow code") == ["\\u202erelu", "soft\\u200bmax", "卷积"]
     assert "\\u202erelu" in report.page.title()
 
 
-def test_a_name_of_any_length_leaves_room_for_the_rest(show: Show) -> None:
+def test_long_names_are_shortened(show: Show) -> None:
     report = show(strange_names(["x" * 10_000]))
     for where in ("", "row/0"):
         report.go(where)
@@ -66,12 +66,12 @@ def test_the_only_wrong_tensor_is_named_though_a_suspicious_one_is_before_it(sho
     assert report.page.inner_text("h1") == "One tensor is wrong, in late"
 
 
-def test_one_good_tensor_is_told_in_good_english(show: Show) -> None:
+def test_singular_forms_for_one_tensor(show: Show) -> None:
     assert show(kept(row("a"))).texts(".advice") == ["The one tensor that was compared is within its limits."]
 
 
 @pytest.mark.parametrize("made", [kept(not_compared("a"), not_compared("b")), kept()], ids=["failed", "none"])
-def test_a_comparison_of_nothing_says_so_everywhere(show: Show, made: Comparison) -> None:
+def test_comparison_without_rows(show: Show, made: Comparison) -> None:
     report = show(made)
     assert report.page.inner_text("h1") == "Nothing could be compared"
     assert report.page.locator(".curve").count() == 0
@@ -110,7 +110,7 @@ def test_the_panel_of_the_graph_leaves_the_search_free_in_a_narrow_window(opened
     assert search["y"] + search["height"] < panel["y"]
 
 
-def test_a_tensor_leads_back_to_where_it_was_opened(show: Show) -> None:
+def test_back_returns_to_the_previous_view(show: Show) -> None:
     report = show(with_judgement())
     report.go("graph/c")
     report.page.wait_for_selector(".graph-view[data-laid]")
@@ -125,7 +125,7 @@ def test_a_tensor_leads_back_to_where_it_was_opened(show: Show) -> None:
     assert report.page.locator(".hero").count() == 1
 
 
-def test_every_list_is_gone_through_with_keys(show: Show) -> None:
+def test_keyboard_navigation_of_lists(show: Show) -> None:
     report = show(kept(row("a"), not_compared("b"), row("c"), not_compared("d")))
     report.go("missing")
     for key in ("j", "j", "Enter"):
@@ -141,7 +141,7 @@ WATCH = """() => addEventListener("beforeprint", () => {
 })"""
 
 
-def test_all_rows_are_printed_on_light_paper(opened: Callable[..., Opened], tmp_path: Path) -> None:
+def test_all_rows_are_printed_in_the_light_theme(opened: Callable[..., Opened], tmp_path: Path) -> None:
     write_html(many_rows(300), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html", theme="dark")
     report.go("table")
@@ -153,7 +153,7 @@ def test_all_rows_are_printed_on_light_paper(opened: Callable[..., Opened], tmp_
     assert report.page.get_attribute("html", "data-theme") == "dark"
 
 
-def test_long_tables_are_printed_as_far_as_anybody_reads(show: Show) -> None:
+def test_printed_rows_are_limited(show: Show) -> None:
     report = show(many_rows(2500))
     report.go("table")
     report.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
@@ -163,7 +163,7 @@ def test_long_tables_are_printed_as_far_as_anybody_reads(show: Show) -> None:
     assert report.page.get_attribute(".vtable", "data-more") is None
 
 
-def test_the_graph_is_on_paper(opened: Callable[..., Opened], demo_report: Path) -> None:
+def test_graph_is_printed(opened: Callable[..., Opened], demo_report: Path) -> None:
     report = opened(demo_report)
     report.go("graph")
     report.page.wait_for_selector(".panel:not([hidden])")
@@ -175,7 +175,7 @@ def test_the_graph_is_on_paper(opened: Callable[..., Opened], demo_report: Path)
 
 
 @pytest.mark.parametrize("where", ["row/1.5", "row/-1", "row/", "row/99", "changes", "constructor", "%"])
-def test_an_address_that_names_nothing_leads_to_the_overview(show: Show, where: str) -> None:
+def test_unknown_address_shows_the_overview(show: Show, where: str) -> None:
     report = show(kept(row("a"), row("b")))
     report.go("table")
     report.go(where)
@@ -198,7 +198,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_sign_of_every_level_can_be_read(opened: Callable[..., Opened], demo_report: Path, theme: str) -> None:
+def test_level_labels_have_enough_contrast(opened: Callable[..., Opened], demo_report: Path, theme: str) -> None:
     report = opened(demo_report, theme=theme)
     report.go("about")
     contrasts = report.page.evaluate(CONTRASTS)
@@ -206,7 +206,7 @@ def test_the_sign_of_every_level_can_be_read(opened: Callable[..., Opened], demo
     assert min(contrasts) >= 4.5, contrasts
 
 
-def test_what_there_is_no_room_for_is_counted(show: Show) -> None:
+def test_number_of_hidden_entries_is_shown(show: Show) -> None:
     made = with_judgement()
     assert made.judgement is not None
     findings = tuple(FAULT._replace(operator=f"b{number}") for number in range(8))

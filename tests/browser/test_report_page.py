@@ -1,4 +1,4 @@
-"""Reports in a real browser: from disk, without a request, and everything on them works."""
+"""Reports in a real browser: opened from disk, without requests, all functions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
     return opened(demo_report)
 
 
-def test_the_story_is_told(demo: Opened) -> None:
+def test_overview(demo: Opened) -> None:
     assert "tensors are wrong" in demo.page.inner_text("h1") or "is at fault" in demo.page.inner_text("h1")
     assert demo.page.locator(".legend button").count() >= 4
     assert demo.page.locator(".look, .finding").count() >= 3
 
 
-def test_a_click_on_the_curve_leads_to_the_tensor_and_on_to_the_graph(demo: Opened) -> None:
+def test_click_on_the_curve_opens_the_tensor_and_then_the_graph(demo: Opened) -> None:
     demo.page.locator(".curve canvas").scroll_into_view_if_needed()
     box = demo.page.locator(".curve canvas").bounding_box()
     assert box is not None
-    # Along the highest bars, until there is a point under the pointer.
+    # Moves along the curve until there is a point under the pointer.
     for step in range(400):
         demo.page.mouse.move(box["x"] + 62 + step * 3, box["y"] + 18)
         if demo.page.locator(".tip").is_visible():
@@ -85,7 +85,7 @@ def test_the_table_is_filtered_by_level_type_and_text(demo: Opened) -> None:
     assert demo.page.locator(".vrow").count() > 20
 
 
-def test_the_keyboard_leads_everywhere(demo: Opened) -> None:
+def test_keyboard_navigation(demo: Opened) -> None:
     keys = demo.page.keyboard
     keys.press("t")
     demo.page.wait_for_selector(".vrow")
@@ -104,7 +104,7 @@ def test_the_keyboard_leads_everywhere(demo: Opened) -> None:
     assert demo.page.locator(".hero").is_visible()
 
 
-def test_the_page_of_a_tensor_has_everything(demo: Opened) -> None:
+def test_tensor_view_is_complete(demo: Opened) -> None:
     demo.go("table")
     demo.page.fill(".search", "gate/conv:output:0")
     demo.page.wait_for_timeout(300)
@@ -115,7 +115,7 @@ def test_the_page_of_a_tensor_has_everything(demo: Opened) -> None:
     assert demo.page.locator(".hbar").count() > 30
 
 
-def test_graphs_are_searched(demo: Opened) -> None:
+def test_search_in_the_graph(demo: Opened) -> None:
     demo.go("graph")
     demo.page.wait_for_selector(".graph-view[data-laid]")
     demo.page.keyboard.press("/")
@@ -127,7 +127,7 @@ def test_graphs_are_searched(demo: Opened) -> None:
 
 
 @pytest.mark.parametrize("view", ["", "table", "graph", "missing", "about", "row/0"])
-def test_all_views_are_there_in_chinese(opened: Open, demo_report: Path, view: str) -> None:
+def test_all_views_in_chinese(opened: Open, demo_report: Path, view: str) -> None:
     report = opened(demo_report, language="zh-CN")
     report.go(view)
     report.page.wait_for_timeout(100)
@@ -149,7 +149,7 @@ def test_no_sentence_is_left_in_english_on_the_chinese_page(opened: Open, demo_r
     assert "规则文件没有给出" in report.page.inner_text(".reasons")
 
 
-def test_what_is_shown_in_chinese_is_found_in_chinese(opened: Open, demo_report: Path) -> None:
+def test_search_in_chinese(opened: Open, demo_report: Path) -> None:
     report = opened(demo_report, language="zh-CN")
     report.go("table")
     report.page.fill(".search", "不在设备上运行")
@@ -176,7 +176,7 @@ def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) ->
     assert report.page.locator(".profile .hbar").count() == 16
 
 
-def test_other_axes_samples_and_neighbours_are_told(opened: Open, tmp_path: Path) -> None:
+def test_profiles_of_other_axes_and_samples(opened: Open, tmp_path: Path) -> None:
     errors = (0.5, *(0.001,) * 249)
     wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
     made = replace(with_judgement(), profiles=(wide, wide._replace(letter="W", axis=3)))
@@ -199,7 +199,7 @@ def test_dark_and_light_follow_the_system_and_the_switch(opened: Open, demo_repo
     assert report.page.evaluate(colour) != dark
 
 
-def test_what_was_not_compared_has_reasons(demo: Opened) -> None:
+def test_rows_not_compared_have_reasons(demo: Opened) -> None:
     demo.go("missing")
     demo.page.wait_for_selector(".vrow")
     assert all(demo.texts(".vrow > div:nth-child(5)"))
@@ -207,7 +207,7 @@ def test_what_was_not_compared_has_reasons(demo: Opened) -> None:
     assert demo.page.locator(".reason[aria-pressed=true]").count() == 1
 
 
-def test_names_stay_texts(opened: Open, tmp_path: Path) -> None:
+def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     names = ["<script>document.title='run'</script>", "=1+1", "<img src=x onerror=alert(1)>", "</script><b>x</b>"]
     write_html(strange_names(names), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
@@ -237,7 +237,7 @@ def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> Non
     assert "The path from here" in report.page.inner_text(".panel")
 
 
-def test_changes_have_a_view_of_their_own(opened: Open, tmp_path: Path) -> None:
+def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
     old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
     write_html(new, str(tmp_path / "report.html"), find_changes(old, new))
     report = opened(tmp_path / "report.html")

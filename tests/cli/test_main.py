@@ -81,7 +81,7 @@ def test_inspecting_a_file_does_not_need_numpy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", [True, False], ids=["python_m", "script"])
-def test_a_process_of_its_own(tmp_path: Path, *, module: bool) -> None:
+def test_separate_process(tmp_path: Path, *, module: bool) -> None:
     script = os.path.join(os.path.dirname(sys.executable), "opdiff")
     command = COMMAND if module or not os.path.exists(script) else (script,)
     path = add(tmp_path, "a")
@@ -91,7 +91,7 @@ def test_a_process_of_its_own(tmp_path: Path, *, module: bool) -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
-def test_the_garbage_collector_is_left_as_it_was(
+def test_garbage_collector_setting_is_restored(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, enabled: bool
 ) -> None:
     during: list[bool] = []
@@ -139,7 +139,7 @@ def test_a_defect_shows_its_traceback(capsys: pytest.CaptureFixture[str], monkey
     ],
     ids=["interrupt", "disk_full", "no_permission"],
 )
-def test_expected_errors_are_no_defect(
+def test_expected_errors_are_not_defects(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
 ) -> None:
     def stopped(_args: object) -> int:
@@ -171,7 +171,7 @@ def test_verbose_prints_the_steps(tmp_path: Path) -> None:
 
 
 def many_constants(folder: Path) -> Path:
-    """A directory with many findings."""
+    """Make a directory with many findings."""
     for number in range(200):
         name = "Add." + "n" * 150 + f"{number}.1.2.{TIME}"
         add(folder, name, dump(tensor([1.0, 1.0])))
@@ -179,7 +179,7 @@ def many_constants(folder: Path) -> Path:
 
 
 def many_tensors(folder: Path) -> Path:
-    """A file with a long table."""
+    """Make a file with a long table."""
     return folder.joinpath(add(folder, "a", dump(*[tensor([1.0])] * 400)))
 
 
@@ -191,7 +191,7 @@ def test_closed_pipe_is_no_error(tmp_path: Path, what: object) -> None:
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    # So small that the writer must wait for the reader.
+    # A small pipe, so that the writer must wait for the reader.
     fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     assert process.stdout.readline().startswith(os.fsencode(tmp_path))
     process.stdout.close()
@@ -236,7 +236,7 @@ def test_any_path(
     assert run(capsys, "inspect", f"./{name}", "--json").json["path"] == f"./{name}"
 
 
-def test_any_path_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_any_path_in_a_separate_process(tmp_path: Path) -> None:
     add(tmp_path / "ü 算", f"Add.a.1.2.{TIME}")
     assert run_outside("convert", "ü 算", "-out", "ü out", "-j", 2, cwd=tmp_path).code == 0
     assert os.listdir(tmp_path / "ü out") == [f"Add.a.1.2.{TIME}.output.0.npy"]
@@ -294,20 +294,20 @@ LIMITED = (
 
 
 def run_limited(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command that may have 1 GiB of memory."""
+    """Run a command with a limit of 1 GiB of memory."""
     command = [sys.executable, "-c", LIMITED, *map(str, arguments)]
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=60)
 
 
 def sparse(path: str, nbytes: int) -> None:
-    """Make a file longer, without its bytes."""
+    """Extend a file sparsely."""
     with open(path, "ab") as file:
         file.truncate(nbytes)
 
 
 def header_of(nbytes: int, count: int, number: int) -> bytes:
-    """The head of a dump with one output of so many bytes and elements, of the type of that number."""
+    """Return the header of a dump with one output of `nbytes` bytes and `count` elements; `number` is its type."""
     from opdiff.sample import wire
 
     shape = wire.block(3, wire.packed(1, (count,)))
@@ -331,7 +331,9 @@ CLAIMS: dict[str, tuple[bytes, int, str, str]] = {
 
 
 @pytest.mark.parametrize(("content", "nbytes", "form", "reason"), CLAIMS.values(), ids=CLAIMS)
-def test_large_claims_do_not_take_memory(tmp_path: Path, content: bytes, nbytes: int, form: str, reason: str) -> None:
+def test_large_declared_sizes_do_not_allocate_memory(
+    tmp_path: Path, content: bytes, nbytes: int, form: str, reason: str
+) -> None:
     path = add(tmp_path, f"Add.a.1.2.{TIME}", content)
     sparse(path, len(content) + nbytes)
     done = run_limited("convert", path, "-out", tmp_path / "out", "-t", form)
@@ -350,7 +352,7 @@ def test_large_tensor_is_not_copied_for_inspection(tmp_path: Path, arguments: li
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_main_takes_the_arguments_of_the_process(
+def test_main_reads_the_arguments_of_the_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["opdiff", "inspect", add(tmp_path, "a", numbered(2))])

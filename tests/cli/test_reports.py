@@ -1,4 +1,4 @@
-"""Reports on the command line: made beside results, made later, gates, and what changed."""
+"""Reports on the command line: of `compare` and of `report`, gates, and changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def sides(sample: Sample) -> list[str]:
     return [sample.target, sample.golden, "--rules", sample.rules]
 
 
-def test_a_report_stands_beside_the_result(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_is_written_next_to_the_result(
+    sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = run(capsys, "compare", *sides(sample), "-o", tmp_path)
     (report,) = tmp_path.glob("report_*.html")
     assert f"report: {report}" in done.out
@@ -43,14 +45,14 @@ def test_a_report_stands_beside_the_result(sample: Sample, tmp_path: Path, capsy
     assert not list(tmp_path.glob(".*"))
 
 
-def test_every_report_can_be_had_and_none(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_forms_or_none(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "compare", *sides(sample), "-o", tmp_path / "all", *EVERY)
     assert {path.suffix for path in (tmp_path / "all").iterdir()} == ENDINGS
     run(capsys, "compare", *sides(sample), "-o", tmp_path / "none", "--no-html")
     assert {path.suffix for path in (tmp_path / "none").iterdir()} == {".csv", ".json"}
 
 
-def test_reports_are_made_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_of_saved_comparisons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(kept(row("a")), str(tmp_path / "result_1.json"))
     done = run(capsys, "report", tmp_path / "result_1.json", *EVERY)
     assert done.code == 0
@@ -62,14 +64,14 @@ def test_reports_are_made_later(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (tmp_path / "here.html").exists()
 
 
-def test_a_file_that_is_no_comparison_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("{}")
     done = run(capsys, "report", tmp_path / "x.json")
     assert done.code == 3
     assert "is not a saved comparison" in done.err
 
 
-def test_a_name_for_a_report_that_is_not_wanted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_name_of_an_unselected_report_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(kept(row("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "-o", tmp_path / "x.html")
     assert (done.code, done.err) == (
@@ -78,7 +80,7 @@ def test_a_name_for_a_report_that_is_not_wanted_is_refused(tmp_path: Path, capsy
     )
 
 
-def test_a_report_does_not_replace_its_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_never_replaces_its_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "result.json"
     save(kept(row("a")), str(saved))
     before = saved.read_bytes()
@@ -91,14 +93,14 @@ def test_a_report_does_not_replace_its_comparison(tmp_path: Path, capsys: pytest
     assert saved.read_bytes() == before
 
 
-def test_what_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(kept(row("a")), str(tmp_path / "result.json"))
     wanted = tmp_path / "nowhere" / "x.html"
     done = run(capsys, "report", tmp_path / "result.json", "-o", wanted)
     assert (done.code, done.err) == (3, f"opdiff: {wanted}: No such file or directory\n")
 
 
-def test_a_missing_package_is_told_early(
+def test_missing_package_is_reported_early(
     sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
@@ -111,21 +113,21 @@ def test_a_missing_package_is_told_early(
     ("figures", "gate", "code"),
     [(GOOD, "wrong", 0), (OFF, "wrong", 0), (OFF, "suspicious", 1), (BAD, "wrong", 1), (BAD, "suspicious", 1)],
 )
-def test_gates_fail(
+def test_gate_violations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], figures: dict[str, Any], gate: str, code: int
 ) -> None:
     save(kept(row("a", **figures)), str(tmp_path / "result.json"))
     assert run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", gate).code == code
 
 
-def test_no_gate_is_passed_by_comparing_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gate_fails_if_nothing_was_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(kept(not_compared("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", "wrong")
     assert (done.code, done.err) == (3, "opdiff: nothing was compared, so the gate cannot be passed\n")
     assert run(capsys, "report", tmp_path / "result.json", "--no-html").code == 0
 
 
-def test_a_comparison_fails_at_its_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_with_a_gate(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = run(capsys, "compare", *sides(sample), "-o", tmp_path, "--fail-on", "wrong")
     assert done.code == 1
     assert "gate violated" in done.err
@@ -154,7 +156,7 @@ distance = 1e-6
 
 
 @pytest.mark.parametrize(("limits", "figures", "code"), [(STRICT, GOOD, 1), (LOOSE, BAD, 0)])
-def test_a_gate_may_have_limits_of_its_own(
+def test_gate_with_its_own_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: str, figures: dict[str, Any], code: int
 ) -> None:
     made = kept(row("a", **figures | {"snr_db": 20.0}))
@@ -163,12 +165,12 @@ def test_a_gate_may_have_limits_of_its_own(
     done = run(capsys, "report", tmp_path / "result.json", "--junit", "--fail-on", tmp_path / "gate.toml")
     assert done.code == code
     assert (f"tensors that are wrong by {tmp_path / 'gate.toml'}" in done.err) == bool(code)
-    # The reports are judged as always.
+    # Reports use the usual limits.
     (junit,) = tmp_path.glob("*.junit.xml")
     assert ("<failure" in junit.read_text()) == (figures is BAD)
 
 
-def test_a_comparison_is_judged_as_always_beside_a_gate_with_limits(
+def test_limits_of_a_gate_do_not_affect_the_judgement(
     sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loose = tmp_path / "loose.toml"
@@ -191,7 +193,7 @@ def test_a_comparison_is_judged_as_always_beside_a_gate_with_limits(
     ids=["no file", "out of range", "not TOML"],
 )
 @pytest.mark.parametrize("command", ["compare", "report"])
-def test_a_gate_that_means_nothing_is_refused_before_any_work(
+def test_invalid_gate_is_rejected_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, content: str | None, said: str
 ) -> None:
     gate = tmp_path / "worse"
@@ -204,7 +206,7 @@ def test_a_gate_that_means_nothing_is_refused_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gate_of_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
 
     def gate(before: Comparison, after: Comparison) -> tuple[int, str]:
@@ -223,7 +225,7 @@ def test_what_is_new_and_bad_or_lost_hits_the_gate(tmp_path: Path, capsys: pytes
     assert gate(kept(row("a"), row("b")), kept(row("a"))) == (0, "")
 
 
-def test_changes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
     save(kept(row("a"), row("b", **BAD), row("c")), old)
     save(kept(row("a", **BAD), row("b"), row("d")), new)
@@ -239,14 +241,14 @@ def test_changes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (tmp_path / "diff.html").stat().st_size > 10_000
 
 
-def test_long_lists_of_changes_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_lists_of_changes_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"op{number}" for number in range(30)]
     save(kept(*(row(name) for name in names)), str(tmp_path / "old.json"))
     save(kept(*(row(name, **BAD) for name in names)), str(tmp_path / "new.json"))
     assert "  and 10 more" in run(capsys, "diff", tmp_path / "old.json", tmp_path / "new.json").out
 
 
-def test_who_compared_is_kept(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_environment_is_saved(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "compare", *sides(sample), "-o", tmp_path)
     (saved,) = tmp_path.glob("*.json")
     made = load(str(saved)).environment
@@ -255,7 +257,7 @@ def test_who_compared_is_kept(sample: Sample, tmp_path: Path, capsys: pytest.Cap
 
 
 class Terminal:
-    """A standard output that says it is a terminal."""
+    """A standard output that claims to be a terminal."""
 
     encoding = "utf-8"
 
@@ -266,7 +268,7 @@ class Terminal:
         raise OSError
 
 
-def test_lines_are_coloured_and_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_coloured_and_cut_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "  [89] " + "long/" * 30 + "name:output:0 0.922603"
     line = SummaryLine(text, Tone.BAD)
     assert styled(line) == text
@@ -280,7 +282,7 @@ def test_lines_are_coloured_and_cut_on_a_terminal_only(monkeypatch: pytest.Monke
     assert styled(SummaryLine(text, must_be_whole=True)) == text
 
 
-def test_the_curve_is_shown_where_letters_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curve_needs_an_encoding_with_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     made = kept(row("a"), row("b", **BAD))
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("NO_COLOR", "1")

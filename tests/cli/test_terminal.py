@@ -93,7 +93,7 @@ def test_runs_of_numbers(numbers: tuple[int, ...], shown: str) -> None:
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that stands still unless it is set."""
 
     now = 100.0
 

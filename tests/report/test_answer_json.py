@@ -1,4 +1,4 @@
-"""The answer for machines, in both modes and for all exit codes that have one."""
+"""The answer for programs, in both modes and for all exit codes that have one."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 
 
 def read(path: Path) -> Any:
-    """The document, after a strict check of its types."""
+    """Return the document after a strict check of its types."""
     data = path.read_bytes()
     assert isinstance(msgspec.json.decode(data, type=Answer), Answer)
     return json.loads(data)
 
 
-def test_the_schema_is_that_of_the_classes() -> None:
+def test_schema_matches_the_classes() -> None:
     assert json.loads(SCHEMA.read_text()) == msgspec.json.schema(Answer)
 
 
@@ -59,7 +59,7 @@ def test_an_offline_comparison(sample: Sample, tmp_path: Path, capsys: Capture) 
     assert answer["advice"][0].startswith("context/pool (MaxPoolV3) is at fault")
 
 
-def test_standard_output_has_the_answer_alone(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
+def test_standard_output_has_only_the_answer(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
     done = run(capsys, "compare", sample.target, sample.golden, "--rules", sample.rules, "-o", tmp_path, "--json", "-")
     assert json.loads(done.out)["verdict"] == "wrong"
     assert "result: " in done.err
@@ -80,7 +80,7 @@ def test_graph_mode(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(("mode", "by"), [("statistics", "statistics"), ("md5", "checksums")])
-def test_the_weakest_way_of_comparing_is_told(mode: str, by: str, tmp_path: Path, capsys: Capture) -> None:
+def test_coverage_has_the_weakest_data_mode(mode: str, by: str, tmp_path: Path, capsys: Capture) -> None:
     made = write_graph_sample(str(tmp_path / "sample"), ranks=1, tokens=1)
     words = ["compare", made.target, made.golden, "-o", tmp_path / "out", "--no-html", "--data_mode", mode]
     assert run(capsys, *words, "--json", tmp_path / "answer.json").code == 0
@@ -96,7 +96,7 @@ def test_inputs_that_cannot_be_used(sample: Sample, tmp_path: Path, capsys: Capt
     assert "empty" in answer["advice"][0]
 
 
-def test_a_directory_of_rules_is_refused(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
+def test_directory_of_rules_is_rejected(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
     done = run(capsys, "compare", sample.target, sample.golden, "-fr", tmp_path, "--json", tmp_path / "answer.json")
     assert done.code == 2
     assert "--json is about one comparison" in done.err
@@ -118,7 +118,7 @@ def test_reasons_are_codes_and_operators_without_tensors_have_their_names() -> N
     assert (tensor.tensor, tensor.compared, tensor.golden, tensor.reason) == ("b", False, None, "core.text")
 
 
-def test_names_that_are_not_text_and_numbers_that_are_not_finite() -> None:
+def test_names_outside_utf8_and_non_finite_numbers() -> None:
     made = make_answer(strange_names(["a\udcff", "<b>"]))
     assert json.loads(encode_answer(made))["tensors"][0]["tensor"] == "a\\udcff:output:0"
     failure = json.loads(encode_answer(make_failure(Mode.GRAPH, "torn\udcff")))

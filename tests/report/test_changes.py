@@ -1,4 +1,4 @@
-"""What changed from one comparison to another."""
+"""Changes between two comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from opdiff.report.changes import ChangeKind, find_changes
         (GOOD, GOOD | {"is_equal": True}, None),
     ],
 )
-def test_a_tensor_changes(before: dict[str, Any], after: dict[str, Any], kind: ChangeKind | None) -> None:
+def test_kinds_of_change(before: dict[str, Any], after: dict[str, Any], kind: ChangeKind | None) -> None:
     changes = find_changes(kept(row("a", **before)), kept(row("a", **after)))
     assert [change.kind for change in changes.rows] == ([kind] if kind else [])
     assert changes.same == (kind is None)
@@ -45,7 +45,7 @@ def test_tensors_appear_and_vanish() -> None:
     ]
 
 
-def test_what_can_no_longer_be_compared_has_vanished_with_a_reason() -> None:
+def test_vanished_tensor_has_a_reason() -> None:
     before = row("a")
     after = before._replace(metrics=None, reason=quoted("no golden file"))
     (change,) = find_changes(kept(before), kept(after)).rows
@@ -54,17 +54,17 @@ def test_what_can_no_longer_be_compared_has_vanished_with_a_reason() -> None:
     assert change.kind is ChangeKind.APPEARED
 
 
-def test_worse_comes_first_and_rows_are_told() -> None:
+def test_order_of_changes_and_row_numbers() -> None:
     old = kept(row("a", **BAD), row("b"), row("c", Slot.INPUT))
     new = kept(row("a"), row("b", **BAD), row("c", Slot.INPUT))
     changes = find_changes(old, new)
     assert [(change.kind, change.row) for change in changes.rows] == [("worse", 1), ("better", 0)]
 
 
-def test_a_tensor_with_two_rows_is_told_apart_by_their_order() -> None:
+def test_rows_of_one_tensor_are_matched_in_order() -> None:
     changes = find_changes(kept(row("a"), row("a", **BAD)), kept(row("a"), row("a", **BAD)))
     assert changes.rows == ()
 
 
-def test_what_was_never_compared_is_no_change() -> None:
+def test_tensors_never_compared_are_no_change() -> None:
     assert find_changes(kept(not_compared("a")), kept(not_compared("a"))).rows == ()

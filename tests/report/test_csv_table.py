@@ -1,4 +1,4 @@
-"""The table of results: its headings, its rows, and what a spreadsheet makes of it."""
+"""The result table: header, rows, and protection against spreadsheet formulas."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def table(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> list
 
 
 def cells(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> dict[str, str]:
-    """The cells of the only row; the second column of a name is called `name#2`."""
+    """Return the cells of the only row; the second column of a name is called `name#2`."""
     header, row = table(of, folder, columns)
     named: dict[str, str] = {}
     for name, cell in zip(header, row, strict=True):
@@ -136,12 +136,12 @@ def test_an_operator(tmp_path: Path) -> None:
     assert text == f"{start}{',' * (len(EXTRA) - 3)}{NOT_COMPARABLE}"
 
 
-def test_an_operator_of_one_side(tmp_path: Path) -> None:
+def test_an_operator_of_one_side_only(tmp_path: Path) -> None:
     row = cells(comparison(failed_operator(of=label("*", "Sigmoid_4", 11, ""))), tmp_path)
     assert [row[name] for name in ("Index", "OpType", "NPUDump", "GroundTruth")] == ["11", "NaN", "*", "Sigmoid_4"]
 
 
-def test_an_address_that_is_not_recorded_is_zero(tmp_path: Path) -> None:
+def test_unknown_address_is_zero(tmp_path: Path) -> None:
     row = measured(pairing(target=side_tensor(TensorKey("conv1", Slot.OUTPUT, 0), tensor(address=None))))
     assert cells(comparison(row), tmp_path)["Address"] == "0"
 
@@ -157,13 +157,13 @@ def test_overflow(overflow: bool | None, text: str, tmp_path: Path) -> None:
     assert cells(shown, tmp_path)["OverFlow"] == text
 
 
-def test_what_is_not_measured_is_empty_and_what_is_nan_says_so(tmp_path: Path) -> None:
+def test_missing_values_are_empty_and_nan_is_nan(tmp_path: Path) -> None:
     found = metrics(snr_db=None, norm_ratio=float("nan"), worst_index=None)
     row = cells(comparison(measured(metrics=found)), tmp_path)
     assert (row["SNR(dB)"], row["NormRatio"], row["WorstIndex"]) == ("", "NaN", "")
 
 
-def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
+def test_reasons_and_notes_appear_once(tmp_path: Path) -> None:
     row = measured(
         metrics=metrics(notes=(quoted("it is a scalar."), quoted("all zero."))),
         custom=(("Mine", "1.5", "mine failed."),),
@@ -172,7 +172,7 @@ def test_everything_that_is_to_be_known_is_said_once(tmp_path: Path) -> None:
     assert cells(comparison(row), tmp_path)["CompareFailReason"] == "it is a scalar.; all zero. mine failed."
 
 
-def test_metrics_of_the_users_own(tmp_path: Path) -> None:
+def test_custom_metrics(tmp_path: Path) -> None:
     rows = (measured(custom=(("Mine", "-1.5", ""), ("Text", "=1+1", ""))), failed_operator(), measured())
     header, *found = table(comparison(*rows), tmp_path, COLUMNS._replace(custom=("First",)))
     start = header.index("StandardDeviation") + 1
@@ -190,20 +190,20 @@ def test_rows_keep_their_order(tmp_path: Path) -> None:
     [(0, (2, 3), "[0,0]"), (5, (2, 3), "[1,2]"), (0, (), "[]"), (23, (2, 3, 4), "[1,2,3]"), (9, (2, 3), "[9]"),
      (0, (0, 4), "[0]")],
 )  # fmt: skip
-def test_places(index: int, shape: tuple[int, ...], text: str) -> None:
+def test_positions(index: int, shape: tuple[int, ...], text: str) -> None:
     assert position_text(index, shape) == text
 
 
 # As a file
 
 
-def test_quotes_stand_where_they_are_needed(tmp_path: Path) -> None:
+def test_quotes_only_where_needed(tmp_path: Path) -> None:
     row = failed_operator(quoted('he said "no",\nand left'), label('a,b"c', "plain"))
     line = written(comparison(row), tmp_path).split("\r\n")[1]
     assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he said ""no"",\nand left",')
 
 
-def test_letters_of_all_kinds(tmp_path: Path) -> None:
+def test_non_ascii_characters(tmp_path: Path) -> None:
     row = cells(comparison(failed_operator(of=label("卷积", "\udcff"))), tmp_path)
     assert (row["NPUDump"], row["GroundTruth"]) == ("卷积", "\\udcff")
 
@@ -220,16 +220,16 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "expected"), HARMFUL.items(), ids=map(repr, HARMFUL))
-def test_formulas_are_made_harmless(text: str, expected: str) -> None:
+def test_formulas_are_escaped(text: str, expected: str) -> None:
     assert escape_formula(text) == expected
 
 
 @pytest.mark.parametrize("text", PLAIN, ids=map(repr, PLAIN))
-def test_what_is_plain_stays(text: str) -> None:
+def test_other_cells_are_not_escaped(text: str) -> None:
     assert escape_formula(text) == text
 
 
-def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
+def test_formulas_are_escaped_in_any_string(tmp_path: Path) -> None:
     of = label("=t", "=g", op_type="=o")
     row = measured(pairing(of, evidence=quoted("=r")), steps=(quoted("=s"),), notes=(quoted("=why"),))
     found = cells(comparison(row), tmp_path)
@@ -240,8 +240,8 @@ def test_formulas_are_found_in_every_text(tmp_path: Path) -> None:
 
 
 @given(comparisons)
-def test_everything_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
-    """Any comparison is a table with all its cells, and no cell of it is a formula."""
+def test_any_table_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
+    """Any comparison gives a table with all its cells, none of which is a formula."""
     found = table(of, tmp_path_factory.mktemp("csv"))
     assert len(found) == 1 + len(of.rows)
     assert {len(row) for row in found} == {len(found[0])}
@@ -260,7 +260,7 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
 # The page
 
 
-def test_every_column_is_in_the_page(tmp_path: Path) -> None:
+def test_every_column_is_documented(tmp_path: Path) -> None:
     shown = replace(comparison(target=NPU, golden=NPU), view=TableView(sequence=True, overflow=True))
     header = table(shown, tmp_path, TableColumns(()))[0]
     assert re.findall(r"^\| `([A-Za-z0-9()]+)` \|", _columns_of_page(), re.MULTILINE) == header

@@ -1,4 +1,4 @@
-"""What result files are called."""
+"""Names of result files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_long_names_differ() -> None:
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
-def test_a_result_never_replaces_another(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_never_replace_each_other(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_link(*_: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
@@ -70,7 +70,7 @@ def test_a_result_never_replaces_another(links: bool, tmp_path: Path, monkeypatc
     assert sorted(os.listdir(tmp_path)) == found
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_failure_leaves_no_file(tmp_path: Path) -> None:
     def fail(draft: str) -> None:
         Path(draft).write_text("half")
         raise OSError(errno.ENOSPC, "disk full")
@@ -80,7 +80,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_number_stands_before_the_whole_ending(tmp_path: Path) -> None:
+def test_counter_precedes_a_double_ending(tmp_path: Path) -> None:
     names = [
         Path(write_new(str(tmp_path), "result_1.junit.xml", lambda draft: Path(draft).touch())).name for _ in range(2)
     ]

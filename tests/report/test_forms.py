@@ -1,4 +1,4 @@
-"""A new form of report is a module and an entry of the registry: options and files follow."""
+"""A new form of report: its options and file names follow from its entry in `FORMS`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands" / "report.md"
 
 
 def write_count(comparison: Comparison, path: str) -> None:
-    """A form of report: the number of rows."""
+    """Write the number of rows."""
     Path(path).write_text(f"{len(comparison.rows)} rows\n", encoding="utf-8")
 
 
@@ -35,7 +35,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("count")
-def test_compare_and_report_write_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_write_the_new_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_sample(str(tmp_path / "sample"))
     words = ["compare", sample.target, sample.golden, "--rules", sample.rules, "--no-html", "--count"]
     assert run(capsys, *words, "-o", tmp_path / "out").code == 0
@@ -47,12 +47,12 @@ def test_compare_and_report_write_it(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("count")
-def test_the_help_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_new_form(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the number of rows" in run(capsys, "compare", "--help").out
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_every_form_is_in_the_page_and_writes_a_file(form: ReportForm, tmp_path: Path) -> None:
+def test_every_form_is_documented_and_writes_a_file(form: ReportForm, tmp_path: Path) -> None:
     assert f"`{form.file_name('result_{timestamp}')}`" in PAGE.read_text(encoding="utf-8")
     form.write(kept(row("a")), str(tmp_path / "out"))
     assert (tmp_path / "out").stat().st_size > 0
@@ -60,7 +60,7 @@ def test_every_form_is_in_the_page_and_writes_a_file(form: ReportForm, tmp_path:
         form.write(many_tokens(1, 1, 2), str(tmp_path / "tokens"))
 
 
-def test_unknown_forms_and_modes_are_refused() -> None:
+def test_unknown_forms_and_modes_are_rejected() -> None:
     with pytest.raises(UsageError, match="there is no report form 'paper'; choose from html, xlsx"):
         find_forms(["paper"])
     mode: Mode = many_tokens(1, 1, 1).mode
@@ -68,13 +68,13 @@ def test_unknown_forms_and_modes_are_refused() -> None:
         find_forms(["model-explorer"], mode)
 
 
-def test_names_of_files_follow_the_table() -> None:
+def test_file_names_follow_the_table() -> None:
     html = FORMS[0]
     assert html.file_name("0_net_1_result_20240115103052") == "0_net_1_report_20240115103052.html"
     assert html.file_name("mine") == "mine_report.html"
 
 
-def test_a_folder_with_several_comparisons_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_with_several_comparisons_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.json", "b.json"):
         save(kept(row("a")), str(tmp_path / name))
     outcome = run(capsys, "report", tmp_path)

@@ -1,4 +1,4 @@
-"""Workbooks: coloured rows, a heading that stays, and nothing that runs."""
+"""Workbooks of graph mode: coloured rows, a fixed header, and no formulas."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_a_workbook_has_the_table_in_colours(tmp_path: Path, capsys: pytest.Capt
 
 
 def table_of(*ops: str) -> Table:
-    """A table of operators without partners."""
+    """Return a table of unpaired operators."""
     result = DocumentedResult("FAIL", "No", Colour.RED)
     verdict = Verdict(Level.NOT_COMPARABLE, quoted("alone"))
     rows = [Row(OpLabel(0, 0, op, op, "*"), target=SideInfo(op, op_type=op), reason=quoted(op)) for op in ops]
     return graph_table([JudgedRow(row, verdict, result) for row in rows], DataMode.REAL)
 
 
-def test_cells_never_run(tmp_path: Path) -> None:
+def test_cells_are_never_formulas(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     texts = ["=1+1", "{=A1}", "http://example.com", "12", "\x07 bell", "\ud800", "x" * 40_000]
     workbook.write_table_workbook(table_of(*texts), str(path))
@@ -82,7 +82,7 @@ def test_more_rows_than_a_sheet_holds(tmp_path: Path, monkeypatch: pytest.Monkey
     assert openpyxl.load_workbook(path).active.max_row == 1
 
 
-def test_without_the_package_it_is_said_before_any_work(
+def test_missing_package_is_reported_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=1)
@@ -93,7 +93,7 @@ def test_without_the_package_it_is_said_before_any_work(
     assert not (tmp_path / "o").exists()
 
 
-def test_a_workbook_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_unwritable_workbook_raises_os_error(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere" / "result.xlsx")
     with pytest.raises(FileNotFoundError):
         workbook.write_table_workbook(table_of(), nowhere)

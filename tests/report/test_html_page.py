@@ -1,4 +1,4 @@
-"""What is in a report: everything of the rows, in few bytes, quickly."""
+"""Data of the HTML report: complete, small, and written quickly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def texts(found: tuple[dict[str, Any], bytes], *names: str) -> list[str]:
     return [found[0]["texts"][place] for place in column(found, *names)]
 
 
-def test_rows_levels_and_figures_are_there() -> None:
+def test_rows_levels_and_metrics_are_included() -> None:
     found = unpacked(pack(kept(row("a"), not_compared("b"), row("c", **BAD))))
     assert texts(found, "rows", "target") == ["a", "b", "c"]
     assert column(found, "rows", "level") == [2, 5, 4]
@@ -44,7 +44,7 @@ def test_rows_levels_and_figures_are_there() -> None:
     assert texts(found, "rows", "reason")[1] == "no dump file"
     assert found[0]["edges"] == {"relative": list(RELATIVE_EDGES), "ulp": list(ULP_EDGES)}
     assert found[0]["story"]["first"] == "c"
-    # What graph mode alone has costs other reports nothing.
+    # Data of graph mode is absent from offline reports.
     assert "graphMode" not in found[0]
 
 
@@ -61,7 +61,7 @@ def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
     assert scenario == [render(because("pair.scenario_original"), Language.CHINESE)]
 
 
-def test_a_judgement_decides_where_there_is_one() -> None:
+def test_levels_are_those_of_the_judgement() -> None:
     found = unpacked(pack(with_judgement()))
     assert column(found, "rows", "level") == [0, 4, 4, 2]
     assert column(found, "rows", "origin") == [0, 1, 2, 0]
@@ -75,7 +75,7 @@ def test_a_judgement_decides_where_there_is_one() -> None:
     assert column(found, "graph", "inputs") == [0, -1, 1, 2, 0]
 
 
-def test_changes_are_there_when_they_are_asked_for() -> None:
+def test_changes_are_included_if_given() -> None:
     old, new = kept(row("a")), kept(row("a", **BAD))
     found = unpacked(pack(new, find_changes(old, new)))
     assert texts(found, "changes", "kind") == ["worse"]
@@ -88,7 +88,7 @@ def test_every_comparison_can_be_packed(made: Comparison) -> None:
     assert document["rows"]["count"] == len(made.rows)
 
 
-def test_the_data_stands_in_the_page(tmp_path: Path) -> None:
+def test_page_contains_the_data(tmp_path: Path) -> None:
     write_html(kept(row("</script><script>alert(1)")), str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     (data,) = re.findall(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]+)</script>', page)

@@ -31,7 +31,7 @@ def test_every_kind_of_row(tmp_path: Path) -> None:
     ]
 
 
-def test_with_the_sequence(tmp_path: Path) -> None:
+def test_sequence_column(tmp_path: Path) -> None:
     write_mapping((unpaired_operator(),), str(tmp_path / "mapping.csv"), sequence=True)
     assert (tmp_path / "mapping.csv").read_text().splitlines() == [
         f"Index,OpSequence,{HEADER}",

@@ -44,7 +44,7 @@ def test_workbooks_are_coloured_frozen_and_filtered(tmp_path: Path) -> None:
     assert fills == ["FFC6EFCE", "FFFFC7CE", "FFFFEB9C", "00000000"]
 
 
-def test_workbooks_tell_findings(tmp_path: Path) -> None:
+def test_workbooks_list_findings(tmp_path: Path) -> None:
     write_workbook(with_judgement(), str(tmp_path / "out.xlsx"))
     lines = [[cell.value for cell in line] for line in openpyxl.load_workbook(tmp_path / "out.xlsx")["Summary"].rows]
     assert ["scale", "b (Conv2D): the target is 2 times the golden tensor"] in lines
@@ -78,7 +78,7 @@ def test_junit_has_a_case_for_each_operator(tmp_path: Path) -> None:
     assert skipped.get("message") == "no file\\x00 here"
 
 
-def test_node_data_has_the_worst_of_each_operator(tmp_path: Path) -> None:
+def test_node_data_has_the_worst_tensor_of_each_operator(tmp_path: Path) -> None:
     write_model_explorer(kept(row("a"), row("a", **BAD), not_compared("b")), str(tmp_path / "out.json"))
     results = json.loads((tmp_path / "out.json").read_text())["results"]
     assert set(results) == {"a", "golden_a"}
@@ -98,7 +98,7 @@ def test_every_comparison_can_be_written(
     assert path.stat().st_size > 0
 
 
-def test_the_sparkline_has_the_worst_of_each_place() -> None:
+def test_sparkline_shows_the_worst_of_each_group() -> None:
     rows = [row("a", relative_euclidean_distance=10.0**power) for power in (-9, -5, -3, 0)]
     assert sparkline(kept(*rows), 80) == "▁▃▆█"
     assert sparkline(kept(*rows), 2) == "▃█"
@@ -106,5 +106,5 @@ def test_the_sparkline_has_the_worst_of_each_place() -> None:
     assert sparkline(kept(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
 
 
-def test_the_sparkline_shows_what_is_not_finite_at_the_top() -> None:
+def test_sparkline_shows_non_finite_distances_at_the_top() -> None:
     assert sparkline(kept(row("a", relative_euclidean_distance=math.inf), row("b")), 80)[0] == "█"

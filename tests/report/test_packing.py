@@ -1,4 +1,4 @@
-"""Packed columns are unpacked to the same numbers and texts, as the page does it."""
+"""Packed columns are unpacked to the same numbers and strings, in the same way as by the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdiff.report.printable import printable
 
 
 def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
-    """The document, its texts in English, and the arrays."""
+    """Return the document, its strings in English, and the arrays."""
     data = zlib.decompress(packed)
     (length,) = struct.unpack_from("<I", data)
     document = raw_document(packed)
@@ -28,7 +28,7 @@ def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def raw_document(packed: bytes) -> dict[str, Any]:
-    """The document as it is, with its texts encoded."""
+    """Return the document with encoded strings."""
     data = zlib.decompress(packed)
     (length,) = struct.unpack_from("<I", data)
     document: dict[str, Any] = json.loads(data[4 : 4 + length])
@@ -36,7 +36,7 @@ def raw_document(packed: bytes) -> dict[str, Any]:
 
 
 def sentences(encoded: list[list[Any]], document: dict[str, Any], language: Language = Language.ENGLISH) -> list[str]:
-    """Encoded reasons as the page shows them."""
+    """Return encoded reasons as sentences."""
     return [_sentence(each, document, language) for each in encoded]
 
 
@@ -77,7 +77,7 @@ def test_exact_columns_keep_every_digit(values: list[float | None]) -> None:
 
 
 @given(st.lists(st.floats() | st.none()))
-def test_other_columns_keep_six_digits_and_their_size(values: list[float | None]) -> None:
+def test_single_precision_columns_keep_six_digits_and_the_magnitude(values: list[float | None]) -> None:
     packer = Packer()
     column = packer.floats(values)
     found = numbers(column, unpacked(packer.packed({}))[1])
@@ -110,7 +110,7 @@ def test_other_columns_keep_six_digits_and_their_size(values: list[float | None]
         ([None, 10**400], "d"),
     ],
 )
-def test_columns_are_as_wide_as_their_numbers_need(values: list[float | int | None], kind: str) -> None:
+def test_columns_use_the_narrowest_type(values: list[float | int | None], kind: str) -> None:
     assert Packer().floats(values)["type"] == kind
 
 
@@ -118,7 +118,7 @@ def test_columns_are_as_wide_as_their_numbers_need(values: list[float | int | No
     ("values", "kind"),
     [([], "b"), ([0, 127, True], "b"), ([-128], "b"), ([128], "h"), ([-129, 5], "h"), ([2**15], "i"), ([2**31], "d")],
 )
-def test_integers_take_as_few_bytes_as_they_can(values: list[int], kind: str) -> None:
+def test_integers_use_the_narrowest_type(values: list[int], kind: str) -> None:
     assert Packer().integers(values)["type"] == kind
 
 
@@ -130,14 +130,14 @@ def test_integers_stay_exact(large: list[int], small: list[int]) -> None:
     assert [numbers(column, data) for column in columns] == [large, small]
 
 
-def test_integers_of_any_size_become_the_nearest_float() -> None:
+def test_huge_integers_become_the_nearest_float() -> None:
     packer = Packer()
     column = packer.integers([2**40, -(10**400)])
     assert numbers(column, unpacked(packer.packed({}))[1]) == [2.0**40, -1.7976931348623157e308]
 
 
 @given(st.lists(st.text(st.characters())))
-def test_texts_are_kept_once(texts: list[str]) -> None:
+def test_equal_strings_are_stored_once(texts: list[str]) -> None:
     packer = Packer()
     column = packer.texts(texts)
     document, data = unpacked(packer.packed({}))
@@ -146,7 +146,7 @@ def test_texts_are_kept_once(texts: list[str]) -> None:
     assert len(document["texts"]) == len(set(texts))
 
 
-def test_what_is_not_seen_is_escaped() -> None:
+def test_invisible_characters_are_escaped() -> None:
     packer = Packer()
     packer.texts(["conv", "\u202eunes", "a\u200bb", "\ufeffx", "卷积 é 🙂", "\udc80"])
     document, _ = unpacked(packer.packed({}))

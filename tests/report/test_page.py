@@ -1,4 +1,4 @@
-"""The page of the report: built from its source, safe by itself, filled quickly."""
+"""The page of the report: built from its source, and safe."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PAGE_TEXT = Path(PAGE).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the tools that build it."""
+def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source with its build tools."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("no npm here: the page of the report cannot be built again")
@@ -42,14 +42,14 @@ def node(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_page_is_what_the_source_builds(workshop: Path) -> None:
-    node(workshop, "build.mjs", "built.html")
-    assert (workshop / "built.html").read_text(encoding="utf-8") == PAGE_TEXT, "run `make web`, and commit the page"
+def test_page_is_built_from_the_source(build_folder: Path) -> None:
+    node(build_folder, "build.mjs", "built.html")
+    assert (build_folder / "built.html").read_text(encoding="utf-8") == PAGE_TEXT, "run `make web`, and commit the page"
 
 
-def test_the_source_is_sound(workshop: Path) -> None:
-    node(workshop, "node_modules/typescript/bin/tsc", "--noEmit")
-    node(workshop, "--test")
+def test_source_passes_its_checks(build_folder: Path) -> None:
+    node(build_folder, "node_modules/typescript/bin/tsc", "--noEmit")
+    node(build_folder, "--test")
 
 
 SAID = (
@@ -62,7 +62,7 @@ SAID = (
 
 
 @pytest.mark.parametrize("language", list(Language))
-def test_the_page_says_what_python_says(workshop: Path, language: Language) -> None:
+def test_page_renders_the_same_sentences_as_python(build_folder: Path, language: Language) -> None:
     encoder = ReasonEncoder()
     said = [reason for reason in SAID if reason.code in catalogue()]
     encoded = {
@@ -70,8 +70,8 @@ def test_the_page_says_what_python_says(workshop: Path, language: Language) -> N
         "templates": encoder.templates,
         "language": language,
     }
-    (workshop / "said.json").write_text(json.dumps(encoded))
-    (workshop / "say.mjs").write_text("""
+    (build_folder / "said.json").write_text(json.dumps(encoded))
+    (build_folder / "say.mjs").write_text("""
         import { readFileSync, writeFileSync } from "node:fs";
         import { build } from "esbuild";
         await build({ entryPoints: ["src/sentences.ts"], bundle: true, format: "esm", outfile: "sentences.mjs" });
@@ -79,12 +79,12 @@ def test_the_page_says_what_python_says(workshop: Path, language: Language) -> N
         const { reasons, templates, language } = JSON.parse(readFileSync("said.json", "utf8"));
         writeFileSync("shown.json", JSON.stringify(reasons.map((each) => sentence(each, templates, language))));
     """)
-    node(workshop, "say.mjs")
-    shown = json.loads((workshop / "shown.json").read_text(encoding="utf-8"))
+    node(build_folder, "say.mjs")
+    shown = json.loads((build_folder / "shown.json").read_text(encoding="utf-8"))
     assert shown == [printable(render(reason, language)) for reason in said]
 
 
-def test_only_its_own_script_and_style_may_run() -> None:
+def test_content_security_policy() -> None:
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', PAGE_TEXT)
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == "'none'"
@@ -95,13 +95,13 @@ def test_only_its_own_script_and_style_may_run() -> None:
     assert "unsafe" not in policy
 
 
-def test_the_page_names_no_other_place() -> None:
+def test_page_has_no_external_addresses() -> None:
     assert not re.search(r"https?://|//[a-z]+\.[a-z]", PAGE_TEXT)
     assert PAGE_TEXT.count("@@data@@") == 1
     assert len(PAGE_TEXT) < 200_000
 
 
-def test_nothing_in_the_source_makes_elements_of_texts() -> None:
+def test_source_never_parses_strings_as_html() -> None:
     sources = sorted(WEB.glob("src/**/*.ts"))
     assert len(sources) > 15
     for path in sources:
@@ -115,7 +115,7 @@ def test_every_kind_of_error_has_a_name_on_the_page() -> None:
     assert sorted(named) == sorted([*ErrorKind, *ErrorKind])  # in both languages
 
 
-def test_packages_are_pinned_and_come_from_no_named_place() -> None:
+def test_packages_are_pinned_and_name_no_registry() -> None:
     lock = (WEB / "package-lock.json").read_text(encoding="utf-8")
     assert '"integrity": "sha512-' in lock
     assert "resolved" not in lock

@@ -1,4 +1,4 @@
-"""Saved comparisons: what is saved is loaded, other files are refused, and older versions are read."""
+"""Saved comparisons: saving and loading, rejection of other files, and older versions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ V1 = Path(__file__).parent / "saved_v1"
 
 
 @given(comparisons)
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
+def test_loading_restores_the_comparison(tmp_path_factory: pytest.TempPathFactory, of: Comparison) -> None:
     path = str(tmp_path_factory.mktemp("json") / "saved.json")
     save(of, path)
-    # By their texts, since NaN is not equal to itself.
+    # Compared as strings, since NaN is not equal to itself.
     assert repr(load(path)) == repr(of)
 
 
@@ -47,7 +47,7 @@ def test_saving_again_changes_nothing(tmp_path: Path) -> None:
     assert second.read_bytes() == first.read_bytes()
 
 
-def test_every_row_has_its_line_of_named_fields(tmp_path: Path) -> None:
+def test_every_row_is_a_line(tmp_path: Path) -> None:
     save(comparison(measured(), failed_operator()), str(tmp_path / "saved.json"))
     lines = (tmp_path / "saved.json").read_text().splitlines()
     assert len(lines) == 4
@@ -84,7 +84,9 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
 
 
 @pytest.mark.parametrize(("place", "value", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_documents_are_refused(place: tuple[str | int, ...], value: object, message: str, tmp_path: Path) -> None:
+def test_invalid_documents_are_rejected(
+    place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
+) -> None:
     inner = whole = document(tmp_path)
     for step in place[:-1]:
         inner = inner[step]
@@ -96,7 +98,7 @@ def test_wrong_documents_are_refused(place: tuple[str | int, ...], value: object
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b"null"], ids=lambda data: repr(data[:9]))
-def test_other_files_are_refused(data: bytes, tmp_path: Path) -> None:
+def test_other_files_are_rejected(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "saved.json").write_bytes(data)
     for read in (load, lambda path: load_v1([path]), lambda path: load_saved([path])):
         with pytest.raises(InputError, match="is not a saved comparison"):
@@ -109,7 +111,7 @@ _JSON = st.recursive(
 
 
 @given(st.sampled_from(["target", "scenario", "judgement", "view", "graphs", "rows", 0, 1, 3, 5, 7, 10]), _JSON)
-def test_anything_is_loaded_or_refused(
+def test_any_document_is_loaded_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, place: str | int, value: object
 ) -> None:
     folder = tmp_path_factory.mktemp("json")
@@ -141,7 +143,7 @@ def test_an_offline_comparison_of_version_1(tmp_path: Path) -> None:
     write_html(found, str(tmp_path / "report.html"))
 
 
-def test_a_comparison_that_was_saved_without_a_judgement_is_judged(tmp_path: Path) -> None:
+def test_comparison_saved_without_a_judgement_is_judged(tmp_path: Path) -> None:
     whole = json.loads((V1 / "offline.json").read_text())
     del whole["judgement"]
     (tmp_path / "old.json").write_text(json.dumps(whole))
@@ -163,7 +165,7 @@ def test_the_tables_of_a_run_in_graph_mode_of_version_1(tmp_path: Path) -> None:
     write_html(found, str(tmp_path / "report.html"))
 
 
-def test_tables_of_two_runs_of_version_1_are_refused(tmp_path: Path) -> None:
+def test_tables_of_two_runs_of_version_1_are_rejected(tmp_path: Path) -> None:
     paths = sorted(map(str, V1.glob("msprobe*.json")))
     with pytest.raises(InputError, match="two of the files are about the same"):
         load_saved([paths[0], paths[0]])

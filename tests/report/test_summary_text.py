@@ -43,7 +43,7 @@ def test_low_accuracy() -> None:
     )
 
 
-def test_a_wrong_scale_that_the_cosine_does_not_see() -> None:
+def test_wrong_scale_with_a_good_cosine() -> None:
     rows = (
         measured(pairing(label("a", "a", 3)), metrics=metrics(cosine=1.0, norm_ratio=1.03)),
         measured(pairing(label("b", "b", 4)), metrics=metrics(cosine=1.0, norm_ratio=1.009)),
@@ -53,7 +53,7 @@ def test_a_wrong_scale_that_the_cosine_does_not_see() -> None:
     assert "scale more than 1% off with a good cosine: 1 tensor, first [3] a:output:0 1.030000" in lines
 
 
-def test_all_is_well() -> None:
+def test_good_accuracy() -> None:
     rows = (with_cosine("a", 1.0), with_cosine("b", 0.995, 1), with_cosine("b", 0.999, 1))
     assert summary_lines(comparison(*rows)) == (
         "compared: 3 tensors of 2 operators",

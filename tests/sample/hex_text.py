@@ -6,7 +6,7 @@ import re
 
 
 def parse_hex(listing: str) -> bytes:
-    """The bytes of a hex listing: an offset at the start of each line, a comment after two spaces at its end."""
+    """Return the bytes of a hex listing; each line has an offset, bytes, and a comment after two spaces."""
     found = bytearray()
     for line in filter(str.strip, listing.splitlines()):
         match = re.match(r"\s*([0-9a-f]{4})\s+((?:[0-9a-f]{2} ?)+)(?:\s{2,}.*)?$", line)

@@ -1,4 +1,4 @@
-"""The sample read back with other tools than ours: Google's protobuf, numpy and a few lines for each layout."""
+"""The sample read back independently of the readers: with Google's protobuf, numpy and a few lines for each layout."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NC1HWC0, _FRACTAL_Z, _FRACTAL_NZ = 3, 4, 29
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor of a dump: its header entry, its bytes, its numbers with logical axes (None for grouped weights)."""
+    """A tensor of a dump: its header entry, its bytes, its numbers in logical axes (`None` for grouped weights)."""
 
     header: Any
     raw: bytes
     array: AnyArray | None
 
     def facts(self) -> tuple[object, ...]:
-        """What a producer and a consumer of the tensor must agree on."""
+        """Fields that must be equal for producer and consumer of a tensor."""
         header = self.header
         shapes = tuple(header.shape.dim), tuple(header.original_shape.dim)
         return header.data_type, header.format, *shapes, header.address, self.raw
@@ -83,7 +83,7 @@ def _logical(header: Any, raw: bytes) -> AnyArray | None:
 
 
 class Readback:
-    """All of a sample, by the names that its rule file has."""
+    """All files of a sample, by names of the rule file."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         npu = {name.removeprefix("npu/"): raw for name, raw in files.items() if name.startswith("npu/")}
@@ -100,7 +100,7 @@ class Readback:
         assert len(self.rules) == len(graph["op"])
 
     def attr(self, owner: dict[str, Any], key: str) -> Any:
-        """The only value of an attribute, None when there is none."""
+        """Return the only value of an attribute; `None` if it is absent."""
         for attr in owner["attr"]:
             if attr["key"] == key:
                 (value,) = (part for name, part in attr["value"].items() if name != "val_type")
@@ -112,7 +112,7 @@ class Readback:
         return names
 
     def origin(self, op: str, index: int) -> Key | None:
-        """The golden file, by name and index, that the rules have for an output."""
+        """Return name and index of the golden file of an output, by the rules."""
         described = self.rules[op]["output_desc"][index]
         name = self.attr(described, "_datadump_origin_name")
         return name and (name.replace("/", "_"), self.attr(described, "_datadump_origin_output_index"))
@@ -121,14 +121,14 @@ class Readback:
         ports = (entry.rsplit(":", 1) for entry in self.rules[op].get("input", []))
         return [(producer, int(index)) for producer, index in ports]
 
-    def meaning(self, op: str, index: int) -> Key | None:
-        """As `origin`, but through the operators that the compiler inserted."""
+    def traced_origin(self, op: str, index: int) -> Key | None:
+        """Return the same as `origin`, traced through operators inserted by the compiler."""
         while self.rules[op]["type"] in ("Cast", "TransData"):
             op, index = self.inputs(op)[0]
         return self.origin(op, index)
 
     def downstream(self, op: str) -> set[str]:
-        """The dumped operators that depend on `op`."""
+        """Return the dumped operators that depend on `op`."""
         found = {op}
         for name in self.dumps:  # in the order of execution
             if found & {producer for producer, _ in self.inputs(name)}:
@@ -137,7 +137,7 @@ class Readback:
 
 
 def distance(target: AnyArray, golden: AnyArray) -> float:
-    """The relative Euclidean distance of the finite elements."""
+    """Return the relative Euclidean distance of the finite elements."""
     assert prod(target.shape) == prod(golden.shape)
     left, right = target.astype(np.float64).ravel(), golden.astype(np.float64).ravel()
     known = np.isfinite(left)

@@ -120,7 +120,7 @@ def without_origin(tensor: EncodedTensor) -> EncodedTensor:
 
 
 def int8_output() -> EncodedTensor:
-    """The output of the second worked example, whose C0 is smaller than a writer would take."""
+    """Return the output of the second worked example, whose C0 is smaller than the default."""
     logical = np.arange(1, 13, dtype=np.int8).reshape(1, 3, 2, 2)
     stored = store(logical, "NC1HWC0", c0=2)
     original = OriginalTensor("conv", layout="NCHW")
@@ -139,7 +139,7 @@ def every_item() -> EncodedDump:
 
 
 def parse_standard(raw: bytes) -> tuple[Any, bytes]:
-    """The header as Google's protobuf reads it, and the data behind it."""
+    """Return the header as read by Google's protobuf, and the data after it."""
     (length,) = unpack_from("<Q", raw)
     return DumpData.FromString(raw[8 : 8 + length]), raw[8 + length :]
 
@@ -183,7 +183,7 @@ def test_protobuf_dump_has_its_data_inside() -> None:
     ]  # fmt: skip
 
 
-def test_header_fields_stand_where_protobuf_expects_them() -> None:
+def test_header_fields_can_be_read_by_protobuf() -> None:
     weight = encode_tensor(np.zeros((8, 2, 3, 3)), dtypes.FLOAT16, "FRACTAL_Z", groups=4, address=1 << 40)
     dump = EncodedDump(inputs=(weight,), outputs=(weight,), attr='{"threadMode": 1}', op_name="层/conv.1")
     message, data = parse_standard(standard_dump(dump))
@@ -206,14 +206,14 @@ def test_empty_fields_are_omitted() -> None:
     assert data == b""
 
 
-def test_shape_of_a_scalar_is_there_and_empty() -> None:
+def test_shape_of_a_scalar_is_present_and_empty() -> None:
     scalar = encode_tensor(np.array(7.0), dtypes.FLOAT32)
     message, _ = parse_standard(standard_dump(EncodedDump(outputs=(scalar,))))
     assert message.output[0].HasField("shape")
     assert not message.output[0].shape.dim
 
 
-def test_bare_numbers_are_written_as_they_are() -> None:
+def test_unknown_type_numbers_are_written_unchanged() -> None:
     tensor = EncodedTensor(99, (1,), 254, b"x", original=OriginalTensor("a", 3, 98, 253))
     message, _ = parse_standard(standard_dump(EncodedDump(outputs=(tensor,))))
     output = message.output[0]
@@ -236,12 +236,12 @@ def test_every_layout_has_its_number(number: int) -> None:
     assert message.output[0].format == number
 
 
-def test_layout_without_a_number_is_refused() -> None:
+def test_layout_without_a_number_is_rejected() -> None:
     with pytest.raises(LayoutError, match="layout WHCN: has no number in dump headers"):
         standard_dump(EncodedDump(outputs=(EncodedTensor(dtypes.INT8, (), "WHCN", b""),)))
 
 
-def test_type_without_a_nano_number_is_refused() -> None:
+def test_type_without_a_nano_number_is_rejected() -> None:
     with pytest.raises(ElementError, match="element type hifloat8: has no number in nano dumps"):
         nano_dump(EncodedDump(outputs=(EncodedTensor(dtypes.HIFLOAT8, (), "ND", b""),)))
 

@@ -1,4 +1,4 @@
-"""The kernels serve golden and device alike, so that a mistake in one would not show when these are compared."""
+"""Kernels of the sample network. Golden run and device share them, so comparing the two would not reveal a mistake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_max_pool_takes_the_largest_neighbour() -> None:
     assert result[1, 2, 3, 4] == IMAGE[1, 2, 2:5, 3:6].max()
 
 
-def test_shuffling_takes_turns_among_groups() -> None:
+def test_channel_shuffle_interleaves_groups() -> None:
     channels = np.arange(6.0).reshape(1, 6, 1, 1)
     assert ops.shuffle_channels(channels, groups=2).ravel().tolist() == [0, 3, 1, 4, 2, 5]
 

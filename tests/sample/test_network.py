@@ -39,7 +39,7 @@ def test_layouts_of_the_device() -> None:
     assert groups == {0, 4, 64}
 
 
-def test_every_relation_between_original_and_device_is_there() -> None:
+def test_every_relation_between_original_and_device_occurs() -> None:
     net = sample()
     assert net.originals("stem/convstem/conv_relu") == ["stem/conv", "stem/conv_bn", "stem/conv_relu"]
     assert net.originals("head/gap_mean") == ["head/gap"]
@@ -115,7 +115,7 @@ def test_inputs_equal_the_outputs_of_their_producers() -> None:
     assert compared > 60
 
 
-def test_memory_is_used_again_but_never_while_it_is_needed() -> None:
+def test_memory_is_reused_only_when_free() -> None:
     net = sample()
     order = list(net.dumps)
     spans: dict[tuple[str, int], tuple[int, int, int]] = {}
@@ -151,12 +151,12 @@ def test_an_output_follows_from_the_dumped_inputs() -> None:
     np.testing.assert_array_equal(dump.outputs[0].numbers(), expected.astype(np.float16))
 
 
-def test_without_faults_every_output_is_its_golden_within_noise() -> None:
+def test_without_faults_every_output_equals_the_golden_within_noise() -> None:
     net = sample()
     compared = 0
     for op, dump in net.dumps.items():
         for index, tensor in enumerate(dump.outputs):
-            key = net.meaning(op, index)
+            key = net.traced_origin(op, index)
             if key is not None:
                 assert tensor.numbers().shape == net.golden[key].shape, op
                 assert distance(tensor.numbers(), net.golden[key]) < NOISE, op
@@ -173,7 +173,7 @@ def test_golden_is_of_higher_precision() -> None:
 
 
 def changed(faulty: Readback) -> set[str]:
-    """The operators whose outputs are not those of the sample without faults, bit by bit."""
+    """Return the operators whose outputs differ from those of the sample without faults."""
     clean = sample().dumps
     return {
         op
@@ -182,13 +182,13 @@ def changed(faulty: Readback) -> set[str]:
     }
 
 
-def test_faults_stand_at_operators_of_the_network() -> None:
+def test_faults_name_operators_of_the_network() -> None:
     assert {fault.operator for fault in FAULTS.values()} <= set(sample().dumps)
     assert all(name == fault.name and fault.description.endswith(".") for name, fault in FAULTS.items())
 
 
 @pytest.mark.parametrize("name", ["wrong-scale", "permuted"])
-def test_a_fault_spreads_downstream_and_nowhere_else(name: str) -> None:
+def test_fault_affects_only_operators_downstream(name: str) -> None:
     net, operator = sample(name), FAULTS[name].operator
     assert changed(net) == {operator} | net.downstream(operator)
     assert len(net.downstream(operator)) > 10
@@ -203,14 +203,14 @@ def test_wrong_scale_is_a_factor() -> None:
     assert distance(target / np.float32(1.03), golden) < NOISE
 
 
-def test_permuted_has_height_and_width_exchanged() -> None:
+def test_permutation_swaps_height_and_width() -> None:
     net = sample("permuted")
     target, golden = net.dumps["context/pool"].outputs[0].numbers(), net.golden["context_pool", 0]
     assert distance(target, golden) > 0.1
     assert distance(target.swapaxes(2, 3), golden) < NOISE
 
 
-def test_overflow_is_infinite_where_half_precision_ends_and_stays_where_it_is() -> None:
+def test_overflow_is_infinite_beyond_the_range_of_float16() -> None:
     net = sample("overflow")
     assert changed(net) == {"gate/conv"}
     target, golden = net.dumps["gate/conv"].outputs[0].numbers(), net.golden["gate_conv", 0]

@@ -51,7 +51,7 @@ def test_another_sample_replaces_the_first(tmp_path: Path) -> None:
     assert not [name for name in files if "Opdebug" in name]
 
 
-def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
+def test_directory_with_other_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(UsageError, match=r"has files that do not belong to a sample; choose an empty directory"):
         write_sample(str(tmp_path))
@@ -59,7 +59,7 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"made_by": "someone"}', "\ud800"])
-def test_a_manifest_of_others_does_not_count(tmp_path: Path, manifest: str) -> None:
+def test_manifest_of_another_tool_is_ignored(tmp_path: Path, manifest: str) -> None:
     (tmp_path / "sample.json").write_bytes(manifest.encode("utf-8", "surrogatepass"))
     with pytest.raises(UsageError, match="do not belong to a sample"):
         write_sample(str(tmp_path))
@@ -71,13 +71,13 @@ def test_overwriting_keeps_other_files(tmp_path: Path) -> None:
     assert contents(tmp_path)["notes.txt"] == b"notes"
 
 
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+def test_file_instead_of_the_directory_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is not a directory"):
         write_sample(str(tmp_path / "file"), overwrite=True)
 
 
-def test_a_forged_manifest_removes_nothing_elsewhere(tmp_path: Path) -> None:
+def test_forged_manifest_removes_no_files_outside(tmp_path: Path) -> None:
     victim = tmp_path / "victim.txt"
     victim.write_text("precious")
     directory = tmp_path / "sample"
@@ -97,7 +97,7 @@ def test_a_damaged_manifest_is_written_anew(tmp_path: Path, names: object) -> No
     assert len(json.loads((tmp_path / "sample.json").read_text())["files"]) == len(contents(tmp_path)) - 1
 
 
-def test_an_unknown_fault_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_unknown_fault_is_rejected_before_writing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the sample has no fault 'noise'; its faults are overflow, wrong-scale"):
         write_sample(str(tmp_path), faults=["overflow", "noise"])
     assert not contents(tmp_path)

@@ -58,7 +58,7 @@ def test_automatic_slices_are_the_worked_example() -> None:
         assert data == part + SMALL.astype("i1").tobytes()
 
 
-def test_automatic_slices_tell_the_ranges_of_whole_inputs() -> None:
+def test_automatic_slices_have_the_ranges_of_whole_inputs() -> None:
     file = automatic_slices(NAME, dump_of(encode_tensor(np.zeros((2, 3)), dtypes.FLOAT16)), CUTS)[1]
     message, data = parse(file)
     attr = json.loads(message.attr[0].value)
@@ -77,7 +77,7 @@ def test_manual_slices_have_their_own_shape() -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 5, 7])
-def test_slices_together_are_the_whole(parts: int) -> None:
+def test_joined_slices_equal_the_whole(parts: int) -> None:
     values = np.arange(7 * 3).reshape(7, 3)
     dump = EncodedDump(outputs=(encode_tensor(values, dtypes.INT32),))
     files = manual_slices(NAME, dump, Cuts(((parts, 1),)))
@@ -91,7 +91,7 @@ def test_types_of_less_than_a_byte_are_cut_between_elements() -> None:
     assert [parse(file)[1].hex() for file in files] == ["2103", "5406"]
 
 
-def test_unknown_element_types_are_refused() -> None:
+def test_unknown_element_types_are_rejected() -> None:
     dump = EncodedDump(outputs=(EncodedTensor(99, (2,), "ND", b"ab"),))
     with pytest.raises(LayoutError, match="elements of type 99 cannot be cut"):
         manual_slices(NAME, dump, Cuts(((2,),)))

@@ -1,4 +1,4 @@
-"""A comparison in a folder of its own, for every test that wants one."""
+"""Fixture with a comparison in a temporary folder."""
 
 from __future__ import annotations
 

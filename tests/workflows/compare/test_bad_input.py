@@ -1,4 +1,4 @@
-"""Input that cannot be used: one line that says what is wrong with what, the exit code for it, and no result."""
+"""Unusable input: a message of one line, the exit code, and no result."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TARGET = spoiled(GOLDEN)
 SIDES = pytest.mark.parametrize("side", ["target", "golden"])
 
 
-def sound(case: Case) -> Path:
-    """Both sides and the rules, as they should be."""
+def write_valid(case: Case) -> Path:
+    """Write valid sides and rules."""
     return case.one(TARGET, GOLDEN)
 
 
@@ -42,21 +42,21 @@ def emptied(folder: Path) -> Path:
 
 @SIDES
 def test_a_missing_directory(case: Case, side: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     emptied(side_of(case, side)).rmdir()
     assert f"{side_of(case, side)}: no such file or directory" in case.refused("-fr", rules, code=3)
 
 
 @SIDES
 def test_an_empty_directory(case: Case, side: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     folder = emptied(side_of(case, side))
     assert f"{folder}: no dump files here (0 other files, 0 left out)" in case.refused("-fr", rules)
 
 
 @SIDES
-def test_a_file_in_the_place_of_a_directory(case: Case, side: str) -> None:
-    rules = sound(case)
+def test_file_instead_of_a_directory(case: Case, side: str) -> None:
+    rules = write_valid(case)
     folder = emptied(side_of(case, side))
     folder.rmdir()
     folder.write_bytes(numbered(3))
@@ -67,7 +67,7 @@ def test_a_file_in_the_place_of_a_directory(case: Case, side: str) -> None:
 
 @SIDES
 def test_a_directory_with_other_files(case: Case, side: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     folder = emptied(side_of(case, side))
     for name in ("readme.txt", "model.om", "photo.jpeg"):
         case.add(folder, name, b"something")
@@ -76,7 +76,7 @@ def test_a_directory_with_other_files(case: Case, side: str) -> None:
 
 @SIDES
 def test_a_directory_that_cannot_be_listed(case: Case, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     folder = side_of(case, side)
     scandir = os.scandir
 
@@ -90,8 +90,8 @@ def test_a_directory_that_cannot_be_listed(case: Case, side: str, monkeypatch: p
 
 
 @SIDES
-def test_kinds_that_are_mixed_in_one_directory(case: Case, side: str) -> None:
-    rules = sound(case)
+def test_mixed_kinds_in_one_directory(case: Case, side: str) -> None:
+    rules = write_valid(case)
     case.npu("x", GOLDEN, folder=side_of(case, side))
     case.npy("y", GOLDEN, folder=side_of(case, side))
     said = case.refused("-fr", rules)
@@ -100,17 +100,17 @@ def test_kinds_that_are_mixed_in_one_directory(case: Case, side: str) -> None:
 
 
 def test_several_folders_to_choose_from(case: Case) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     emptied(case.target)
     for step in ("1", "2"):
         case.npu("a", TARGET, folder=case.target / step)
     assert "several folders have dump files; give one of them: 1, 2" in case.refused("-fr", rules)
 
 
-def test_a_file_that_cannot_be_opened_costs_its_row(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_costs_only_its_row(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     case.npu("bad", TARGET)
     rules = case.rules(rule("bad"), rule("a"))
-    sound(case)
+    write_valid(case)
     case.npy("bad", GOLDEN)
     opened = os.open
 
@@ -157,7 +157,7 @@ def with_operator(**fields: object) -> bytes:
     ],
 )
 def test_a_malformed_rule_file(case: Case, option: str, content: bytes, said: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     (case.root / "bad.json").write_bytes(content)
     words = () if option == "-fr" else ("-fr", rules)
     told = case.refused(option, case.root / "bad.json", *words)
@@ -167,7 +167,7 @@ def test_a_malformed_rule_file(case: Case, option: str, content: bytes, said: st
 
 @pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr", "--pairs"])
 def test_a_missing_rule_file(case: Case, option: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     words = () if option == "-fr" else ("-fr", rules)
     said = case.refused(option, case.root / "nowhere.json", *words)
     assert f"{case.root}/nowhere.json: " in said
@@ -175,15 +175,15 @@ def test_a_missing_rule_file(case: Case, option: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["-qfr", "-cfr"])
-def test_a_directory_in_the_place_of_a_rule_file(case: Case, option: str) -> None:
-    rules = sound(case)
+def test_directory_instead_of_a_rule_file(case: Case, option: str) -> None:
+    rules = write_valid(case)
     (case.root / "folder").mkdir()
     said = case.refused("-fr", rules, option, case.root / "folder")
     assert "a directory, where one rule file is expected" in said
 
 
 def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None:
-    sound(case)
+    write_valid(case)
     rules = case.rules(rule("conv9"), rule("conv10", inputs=("conv9:0",)))
     result = case.compared("-fr", rules, code=3)
     assert [row["NPUDump"] for row in result.rows] == ["conv9", "conv10", "a"]
@@ -194,15 +194,15 @@ def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None
 
 
 def test_rules_without_operators(case: Case) -> None:
-    sound(case)
+    write_valid(case)
     result = case.compared("-fr", case.rules(), code=3)
     (row,) = result.rows
     assert (row["Index"], row["OpType"], row["NPUDump"], row["GroundTruth"]) == ("0", "Op", "a", "*")
     assert "the rule file does not contain this operator" in row["CompareFailReason"]
 
 
-def test_inputs_that_lead_back_to_themselves(case: Case) -> None:
-    sound(case)
+def test_cyclic_inputs(case: Case) -> None:
+    write_valid(case)
     case.npu("td_0", TARGET, inputs=(TARGET,), op_type="TransData")
     case.npu("td_1", TARGET, inputs=(TARGET,), op_type="TransData")
     case.npu("loop", TARGET, inputs=(TARGET,))
@@ -221,7 +221,7 @@ def test_inputs_that_lead_back_to_themselves(case: Case) -> None:
 
 
 @pytest.mark.parametrize("entry", ["a", "a:x", ":0", "a:-2", "a:99999999999999999999", "a:0:0"])
-def test_inputs_that_are_no_references(case: Case, entry: str) -> None:
+def test_invalid_input_references(case: Case, entry: str) -> None:
     case.npy("a", GOLDEN)
     case.npy("b", GOLDEN)
     case.npu("a", TARGET)
@@ -236,9 +236,9 @@ def test_inputs_that_are_no_references(case: Case, entry: str) -> None:
 # Names
 
 
-def test_names_that_are_no_text(case: Case) -> None:
-    """Files with such names are left alone; folders with such names are worked in."""
-    rules = sound(case)
+def test_names_that_are_not_utf8(case: Case) -> None:
+    """Files with such names are ignored; folders may have such names."""
+    rules = write_valid(case)
     odd = os.fsencode(case.root) + b"/side \xff\xfe"
     os.rename(case.target, odd)
     with open(odd + b"/Op.\xff.1.3.1671234567890123", "wb") as file:
@@ -248,8 +248,8 @@ def test_names_that_are_no_text(case: Case) -> None:
     assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
 
 
-def test_an_unreadable_file_in_a_folder_whose_name_is_no_text(case: Case) -> None:
-    rules = sound(case)
+def test_unreadable_file_in_a_folder_with_a_name_that_is_not_utf8(case: Case) -> None:
+    rules = write_valid(case)
     emptied(case.target)
     case.add(case.target, f"Op.a.1.3.{TIME}", b"\xff" * 40)
     os.rename(case.target, os.fsencode(case.root) + b"/\xff")
@@ -259,7 +259,7 @@ def test_an_unreadable_file_in_a_folder_whose_name_is_no_text(case: Case) -> Non
 
 @pytest.mark.parametrize("name", ["a b", "ä (1)", "-x", "=x", "a'b\"c"])
 def test_paths_with_blanks_and_signs(case: Case, name: str) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     os.rename(case.target, case.root / name)
     case.target = case.root / name
     case.out = case.root / f"out {name}"
@@ -268,12 +268,12 @@ def test_paths_with_blanks_and_signs(case: Case, name: str) -> None:
     assert_measured(result.row("a:output:0"), TARGET, GOLDEN)
 
 
-# The place of the result
+# Output
 
 
 @pytest.mark.parametrize("below", [False, True], ids=["a file", "below a file"])
 def test_an_output_path_that_is_a_file(case: Case, below: bool) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     (case.root / "taken").write_text("mine")
     case.out = case.root / "taken" / "more" if below else case.root / "taken"
     said = case.refused("-fr", rules)
@@ -290,29 +290,27 @@ def raiser(number: int) -> Callable[..., None]:
 
 @pytest.mark.parametrize("call", ["replace", "link"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO], ids=["disk full", "quota", "broken disk"])
-def test_a_disk_that_takes_no_more_leaves_nothing_half_written(
-    case: Case, number: int, call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rules = sound(case)
+def test_full_disk_leaves_no_partial_files(case: Case, number: int, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = write_valid(case)
     monkeypatch.setattr(os, call, raiser(number))
     assert os.strerror(number) in case.refused("-fr", rules)
 
 
 def test_an_output_folder_that_cannot_be_made(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     monkeypatch.setattr(os, "mkdir", raiser(errno.EROFS))
     assert "Read-only file system" in case.refused("-fr", rules)
 
 
 def test_results_are_never_overwritten(case: Case) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     texts = [case.compared("-fr", rules).path.read_bytes() for _ in range(3)]
     assert len(case.results()) == 3
     assert len(set(texts)) == 1
 
 
 def test_the_input_is_not_changed(case: Case) -> None:
-    rules = sound(case)
+    rules = write_valid(case)
     paths = [rules, *case.target.iterdir(), *case.golden.iterdir()]
     before = [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     case.compared("-fr", rules)
@@ -320,8 +318,8 @@ def test_the_input_is_not_changed(case: Case) -> None:
     assert sorted(paths) == sorted([rules, *case.target.iterdir(), *case.golden.iterdir()])
 
 
-def test_two_files_are_no_dumps_of_a_model(case: Case) -> None:
-    sound(case)
+def test_two_files_instead_of_directories(case: Case) -> None:
+    write_valid(case)
     (target,) = case.target.iterdir()
     (golden,) = case.golden.iterdir()
     outcome = run(case.capsys, "compare", target, golden, "-o", case.out)

@@ -1,4 +1,4 @@
-"""Where in bad tensors the error is: what is kept of it, for which tensors, and along which axis."""
+"""Error profiles of bad tensors: their contents, the chosen tensors and axes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_bad_channel_is_seen(case: Case) -> None:
+def test_profile_of_a_bad_channel(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
     assert (found.row, found.axis, found.letter, found.extent, found.width, found.seen) == (0, 1, "C", 12, 1, 1.0)
     assert found.errors == tuple(3.0 * (place == 7) for place in range(12))
@@ -51,32 +51,32 @@ def test_a_bad_channel_is_seen(case: Case) -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_another_axis_is_shown_beside_the_channels_when_it_has_the_error(case: Case) -> None:
+def test_second_profile_of_an_axis_with_concentrated_errors(case: Case) -> None:
     found = profiles(case, "-fr", case.one(with_bad(3, 4), GOOD, layout="NCHW", shape=GOOD.shape))
     assert [(each.axis, each.letter) for each in found] == [(1, "C"), (3, "W")]
     assert len(set(found[0].errors)) == 1
     assert [place for place, error in enumerate(found[1].errors) if error] == [4]
 
 
-def test_channels_are_the_last_axis_where_the_layout_says_so(case: Case) -> None:
+def test_channels_are_the_last_axis_in_nhwc(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(3, 4), GOOD, layout="NHWC", shape=GOOD.shape))
     assert (found.axis, found.letter) == (3, "C")
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_without_a_layout_the_axis_is_shown_that_tells_most(case: Case, axis: int) -> None:
+def test_without_layout_the_axis_with_most_concentrated_errors_is_chosen(case: Case, axis: int) -> None:
     values = numbers(12, 30)
     (found,) = profiles(case, "-fr", case.one(with_bad(axis, 7, values), values))
     assert (found.axis, found.letter) == (axis, "")
     assert [place for place, error in enumerate(found.errors) if error] == [7]
 
 
-def test_good_tensors_are_not_looked_at(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_good_tensors_have_no_profile(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "native_job", None)
     assert profiles(case, "-fr", case.one(GOOD, GOOD)) == ()
 
 
-def test_what_is_inherited_is_not_looked_at(case: Case) -> None:
+def test_propagated_errors_have_no_profile(case: Case) -> None:
     bad = with_bad(1, 7)
     for name, values in (("a", bad), ("b", bad)):
         case.npu(name, tensor(values), inputs=(bad,) if name == "b" else ())
@@ -90,7 +90,7 @@ def test_what_is_inherited_is_not_looked_at(case: Case) -> None:
     assert [str(load(str(path)).rows[each.row].key) for each in found] == ["a:output:0"]
 
 
-def test_not_more_than_the_budget_is_looked_at(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_examined_elements_is_limited(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"n{number}" for number in range(6)]
     for name in names:
         case.npu(name, with_bad(1, 7))
@@ -106,7 +106,7 @@ def test_not_more_than_the_budget_is_looked_at(case: Case, monkeypatch: pytest.M
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 2
 
 
-def test_conversions_of_the_users_own_are_followed(case: Case, tmp_path: Path) -> None:
+def test_custom_conversions_are_used(case: Case, tmp_path: Path) -> None:
     folder = tmp_path / "own" / "format_convert"
     folder.mkdir(parents=True)
     (folder / "convert_ND_to_NCHW.py").write_text(
@@ -116,7 +116,7 @@ def test_conversions_of_the_users_own_are_followed(case: Case, tmp_path: Path) -
     assert [place for place, error in enumerate(found[0].errors) if error] == [7]
 
 
-def test_a_report_of_the_saved_comparison_has_it_too(case: Case, tmp_path: Path) -> None:
+def test_profiles_are_saved(case: Case, tmp_path: Path) -> None:
     profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
     (path,) = case.results("result_*.json")
     kept = load(str(path))

@@ -1,4 +1,4 @@
-"""Files of which an operator has several, or whose names do not tell it: slices, hashes, timestamps."""
+"""Operators with several files, or with file names that do not contain them: slices, hashes, timestamps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_ffts_slices_are_joined(case: Case, parts: int, automatic: bool) -> None
 
 
 @pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "manual"])
-def test_a_missing_slice_is_told_and_nothing_is_compared(case: Case, automatic: bool) -> None:
+def test_operator_with_a_missing_slice_is_not_compared(case: Case, automatic: bool) -> None:
     case.npy("conv", A)
     dump = EncodedDump(outputs=(tensor(X),), op_name="conv")
     files = slices_of(DumpName("Conv2D", "conv", 4, 3, TIME), dump, Cuts(((1, 3),)), automatic=automatic)
@@ -97,7 +97,7 @@ def with_task(time: int) -> str:
 
 
 @pytest.mark.parametrize("named", [short, with_task], ids=["five fields", "nine fields"])
-def test_of_several_timestamps_the_newest_counts(case: Case, named: Callable[[int], str]) -> None:
+def test_newest_of_several_timestamps_is_used(case: Case, named: Callable[[int], str]) -> None:
     for time, ours, theirs in ((TIME + 100, X, A), (TIME + 9, Y, B), (TIME, Z, C)):
         case.add(case.target, named(time), standard_dump(EncodedDump(outputs=(tensor(ours),))))
         case.npy("a", theirs, time=time)

@@ -1,4 +1,4 @@
-"""Tensors that are hard to compare: they cost their own row at most, and never give a number that is not true."""
+"""Tensors that are hard to compare: at worst their own row has no numbers, and no number is wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def opaque() -> bytes:
 SOUND = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
 
 
-# A bad file costs a row
+# A bad file costs only its row
 
 
 @pytest.mark.parametrize("golden_kind", ["npy", "npu"])
@@ -53,7 +53,9 @@ SOUND = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
         pytest.param(opaque(), "999", id="unknown element type"),
     ],
 )
-def test_a_corrupt_target_file_is_not_a_missing_one(case: Case, content: bytes, said: str, golden_kind: str) -> None:
+def test_corrupt_target_file_is_not_reported_as_missing(
+    case: Case, content: bytes, said: str, golden_kind: str
+) -> None:
     case.npu("good", OTHER)
     case.add(case.target, str(DumpName("Op", "bad", 9, 3, TIME)), content)
     for name in ("good", "bad"):
@@ -80,7 +82,7 @@ def test_a_corrupt_target_file_is_not_a_missing_one(case: Case, content: bytes, 
         pytest.param(npy(np.zeros(24, dtype="M8[s]")), "cannot be read", id="dates"),
     ],
 )
-def test_a_bad_golden_file_costs_its_row(case: Case, content: bytes, said: str) -> None:
+def test_bad_golden_file_costs_only_its_row(case: Case, content: bytes, said: str) -> None:
     case.npy("good", GOOD)
     case.npu("bad", GOOD)
     case.npu("good", OTHER)
@@ -94,7 +96,7 @@ def test_a_bad_golden_file_costs_its_row(case: Case, content: bytes, said: str) 
     assert "has no file" not in row["CompareFailReason"]
 
 
-def test_a_corrupt_golden_dump_costs_its_row(case: Case) -> None:
+def test_corrupt_golden_dump_costs_only_its_row(case: Case) -> None:
     case.npu("bad", GOOD)
     case.npu("good", OTHER)
     case.npu_golden("good", GOOD)
@@ -104,7 +106,7 @@ def test_a_corrupt_golden_dump_costs_its_row(case: Case) -> None:
     assert "the golden file of bad cannot be read" in result.of("bad")["CompareFailReason"]
 
 
-def test_a_bad_output_does_not_cost_its_neighbours(case: Case) -> None:
+def test_bad_output_does_not_affect_others(case: Case) -> None:
     case.npu("a", OTHER, OTHER)
     case.npy("a", GOOD)
     case.add(case.golden, golden_name("a", 1, TIME), b"nonsense" * 20)
@@ -113,7 +115,7 @@ def test_a_bad_output_does_not_cost_its_neighbours(case: Case) -> None:
     assert "cannot be read" in result.row("a:output:1")["CompareFailReason"]
 
 
-def test_a_bad_output_of_an_array_target_does_not_cost_its_neighbours(case: Case) -> None:
+def test_bad_output_of_an_array_target_does_not_affect_others(case: Case) -> None:
     case.add(case.target, golden_name("a", 0, TIME), npy(OTHER))
     case.add(case.target, golden_name("a", 1, TIME), b"nonsense" * 20)
     case.npy("a", GOOD, GOOD)
@@ -124,7 +126,7 @@ def test_a_bad_output_of_an_array_target_does_not_cost_its_neighbours(case: Case
     assert "the target file of a cannot be read: a.1." in result.rows[1]["CompareFailReason"]
 
 
-def test_complex_numbers_are_compared_by_their_parts_and_with_nothing_else(case: Case) -> None:
+def test_complex_numbers_are_compared_by_parts_and_only_with_complex_numbers(case: Case) -> None:
     golden = GOOD + 1j * OTHER
     case.npu("good", OTHER)
     case.npu("real", GOOD)
@@ -141,7 +143,7 @@ def test_complex_numbers_are_compared_by_their_parts_and_with_nothing_else(case:
     assert "complex numbers are compared as their real and imaginary parts" in row["CompareFailReason"]
 
 
-def test_an_opaque_output_beside_a_good_one(case: Case) -> None:
+def test_opaque_output_next_to_a_good_one(case: Case) -> None:
     output = EncodedTensor(999, (2,), "ND", bytes(8))
     case.npu("a", tensor(OTHER), output)
     case.npy("a", GOOD, GOOD)
@@ -165,7 +167,7 @@ def test_an_opaque_output_beside_a_good_one(case: Case) -> None:
     ],
 )
 @pytest.mark.parametrize("golden_kind", ["npy", "npu"])
-def test_tensors_of_other_sizes_are_not_cut(
+def test_tensors_of_different_sizes_are_not_compared(
     case: Case, target: tuple[int, ...], golden: tuple[int, ...], golden_kind: str
 ) -> None:
     theirs = numbers(*golden)
@@ -200,7 +202,7 @@ def test_tensors_of_other_sizes_are_not_cut(
         pytest.param((2, 20, 3, 4, 5), "NDC1HWC0", "NCDHW", None, id="NDC1HWC0"),
     ],
 )
-def test_layouts_are_brought_to_the_golden_one(
+def test_layouts_are_converted_to_that_of_the_golden(
     case: Case, shape: tuple[int, ...], layout: str, declared: str, order: tuple[int, ...] | None
 ) -> None:
     values = numbers(*shape)
@@ -213,7 +215,7 @@ def test_layouts_are_brought_to_the_golden_one(
 
 
 @pytest.mark.parametrize("other", ["NC1HWC0", "NCHW", "NHWC"])
-def test_two_devices_with_other_layouts(case: Case, other: str) -> None:
+def test_two_devices_with_different_layouts(case: Case, other: str) -> None:
     values = numbers(2, 20, 3, 5)
     case.npu("a", tensor(values, dtypes.FLOAT16, "NC1HWC0"))
     case.npu_golden("a", tensor(values, dtypes.FLOAT16, other))
@@ -243,7 +245,7 @@ def test_float64_keeps_its_digits_and_its_range(case: Case) -> None:
     assert row["Equal"] == "NO"
 
 
-def test_a_golden_of_zeros_is_not_a_pass(case: Case) -> None:
+def test_golden_of_zeros_does_not_pass(case: Case) -> None:
     rules = case.one(GOOD, np.zeros_like(GOOD))
     row = case.compared("-fr", rules).row("a:output:0")
     assert row["CosineSimilarity"] == "NaN"
@@ -253,7 +255,7 @@ def test_a_golden_of_zeros_is_not_a_pass(case: Case) -> None:
     assert float(row["MaxAbsoluteError"]) == np.abs(GOOD).max()
 
 
-def test_a_target_of_zeros_is_told(case: Case) -> None:
+def test_target_of_zeros_is_reported(case: Case) -> None:
     rules = case.one(np.zeros_like(GOOD), GOOD)
     row = case.compared("-fr", rules).row("a:output:0")
     assert row["CosineSimilarity"] == "NaN"
@@ -267,7 +269,7 @@ def test_zeros_on_both_sides_are_equal(case: Case) -> None:
     assert (float(row["CosineSimilarity"]), row["Equal"]) == (1, "YES")
 
 
-def test_nan_and_infinities_are_counted_and_located_and_the_rest_is_measured(case: Case) -> None:
+def test_nan_and_infinities_are_counted_and_located(case: Case) -> None:
     ours, theirs = OTHER.copy(), GOOD.copy()
     ours[1, 2] = np.nan
     ours[2, 0] = np.inf
@@ -316,7 +318,7 @@ def test_overflow(case: Case, values: list[float], dtype: dtypes.DType, overflow
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
 
 
-def test_an_empty_tensor_is_told(case: Case) -> None:
+def test_empty_tensor_is_reported(case: Case) -> None:
     rules = case.one(np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
     row = case.compared("-fr", rules).row("a:output:0")
     assert (row["Shape"], row["Elements"], row["CosineSimilarity"]) == ("[2,0]", "0", "NaN")
@@ -324,7 +326,7 @@ def test_an_empty_tensor_is_told(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)], ids=str)
-def test_scalars_are_told(case: Case, shape: tuple[int, ...]) -> None:
+def test_scalars_are_reported(case: Case, shape: tuple[int, ...]) -> None:
     golden = np.full(shape, 2.0, np.float32)
     row = case.compared("-fr", case.one(golden * 1.5, golden)).row("a:output:0")
     assert row["CompareFailReason"] == "this tensor is scalar."
@@ -351,8 +353,8 @@ def test_element_types_are_those_of_the_dump(case: Case, dtype: dtypes.DType) ->
 
 
 @pytest.mark.parametrize("name", ["=cmd", "+1+1", "-5+3", "@SUM", "=HYPERLINK('x')", "%20", "a;=b"])
-def test_names_that_look_like_formulas_are_harmless(case: Case, name: str) -> None:
-    """They are in the rule file and in the golden names; file names of the device have no such signs."""
+def test_names_that_look_like_formulas_are_escaped(case: Case, name: str) -> None:
+    """They occur in rule files and golden names; file names of the device have no such characters."""
     case.npu("conv", OTHER)
     case.npy("conv", GOOD)
     rules = case.rules(

@@ -1,4 +1,4 @@
-"""Comparisons that are ended from outside, in a process of their own: nothing half-written takes a final name."""
+"""Interrupted and killed comparisons, in separate processes: no partial file gets a final name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GOLDEN = numbers(4, 6)
 TARGET = spoiled(GOLDEN)
 
-# A metric of the user's own can be as slow, and as deadly, as a test wants.
+# Custom metrics make a comparison slow, or kill its worker.
 SLOW = """
 import pathlib, time
 def compare(my, golden, args):
@@ -71,14 +71,14 @@ def wait_for(path: Path) -> None:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> str:
-    """What Ctrl-C does: the signal goes to the whole group."""
+    """Send SIGINT to the whole process group, as Ctrl-C does."""
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
     return err.decode()
 
 
 @pytest.mark.parametrize("workers", [1, 2], ids=["one worker", "two workers"])
-def test_an_interrupt_in_the_middle(case: Case, workers: int) -> None:
+def test_interrupt(case: Case, workers: int) -> None:
     rules = write_many(case, 300)
     mark = case.root / "mark"
     own = write_metric(case, SLOW.format(mark=str(mark)))
@@ -91,8 +91,8 @@ def test_an_interrupt_in_the_middle(case: Case, workers: int) -> None:
     assert case.leftovers() == []
 
 
-def write_hollow(case: Case, count: int, extent: int) -> Path:
-    """Large tensors of zeros that take no room on the disk."""
+def write_sparse(case: Case, count: int, extent: int) -> Path:
+    """Write large tensors of zeros as sparse files."""
     payload = bytes(4 * extent)
     output = EncodedTensor(dtypes.FLOAT32, (extent,), "ND", payload, origin_shape=(extent,))
     header = next(iter_standard(EncodedDump(outputs=(output,))))
@@ -104,8 +104,8 @@ def write_hollow(case: Case, count: int, extent: int) -> Path:
     return case.rules(*(rule(f"op{number}") for number in range(count)))
 
 
-def test_an_interrupt_among_large_tensors(case: Case) -> None:
-    rules = write_hollow(case, 60, 4 << 20)
+def test_interrupt_with_large_tensors(case: Case) -> None:
+    rules = write_sparse(case, 60, 4 << 20)
     process = start(case, "-fr", rules, "-j", 2)
     wait_for(case.out)
     time.sleep(0.3)
@@ -114,7 +114,7 @@ def test_an_interrupt_among_large_tensors(case: Case) -> None:
     assert case.leftovers() == []
 
 
-def test_a_worker_that_is_killed_costs_its_row(case: Case) -> None:
+def test_killed_worker_costs_only_its_row(case: Case) -> None:
     write_many(case, 3)
     case.npu("victim", TARGET)
     case.npy("victim", GOLDEN)
@@ -131,7 +131,7 @@ def test_a_worker_that_is_killed_costs_its_row(case: Case) -> None:
         assert result.row(f"{name}:output:0")["Own"] == "1"
 
 
-def test_a_killed_run_leaves_no_result_that_looks_whole(case: Case) -> None:
+def test_killed_run_leaves_no_result(case: Case) -> None:
     rules = write_many(case, 300)
     mark = case.root / "mark"
     process = start(case, "-fr", rules, "-c", write_metric(case, SLOW.format(mark=str(mark))), "-j", 2)
@@ -145,7 +145,7 @@ def _few_bytes() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
-def test_a_file_that_may_not_grow(case: Case) -> None:
+def test_file_size_limit(case: Case) -> None:
     rules = write_many(case, 40)
     words = ["compare", case.target, case.golden, "-fr", rules, "-o", case.out, "-j", 1]
     done = subprocess.run(

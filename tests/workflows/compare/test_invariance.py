@@ -1,4 +1,4 @@
-"""What must not change the numbers: the order of files, their times, slices, and the number of workers."""
+"""Results do not depend on the order of files, their times, slices, or the number of workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def sample(case: Case) -> str:
-    """The sample network with all its faults, as both sides of a case; returns its rule file."""
+    """Write the sample network with all faults as both sides of a case; return its rule file."""
     made = write_sample(str(case.root / "sample"))
     case.target = case.root / "sample" / "npu"
     case.golden = case.root / "sample" / "golden"
@@ -49,7 +49,7 @@ def text(result: Result) -> bytes:
 
 
 def rewritten(folder: Path, names: Iterable[tuple[str, str]]) -> Path:
-    """A folder with the same contents under other names, written in this order."""
+    """Replace a folder by one with the same contents under other names, written in this order."""
     new = folder.with_name(f"{folder.name} again")
     new.mkdir()
     for old, name in names:
@@ -193,9 +193,9 @@ def test_memory_limits_the_workers_and_changes_nothing_else(
 
 
 @pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
-def test_how_many_are_measured_at_once_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_pairs_per_call_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = sample(case)
-    # A row that has a reason only must not shift the others.
+    # A row without numbers must not shift the others.
     broken = min(case.target.glob("Conv2D.*"))
     broken.write_bytes(broken.read_bytes()[:-8])
     plain = text(case.compared("-fr", rules))
@@ -228,7 +228,7 @@ def test_one_worker_is_one_process_and_one_thread(case: Case, monkeypatch: pytes
 
 
 @pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
-def test_the_kernel_stops_when_nobody_wants_more(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_cancelled_when_the_iterator_is_closed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = []
     end = native.Call.end
 

@@ -1,4 +1,4 @@
-"""The options of the command: what each of them changes in the result, and what is said to those that mean nothing."""
+"""Options of `compare`: their effect on the result, and rejection of invalid ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGET = tuple(spoiled(golden, seed=seed) for seed, golden in enumerate(GOLDEN))
 
 
 def chain(case: Case) -> Path:
-    """Operators `op0` … `op5`, one after the other; `op3` and `op4` are parts of one original."""
+    """Write operators `op0` … `op5` in sequence; `op3` and `op4` are parts of one original."""
     for number, (target, golden) in enumerate(zip(TARGET, GOLDEN, strict=True)):
         case.npu(f"op{number}", target)
         case.npy("op3" if number == 4 else f"op{number}", golden)
@@ -35,7 +35,7 @@ def one(case: Case) -> Path:
 
 
 def documented(result: Result) -> list[str]:
-    """The titles between the shape and the reason."""
+    """Return the titles between the shape and the reason."""
     return result.header[result.header.index("Shape") + 1 : result.header.index("CompareFailReason")]
 
 
@@ -86,7 +86,7 @@ def test_the_result_is_in_the_current_directory_by_default(
     assert len(case.results("result_*.csv")) == 1
 
 
-def test_relative_paths_from_a_process_of_its_own(case: Case) -> None:
+def test_relative_paths_in_a_separate_process(case: Case) -> None:
     one(case)
     outcome = run_outside("compare", "target", "golden", "--rules", "network.json", "-o", "a/b c", cwd=case.root)
     assert outcome.code == 0, outcome
@@ -121,7 +121,7 @@ def test_relative_paths_from_a_process_of_its_own(case: Case) -> None:
         pytest.param("T G -fr R -c nowhere", "nowhere: no such directory", id="own metrics"),
     ],
 )
-def test_wrong_options_are_refused_with_help(case: Case, words: str, said: str) -> None:
+def test_invalid_options_are_rejected_with_usage(case: Case, words: str, said: str) -> None:
     paths = {"T": case.target, "G": case.golden, "R": chain(case)}
     arguments = [str(paths.get(word, word)) for word in words.split()]
     outcome = run(case.capsys, "compare", *arguments, "-o", case.out)
@@ -146,9 +146,7 @@ def test_wrong_options_are_refused_with_help(case: Case, words: str, said: str) 
     ],
 )
 @pytest.mark.parametrize("option", ["--metrics", "-alg", "--algorithm"])
-def test_metrics_are_those_asked_for_in_this_order(
-    case: Case, option: str, wanted: list[str], titles: tuple[str, ...]
-) -> None:
+def test_selected_metrics_in_order(case: Case, option: str, wanted: list[str], titles: tuple[str, ...]) -> None:
     result = case.compared("-fr", one(case), option, *wanted)
     assert documented(result) == list(titles)
     row = result.row("a:output:0")
@@ -165,7 +163,7 @@ def test_mean_and_deviation_of_both_sides(case: Case) -> None:
     assert row["StandardDeviation"] == wanted
 
 
-def test_metrics_of_the_users_own(case: Case) -> None:
+def test_custom_metrics(case: Case) -> None:
     folder = case.root / "own" / "algorithm"
     folder.mkdir(parents=True)
     (folder / "alg_Sum.py").write_text(
@@ -208,7 +206,7 @@ def test_parts_of_a_network(case: Case, words: tuple[str, ...], numbers_taken: l
             assert_measured(row, TARGET[number], GOLDEN[number])
 
 
-def test_without_them_there_is_no_such_column(case: Case) -> None:
+def test_sequence_column_only_for_parts_of_a_network(case: Case) -> None:
     result = case.compared("-fr", chain(case))
     assert "OpSequence" not in result.header
     assert len(result.rows) == 6
@@ -243,7 +241,7 @@ def test_mapping_of_a_part(case: Case) -> None:
     assert (row["OpSequence"], row["TensorIndex"]) == ("2", "op2:output:0")
 
 
-# Pairs of the user's own
+# Manual pairs
 
 
 def pairs_file(case: Case, text: str) -> Path:
@@ -252,7 +250,7 @@ def pairs_file(case: Case, text: str) -> Path:
     return path
 
 
-def test_pairs_override_what_they_name_and_nothing_else(case: Case) -> None:
+def test_manual_pairs_override_only_their_tensors(case: Case) -> None:
     rules = chain(case)
     pairs = pairs_file(case, '[[pair]]\ntarget = "op1"\ngolden = "op5:output:0"\n')
     plain = case.compared("-fr", rules)
@@ -280,15 +278,15 @@ def test_pairs_override_what_they_name_and_nothing_else(case: Case) -> None:
         ),
     ],
 )
-def test_wrong_pairs(case: Case, text: str, code: int, said: str) -> None:
+def test_invalid_manual_pairs(case: Case, text: str, code: int, said: str) -> None:
     rules = chain(case)
     assert said in case.refused("-fr", rules, "--pairs", pairs_file(case, text), code=code)
 
 
-# What is written besides
+# Further output
 
 
-def test_overflow_is_asked_for(case: Case) -> None:
+def test_overflow_column(case: Case) -> None:
     rules = one(case)
     assert "OverFlow" not in case.compared("-fr", rules).header
     for option in ("--overflow", "-overflow_detection"):
@@ -302,7 +300,7 @@ def test_arrays_have_no_overflow(case: Case) -> None:
     assert "OverFlow" not in case.compared("-qfr", rules, "--overflow").header
 
 
-def test_the_file_is_as_documented(case: Case) -> None:
+def test_documented_file(case: Case) -> None:
     content = case.compared("-fr", one(case)).path.read_bytes()
     assert content.count(b"\r\n") == content.count(b"\n") == 2
     assert content.endswith(b"\r\n")
@@ -324,13 +322,13 @@ def test_an_installed_package_adds_a_metric(case: Case) -> None:
     assert read_result(path).row("a:output:0")["Spread"] == "24"
 
 
-def test_a_quiet_run_says_nothing_of_its_progress(case: Case) -> None:
+def test_quiet_run_prints_no_progress(case: Case) -> None:
     rules = one(case)
     outcome = run(case.capsys, "compare", "-q", case.target, case.golden, "--rules", rules, "-o", case.out)
     assert (outcome.code, outcome.err) == (0, "")
 
 
-def test_help_names_every_documented_option(case: Case) -> None:
+def test_help_has_every_documented_option(case: Case) -> None:
     outcome = run(case.capsys, "compare", "--help")
     assert outcome.code == 0
     for option in ("-m", "-tp", "-gp", "-fr", "-cfr", "-qfr", "-o", "--pairs", "--range", "--select", "--mapping"):

@@ -1,4 +1,4 @@
-"""Which tensor is compared with which, from real files: every relation of operators, and every form of file."""
+"""Pairing of tensors in real files: every relation between operators, and every form of file."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_many_to_many(case: Case) -> None:
     assert_measured(result.row("q:output:0"), Y, B)
 
 
-def test_l1_fusion_compares_what_ran_first_and_last(case: Case) -> None:
+def test_l1_fusion_compares_the_first_and_the_last_operator(case: Case) -> None:
     for name, golden in zip("abc", (A, B, C), strict=True):
         case.npy(name, golden)
     # Not in the order of the rule file.
@@ -139,7 +139,7 @@ def test_more_outputs_than_described_are_not_compared_with_the_first(case: Case)
     assert row["CompareFailReason"]
 
 
-def test_an_output_without_description_does_not_move_the_next_one_up(case: Case) -> None:
+def test_output_without_description_keeps_the_order_of_others(case: Case) -> None:
     case.npy("a", A, B)
     case.npu("a", X, Y)
     undescribed = {"dtype": "DT_FLOAT"}
@@ -197,7 +197,7 @@ def test_an_input_of_a_producer_with_several_outputs(case: Case) -> None:
     assert_measured(row, Y, B)
 
 
-def test_sub_graphs_keep_their_own_operators_of_one_name(case: Case) -> None:
+def test_operators_of_the_same_name_in_sub_graphs(case: Case) -> None:
     for name, golden in zip("abc", (A, B, C), strict=True):
         case.npy(name, golden)
     case.npu("end_main", X, inputs=(Y,))
@@ -226,7 +226,7 @@ def test_a_quantized_original_has_all_its_outputs_compared(case: Case, outputs: 
         assert_measured(row, ours, theirs)
 
 
-def test_quantized_operators_get_no_row_and_their_neighbours_do(case: Case) -> None:
+def test_quantized_operators_have_no_row_of_their_own(case: Case) -> None:
     for name, golden in zip(("data", "c1"), (A, B), strict=True):
         case.npy(name, golden)
     integers = tensor(np.arange(24).reshape(4, 6), dtypes.INT8)

@@ -1,4 +1,4 @@
-"""The sample network from end to end: sound, everything agrees; with a fault, the faulty operator is found."""
+"""The sample network from end to end: without faults all tensors agree, and a faulty operator is found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdiff.sample import FAULTS, write_sample
 if TYPE_CHECKING:
     from made_dumps import Result
 
-# Their outputs are places, and two nearly equal numbers may change theirs.
+# Their outputs are indices, which nearly equal numbers may swap.
 PLACES = "head/topk:output:1"
 
 
@@ -25,24 +25,24 @@ def compared(case: Case, *faults: str) -> Result:
 
 
 def is_bad(row: dict[str, str]) -> bool:
-    """By any of the signs that tell a fault: another direction, another length, or numbers that are none."""
+    """Return whether a row shows a fault: by its cosine, norm ratio, or non-finite numbers."""
     if row["Equal"] == "" or row["TensorIndex"] == PLACES or "scalar" in row["CompareFailReason"]:
         return False
     cosine = float(row["CosineSimilarity"])
     return not cosine >= 0.999 or abs(float(row["NormRatio"]) - 1) > 0.01 or row["OverFlow"] == "YES"
 
 
-def test_every_tensor_of_a_sound_network_agrees(case: Case) -> None:
+def test_without_faults_every_tensor_agrees(case: Case) -> None:
     result = compared(case)
     measured = [row for row in result.rows if row["Equal"]]
     assert len(measured) > 100
     assert [row["TensorIndex"] for row in measured if is_bad(row)] == []
 
 
-def test_every_tensor_of_the_device_has_a_row_of_its_own(case: Case) -> None:
+def test_every_tensor_of_the_device_has_a_row(case: Case) -> None:
     result = compared(case)
     keys = [row["TensorIndex"].replace("/", "_").replace(".", "_") for row in result.rows]
-    # The first part of a split operator: the original model has nothing like its output.
+    # The first part of a split operator: its output does not exist in the original model.
     inner = {"merge_hswish_sigmoid"}
     dump = read_dump(str(case.target), with_rules=True)
     wanted = {

@@ -1,4 +1,4 @@
-"""Every combination of two dumps and rule files: those that are compared, and those that are refused with a reason."""
+"""Every combination of two dumps and rule files: compared, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOLDEN = numbers(3, 5)
 TARGET = spoiled(GOLDEN)
 QUANT = "conv_dequant_layer"
 
-# What messages call the four kinds of data.
+# Names of the four kinds of data in messages.
 CALLED = {
     "npu": "dumps of a model run on an NPU (not quantized)",
     "npu-quant": "dumps of a model run on an NPU (quantized: ",
@@ -28,7 +28,7 @@ ADDRESSES = {"npu": ["Address"], "npu-quant": ["Address"], "npy": [], "npy-quant
 
 
 def write_sides(case: Case, target: str, golden: str) -> None:
-    """One operator on each side; a quantized model calls it by another name."""
+    """Write one operator on each side; its name differs in a quantized model."""
     for folder, kind, values in ((case.target, target, TARGET), (case.golden, golden, GOLDEN)):
         if kind.startswith("npu"):
             case.npu(NAMES[kind], values, folder=folder)
@@ -37,7 +37,7 @@ def write_sides(case: Case, target: str, golden: str) -> None:
 
 
 def options(case: Case, given: str) -> list[object]:
-    """The rule files by what they say: who made which operator from which."""
+    """Write the rule files and return their options."""
     files = {
         # The compiled model was made from the original one.
         "-fr": (rule("conv", outputs=(describe("conv", 0),)),),
@@ -94,7 +94,7 @@ def test_the_short_names_of_rule_options(case: Case) -> None:
     assert result.row("conv:output:0")["GoldenTensor"] == "conv:output:0"
 
 
-def test_addresses_are_those_of_both_headers(case: Case) -> None:
+def test_addresses_are_read_from_both_headers(case: Case) -> None:
     from dump_files import tensor
 
     case.npu("a", tensor([1.0, 2.0], address=4096))
@@ -142,7 +142,7 @@ WANTED = "This comparison takes"
         ("npu-quant", "npu", "-fr -cfr", 3, "only if both are quantized or neither is."),
     ],
 )
-def test_refused(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:
+def test_rejected(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:
     write_sides(case, target, golden)
     said = case.refused(*options(case, given), code=code)
     assert f"The target {case.target} contains {CALLED[target]}" in said
@@ -150,7 +150,7 @@ def test_refused(case: Case, target: str, golden: str, given: str, code: int, wh
     assert why in said
 
 
-def test_training_of_one_step_is_the_comparison_of_one_folder(case: Case) -> None:
+def test_training_of_one_step_equals_the_comparison_of_one_folder(case: Case) -> None:
     step = case.target / "20240101120000" / "0" / "ge_default_20240101120000_11" / "1" / "2"
     case.npu("conv", TARGET, folder=step)
     case.npy("conv", GOLDEN)

@@ -1,4 +1,4 @@
-"""A directory of rule files and a tree of training dumps: every device, model and step gets a result of its own."""
+"""Training dumps with a directory of rule files: every device, model and step has its own result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def step_folder(case: Case, step: int, *, device: int = 0, model: str = "train_7
 
 
 def write_step(case: Case, step: int, **place: int | str) -> None:
-    """Every step of every device has errors of its own."""
+    """Write a step; every step of every device has different errors."""
     folder = step_folder(case, step, **place)  # type: ignore[arg-type]  # a table of both kinds
     case.npu("conv", spoiled(GOLDEN, seed=step), folder=folder)
 
@@ -56,7 +56,7 @@ def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
         assert_measured(read_result(path).row("conv:output:0"), spoiled(GOLDEN, seed=step), GOLDEN)
 
 
-def test_each_model_has_the_rules_of_its_graph(case: Case) -> None:
+def test_each_model_uses_the_rules_of_its_graph(case: Case) -> None:
     case.npy("conv", GOLDEN)
     case.npy("other", numbers(4, 6, seed=5))
     write_step(case, 0, model="train_7_11")
@@ -68,7 +68,7 @@ def test_each_model_has_the_rules_of_its_graph(case: Case) -> None:
     assert found == {"0_train_7_11": "conv:output:0", "0_train_7_21": "other:output:0"}
 
 
-def test_models_of_one_name_and_step_do_not_overwrite_each_other(case: Case) -> None:
+def test_models_of_the_same_name_and_step_have_separate_results(case: Case) -> None:
     case.npy("conv", GOLDEN)
     write_step(case, 3, model_id=1)
     write_step(case, 3, model_id=2)
@@ -138,7 +138,9 @@ def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, 
         pytest.param({"net": ("train_7_11", CONV)}, ("-cfr",), 2, "without -cfr and -qfr", id="other rules"),
     ],
 )
-def test_refused(case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, said: str) -> None:
+def test_rejected_options(
+    case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, said: str
+) -> None:
     case.npy("conv", GOLDEN)
     write_step(case, 1)
     (case.root / "rules").mkdir()
@@ -146,7 +148,7 @@ def test_refused(case: Case, files: dict[str, tuple[str, Json]], more: tuple[str
     assert said in case.refused("-fr", write_rules(case, **files), *words, code=code)
 
 
-def test_refused_without_training_folders(case: Case) -> None:
+def test_directory_without_training_folders_is_rejected(case: Case) -> None:
     case.npy("conv", GOLDEN)
     case.npu("conv", GOLDEN)
     said = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))

@@ -1,4 +1,4 @@
-"""Bytes that are the result already are copied; the files are the same as if they had been read and written."""
+"""Copying of stored bytes: the same files as by decoding and writing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def results(folder: Path) -> dict[str, bytes]:
 def test_copied_is_the_same_as_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, count: int
 ) -> None:
-    """For every type whose bytes may be copied, in a shape of its own, with bytes behind the data."""
+    """For every type whose bytes may be copied, each in another shape, with trailing bytes."""
     rng = np.random.default_rng(0)
     types = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is not Kind.OPAQUE and dtype.bits >= 8]
     shape = (1,) if count == 1 else (2, 3, count // 6)
@@ -56,7 +56,7 @@ def test_copied_is_the_same_as_written(
     st.sampled_from(["<f2", "<f4", "|b1", "<c16", "<i8", "|u1"]),
     st.lists(st.integers(0, 4), max_size=32).filter(lambda dims: len(dims) < 6 or 0 in dims or max(dims) == 1),
 )
-def test_headers_are_those_of_numpy(descr: str, dims: list[int]) -> None:
+def test_headers_equal_those_of_numpy(descr: str, dims: list[int]) -> None:
     header = npy_header(descr, tuple(dims))
     nbytes = int(np.prod(dims, dtype=np.int64)) * np.dtype(descr).itemsize
     array = np.load(io.BytesIO(header + bytes(nbytes)), allow_pickle=False)
@@ -79,8 +79,8 @@ def test_copies_of_every_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     assert (tmp_path / "copy").read_bytes() == data
 
 
-def test_bytes_that_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large transfers end early: the kernel moves at most 2 GiB at once."""
+def test_partial_transfers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large transfers are partial: the system call moves at most 2 GiB."""
     honest = os.sendfile
     monkeypatch.setattr(os, "sendfile", lambda out, into, offset, count: honest(out, into, offset, min(count, 100_001)))
     data = np.random.default_rng(0).bytes(2 * MIB)
@@ -88,7 +88,7 @@ def test_bytes_that_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "copy").read_bytes() == data
 
 
-def test_a_full_disk_is_not_taken_for_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -112,7 +112,7 @@ def test_a_file_that_changed_after_it_was_described(tmp_path: Path, nbytes: int)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_went_away_after_the_planning(tmp_path: Path) -> None:
+def test_file_deleted_after_planning(tmp_path: Path) -> None:
     path = add(tmp_path / "in", FILE, dump(tensor([1.0])))
     (job,) = plan_conversion([path], ConvertOptions(str(tmp_path / "out"))).jobs
     os.unlink(path)
@@ -120,8 +120,8 @@ def test_a_file_that_went_away_after_the_planning(tmp_path: Path) -> None:
     assert (failure.tensor, str(failure.reason)) == ("", "cannot be opened: No such file or directory")
 
 
-def test_nothing_is_copied_that_must_be_changed() -> None:
-    """What is stored as numbers of another kind is decoded."""
+def test_types_to_decode_are_not_copied() -> None:
+    """Types without NumPy equivalent are decoded."""
     changed = {
         dtype.name for dtype in dtypes.BY_NUMBER.values() if dtype.bits >= 8 and dtype.storage and not dtype.is_native
     }

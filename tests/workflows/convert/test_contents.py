@@ -1,4 +1,4 @@
-"""What is in the results of `convert`: every element type, layout and container, and what is not a tensor."""
+"""Contents of the results of `convert`: every element type, layout and container, buffers and overflow records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPAQUE = [dtype for dtype in dtypes.BY_NUMBER.values() if dtype.kind is Kind.OPA
 
 
 def numbers_of(dtype: DType) -> AnyArray:
-    """Numbers that a type holds exactly, its ends and its oddities among them."""
+    """Return numbers that a type represents exactly, limits and special values included."""
     if dtype.kind is Kind.BOOL:
         return np.array([True, False, False])
     if (dtype.bits <= 8 and dtype.kind is Kind.FLOAT) or dtype.bits < 8:
@@ -69,7 +69,7 @@ def load(folder: Path, name: str) -> AnyArray:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_numpy_files_hold_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+def test_numpy_files_have_the_values(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
     values = numbers_of(dtype)
     path = add(tmp_path, FILE, dump(tensor(values, dtype)))
     for form in ("npy", "npz"):
@@ -83,7 +83,7 @@ def test_numpy_files_hold_the_numbers(tmp_path: Path, capsys: pytest.CaptureFixt
         assert archive["output_0"].dtype == found.dtype
 
 
-# The numbers of a raw file, read by another library.
+# Element types of raw files, as read by another library.
 RAW_TYPES = {
     dtypes.BFLOAT16: ml_dtypes.bfloat16,
     dtypes.FLOAT8_E5M2: ml_dtypes.float8_e5m2,
@@ -93,7 +93,7 @@ RAW_TYPES = {
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_raw_files_hold_the_stored_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
+def test_raw_files_have_the_stored_elements(tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType) -> None:
     values = numbers_of(dtype)
     source = tensor(values, dtype)
     path = add(tmp_path / "in", FILE, dump(source))
@@ -117,7 +117,7 @@ def test_an_undefined_type_gives_the_bytes(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("form", ["npy", "npz", "bin"])
 @pytest.mark.parametrize("dtype", [*OPAQUE, 99], ids=str)
-def test_a_type_that_cannot_be_decoded_costs_its_tensor_only(
+def test_undecodable_tensor_does_not_affect_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: DType | int, form: str
 ) -> None:
     odd = EncodedTensor(dtype, (4,), "ND", bytes(64))
@@ -143,7 +143,7 @@ def test_an_empty_tensor_keeps_its_type_and_shape(
     assert raw.stat().st_size == 0
 
 
-def test_padding_behind_a_tensor_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_padding_after_a_tensor_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     padded = EncodedTensor(dtypes.FLOAT32, (2,), "ND", np.array([1, 2, 77], "<f4").tobytes())
     path = add(tmp_path, FILE, dump(padded, tensor([3.0])))
     assert run(capsys, "convert", path, "-out", tmp_path, "-t", "bin").code == 0
@@ -152,7 +152,7 @@ def test_padding_behind_a_tensor_is_ignored(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_large_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is mapped and not read, and written in layouts that make it a view."""
+    """A mapped file, written in layouts that are views of it."""
     values = np.arange(2 * 40 * 100 * 50, dtype=np.float32).reshape(2, 40, 100, 50)
     path = add(tmp_path, FILE, dump(tensor(values, dtypes.FLOAT32, "NC1HWC0")))
     assert run(capsys, "convert", path, "-out", tmp_path, "-f", "NHWC").code == 0
@@ -202,7 +202,7 @@ def test_layouts(
     np.testing.assert_array_equal(found, expected)
 
 
-def test_the_stored_layout_stays_without_a_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_layout_is_unchanged_without_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tensor(NCHW, dtypes.FLOAT16, "NC1HWC0")
     path = add(tmp_path, FILE, dump(source))
     assert run(capsys, "convert", path, "-out", tmp_path).code == 0
@@ -291,10 +291,10 @@ def test_a_slice_has_its_own_shape(tmp_path: Path, capsys: pytest.CaptureFixture
     assert load(tmp_path / "out", f"{files[1].name}.output.1.npy").tolist() == [7.0]
 
 
-# What is not a tensor
+# Buffers, spaces and overflow records
 
 
-def test_buffers_and_spaces_are_written_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_buffers_and_spaces_are_written_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = EncodedDump(buffers=(b"\xaa\xbb\xcc", b""), spaces=(b"log\0\0",), outputs=(tensor([1.0]),))
     path = add(tmp_path, FILE, standard_dump(content))
     assert run(capsys, "convert", path, "-out", tmp_path).code == 0

@@ -1,4 +1,4 @@
-"""What is said, left behind and returned when something cannot be converted."""
+"""Failed conversions: messages, remaining files and exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_header(header: bytes, payload: bytes = b"") -> bytes:
 HUGE_SIZE = with_header(wire.block(3, wire.number(1, 1) + wire.number(6, 1 << 60)), b"1234")
 HUGE_SHAPE = dump(EncodedTensor(dtypes.FLOAT32, (1 << 62, 1 << 62), "ND", b"1234"))
 
-# Files that are not dumps, and what is said of them.
+# Files that are not dumps, and their messages.
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "the file is empty; the dump was interrupted or the disk was full"),
     "few_bytes": (b"12345678", "8 bytes are too few for a dump; the file is truncated or was never written"),
@@ -80,7 +80,7 @@ def test_damaged_files(
 
 
 def test_one_damaged_file_in_a_thousand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The others are converted, in processes of their own, and it is said which one failed."""
+    """The other files are converted by worker processes, and the failed one is named."""
     (tmp_path / "in").mkdir()
     for number in range(999):
         Path(tmp_path / "in" / f"Add.add{number}.1.2.{TIME + number}").write_bytes(GOOD)
@@ -108,7 +108,7 @@ def test_reason_is_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[
 # The list of failed files
 
 
-def test_the_list_names_files_and_tensors(
+def test_list_has_files_and_tensors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = EncodedTensor(dtypes.STRING, (4,), "ND", bytes(4))
@@ -121,7 +121,7 @@ def test_the_list_names_files_and_tensors(
     assert listed == f"{tmp_path}/in/half,input:0,output:1\n{tmp_path}/in/none\n"
 
 
-def test_the_list_is_of_the_last_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_is_replaced_by_the_next_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path / "in", "good")
     bad = add(tmp_path / "in", "bad", b"")
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_one_file_leaves_no_list(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (outcome.code, os.listdir(tmp_path / "out")) == (3, [])
 
 
-def test_a_name_that_is_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path / "in", "good")
     add(tmp_path / "in", os.fsdecode(b"bad\xff"), b"")
     outcome = convert(capsys, tmp_path, tmp_path / "in")
@@ -226,7 +226,7 @@ def test_impossible_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (tmp_path / "file").read_bytes() == b"precious"
 
 
-def test_a_result_that_cannot_be_written_costs_only_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_result_does_not_affect_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path / "in", FILE, dump(tensor([1.0]), tensor([2.0])))
     (tmp_path / "out" / f"{FILE}.output.0.npy").mkdir(parents=True)
     outcome = convert(capsys, tmp_path, path, "--strict")
@@ -256,7 +256,7 @@ def test_unwritable_list_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("form", ["npy", "npz", "bin"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()], ids=["disk", "memory"])
-def test_lack_of_memory_or_disk_is_no_defect(
+def test_lack_of_memory_or_disk_is_not_a_defect(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

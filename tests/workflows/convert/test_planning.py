@@ -1,4 +1,4 @@
-"""Which files are converted, and where the results go."""
+"""Selection of files to convert, and folders of the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESULT = f"{FILE}.output.0.npy"
 
 
 def tree(folder: Path) -> list[str]:
-    """Every file below a folder."""
+    """Return every file below a folder."""
     return sorted(
         os.path.relpath(os.path.join(path, name), folder) for path, _, names in os.walk(folder) for name in names
     )
@@ -60,7 +60,7 @@ def test_a_list_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], lis
     assert tree(tmp_path / "out") == ["a.output.0.npy", "b.output.0.npy"]
 
 
-def test_a_comma_in_a_path_that_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comma_in_an_existing_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert convert(capsys, tmp_path, "-d", add(tmp_path / "a,b", FILE)).code == 0
     assert tree(tmp_path / "out") == [RESULT]
 
@@ -95,8 +95,8 @@ def test_file_given_twice_is_converted_once(tmp_path: Path, capsys: pytest.Captu
     assert (outcome.code, outcome.out.split(":")[0]) == (0, "1 of 1 file converted")
 
 
-def test_a_folder_and_a_folder_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file, two results: both are counted."""
+def test_folder_and_its_subfolder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file, two results; both are counted."""
     add(tmp_path / "in" / "sub", FILE)
     outcome = convert(capsys, tmp_path, tmp_path / "in", tmp_path / "in" / "sub")
     assert (outcome.code, outcome.out.split(" in ")[0]) == (0, "2 of 2 files converted: 2 results from 86 B")
@@ -151,7 +151,7 @@ def test_numpy_files_are_converted_if_they_would_change(
 
 
 def test_earlier_results_are_not_converted_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Results beside their dumps, of every form, one run after the other; golden data there is still taken."""
+    """Results of every form next to their dumps are skipped in later runs; golden data there is converted."""
     add(tmp_path, FILE, dump(tensor([1.0])))
     np.save(tmp_path / "gold.0.npy", np.eye(2))
     for options in ("-t npy", "-t npz", "-t msnpy", "-t npy -f ND", "-t bin"):
@@ -243,7 +243,7 @@ def test_a_path_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dump_without_tensors_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_without_tensors_is_not_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for form in ("npy", "npz"):
         outcome = convert(capsys, tmp_path, add(tmp_path / "in", FILE, dump()), "--strict", "-t", form)
         assert (outcome.code, outcome.err) == (0, "")

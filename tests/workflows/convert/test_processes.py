@@ -27,8 +27,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_two_processes_write_the_same_as_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
-    # Otherwise one process would do it all.
-    monkeypatch.setattr("opdiff.run._WORTH_BYTES", 0)
+    # Otherwise a single process would convert all files.
+    monkeypatch.setattr("opdiff.run._MIN_PARALLEL_BYTES", 0)
     for number in range(40):
         values = np.full((2, 3 + number % 7, 2, 2), number)
         add(
@@ -50,14 +50,14 @@ def test_two_processes_write_the_same_as_one(
 
 
 def script(folder: Path, body: str, source: str = "ND", target: str = "NCHW") -> str:
-    """A folder with one conversion of the user's own."""
+    """Write a folder with one custom conversion."""
     lines = f"import os, signal, time\n\ndef convert(shape_from, shape_to, array):\n    {body}\n    return array\n"
     add(folder / "format_convert", f"convert_{source}_to_{target}.py", lines.encode())
     return str(folder)
 
 
 def test_a_killed_worker_is_a_failure_of_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As when the system runs out of memory. Nothing hangs, and the others are converted."""
+    """As if the system ran out of memory; the other files are converted."""
     custom = script(tmp_path / "own", "array[0] == 13 and os.kill(os.getpid(), signal.SIGKILL)")
     for number in range(60):
         add(tmp_path / "in", f"Add.add{number}.1.2.{TIME}", numbered(3, start=number))
@@ -70,7 +70,7 @@ def test_a_killed_worker_is_a_failure_of_one_file(tmp_path: Path, capsys: pytest
     assert (tmp_path / "out" / "convert_failed_file_list.txt").read_text() == f"{bad}\n"
 
 
-# Interrupts. The scripts take their time, so that there is something to interrupt.
+# Interrupts of slow conversions
 
 
 def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -95,7 +95,7 @@ def test_interrupt_leaves_complete_files(tmp_path: Path, jobs: str) -> None:
     assert (process.returncode, err) == (130, "opdiff: interrupted; all existing results are complete\n")
     names = os.listdir(tmp_path / "out")
     assert 5 <= len(names) < 400
-    # The interrupt may come when a file is there and not yet counted.
+    # The interrupt may come when a file exists and is not counted yet.
     assert int(out.split()[0]) in (len(names), len(names) - 1)
     for name in names:
         assert name.endswith(".output.0.1000.npy")
@@ -106,7 +106,7 @@ def test_interrupt_leaves_complete_files(tmp_path: Path, jobs: str) -> None:
 def test_workers_do_not_outlive_their_parent(tmp_path: Path, how: signal.Signals) -> None:
     process = start(tmp_path, "-j", "2")
     os.kill(process.pid, how)
-    # The pipes close when the last of the family is gone.
+    # The pipes close when the last process has ended.
     process.communicate(timeout=10)
     assert process.returncode == -how
     assert len(os.listdir(tmp_path / "out")) < 400

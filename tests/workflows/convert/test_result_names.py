@@ -1,4 +1,4 @@
-"""How the results of `convert` are called."""
+"""File names of the results of `convert`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONV = EncodedDump(
 )
 BLOBS = ["l1buffer.0.bin", "l1buffer.1.bin", "space.0.bin"]
 
-# What is asked for, and the names behind that of the dump file.
+# Options, and the parts of names after that of the dump file.
 NAMES: dict[str, tuple[str, list[str]]] = {
     "npy": ("", ["input.0.npy", "input.1.npy", "output.0.npy", *BLOBS]),
     "bin": (
@@ -172,7 +172,7 @@ def test_a_long_name_becomes_a_hash(
 
 
 @pytest.mark.parametrize(("length", "hashed"), [(254, False), (255, True), (256, True)], ids=["254", "255", "256"])
-def test_where_a_name_is_too_long(length: int, *, hashed: bool) -> None:
+def test_maximum_name_length(length: int, *, hashed: bool) -> None:
     name = "n" * (length - 4) + ".npy"
     assert (shorten(name) != name) is hashed
     assert shorten(name).endswith(".npy")
@@ -185,7 +185,7 @@ def test_length_of_a_name_is_in_bytes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert results(tmp_path / "out") == sorted([short, "mapping.csv"])
 
 
-def test_a_long_name_need_not_be_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_name_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path / "in", os.fsdecode(b"\xff" + b"n" * 249), dump(tensor([1.0])))
     assert run(capsys, "convert", path, "-out", tmp_path / "out").code == 0
     assert len(results(tmp_path / "out")) == 2
@@ -215,7 +215,7 @@ def test_each_folder_has_its_own_mapping(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_results_of_a_hashed_file_carry_the_hash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its real name still tells what it is: here, a slice and a debug file."""
+    """The kind of file is known by its real name: here a slice and a debug file."""
     overflow = standard_dump(overflow_dump(overflow_record(Overflow())))
     add(tmp_path / "in", "111", overflow)
     add(tmp_path / "in", "222", dump(CONV.outputs[0], op_name="net/conv"))

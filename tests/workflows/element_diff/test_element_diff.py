@@ -258,7 +258,7 @@ def test_unknown_name_gets_suggestions(case: Case) -> None:
     assert "among the 3 that can be compared" in run_op(case, name="zzz").err
 
 
-def test_a_cut_file(case: Case) -> None:
+def test_truncated_file(case: Case) -> None:
     path = case.npu("a", numbers(40, 50))
     case.npu_golden("a", numbers(40, 50))
     path.write_bytes(path.read_bytes()[:-100])
@@ -277,7 +277,7 @@ def test_an_empty_directory(case: Case) -> None:
     assert run(case.capsys, "op", "a", case.root / "nothing", case.golden).code == 3
 
 
-def test_shapes_that_do_not_fit(case: Case) -> None:
+def test_incompatible_shapes(case: Case) -> None:
     case.one(numbers(2, 3), numbers(3, 3))
     outcome = run_op(case)
     assert outcome.code == 3

@@ -52,7 +52,7 @@ def explanations(
 
 
 def stored_as(values: AnyArray, layout: str, shape: tuple[int, ...], declared: str) -> EncodedTensor:
-    """A tensor whose header contradicts its bytes."""
+    """Return a tensor whose header contradicts its bytes."""
     held = store(elements.encode(values, dtypes.FLOAT32), layout, c0=16) if layout else values
     return EncodedTensor(dtypes.FLOAT32, shape, declared, np.ascontiguousarray(held).tobytes(), values.shape)
 

@@ -206,7 +206,7 @@ def _same_time(root: Path) -> Locations:
 
 
 def _slices(root: Path) -> Locations:
-    """Several files of one operator that belong together are no finding. Their reader has the same address."""
+    """Slices of one operator are no finding. Their reader has the same address."""
     output = tensor(np.arange(6.0), dtypes.BFLOAT16, address=0x10)
     whole = EncodedDump(inputs=(tensor([1.0, 2.0]),), outputs=(output,))
     for file in automatic_slices(DumpName("Sub", "b", 3, 2, TIME), whole, Cuts(((2,),))):
@@ -358,7 +358,7 @@ def test_content_is_compared_at_three_positions(tmp_path: Path) -> None:
     assert list(examine(tmp_path)) == ["shared-address"]
 
 
-def test_a_file_that_goes_away_is_no_crash(tmp_path: Path) -> None:
+def test_deleted_file_is_reported(tmp_path: Path) -> None:
     """Dumps may still be written, moved and deleted while they are inspected."""
     add(tmp_path, ADD, SOUND)
     gone = add(tmp_path, SUB, numbered(3))

@@ -1,4 +1,4 @@
-"""`opdiff inspect FILE`: what is in one file."""
+"""`opdiff inspect FILE`: contents of one file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONV = EncodedDump(
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The lines of the table that is printed, by their first word."""
+    """Return the words of the printed lines, by their first word."""
     return {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
 
 
@@ -84,7 +84,7 @@ def test_a_file_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_statistics_are_those_of_the_logical_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Padding does not count: the smallest number would be 0."""
+    """Padding is ignored; otherwise the minimum would be 0."""
     path = add(tmp_path, FILE, dump(tensor(np.arange(1.0, 13).reshape(1, 3, 2, 2), dtypes.FLOAT16, "NC1HWC0")))
     outcome = run(capsys, "inspect", path, "--stats")
     found = rows(outcome.out)
@@ -230,7 +230,7 @@ def test_a_file_without_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "  operator: nothing\n" in outcome.out
 
 
-def test_a_long_shape_is_not_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_shape_is_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path, FILE, dump(EncodedTensor(dtypes.INT8, (1,) * 1000, "ND", b"1")))
     outcome = run(capsys, "inspect", path)
     assert f"[{','.join('1' * 16)},… 1000 axes]" in outcome.out
@@ -244,7 +244,7 @@ FILE_FIELDS = {
 }  # fmt: skip
 
 
-def test_json_has_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = add(tmp_path, FILE, standard_dump(CONV))
     found = inspect_json(capsys, path)
     assert set(found) == FILE_FIELDS
@@ -278,7 +278,7 @@ def test_statistics_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert third["mean"] == 1e308
 
 
-def test_names_that_are_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_are_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import os
 
     path = add(tmp_path, os.fsdecode(b"bad\xff"), standard_dump(CONV))
@@ -325,7 +325,7 @@ def test_unreadable_files(
 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/nonexistent"])
-def test_path_that_is_no_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
+def test_missing_file(capsys: pytest.CaptureFixture[str], path: str) -> None:
     outcome = run(capsys, "inspect", path)
     problem = {"/dev/null": "not a regular file", "/nonexistent": "no such file or directory"}[path]
     assert (outcome.code, outcome.out, outcome.err) == (3, "", f"opdiff: {path}: {problem}\n")

@@ -135,7 +135,7 @@ TREE_FIELDS = {
 }  # fmt: skip
 
 
-def test_json_has_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add(tmp_path / "20240115103052/0/net/1/3", ADD, SOUND)
     add(tmp_path / "20240115103052/0/net/1/3", f"Sub.b.1.2.{TIME}", b"")
     found = run(capsys, "inspect", tmp_path, "--json").json

@@ -69,7 +69,7 @@ def compat_path(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def convert(script: Path, folder: str, path: str) -> None:
-    """Run the script until it has nothing left to do, and end it as one ends such a script."""
+    """Run the script until all files are converted, then interrupt it."""
     command = [sys.executable, "-u", str(script), folder]
     environment = os.environ | {"PYTHONPATH": path}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -93,12 +93,12 @@ def test_the_script_runs_and_its_files_are_compared(tmp_path: Path, capsys: pyte
     assert "first bad operator: MatMul_1 (MatMul_1.output.0)" in outcome.out
 
 
-def test_it_is_off_the_normal_import_path() -> None:
+def test_modules_are_not_on_the_normal_import_path() -> None:
     done = subprocess.run([sys.executable, "-c", "import components"], capture_output=True, text=True, check=False)
     assert "No module named 'components'" in done.stderr
 
 
-def test_arrays_are_the_numbers_without_padding(
+def test_arrays_have_no_padding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(compat_path(capsys))

@@ -1,4 +1,4 @@
-"""Killed at any moment, beside a writer: after a restart every tensor is whole, or reduced and right."""
+"""Killing `opdiff reduce` at any moment, next to a writer: every tensor is complete, or reduced correctly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDS = 10
 BUDGET_S = 9.0
 FILES = 400
-# Writes slowly, piece by piece, as a runtime does; every file tells its number in its data.
+# Writes slowly, in pieces, as a runtime does; the data of every file has its number.
 WRITER = """
 import sys, time, numpy as np
 from opdiff.sample.graph_mode import ge_dump
@@ -35,7 +35,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path) -> None:
+def test_no_data_is_lost_when_killed(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
     watch = [*COMMAND, "reduce", str(folder), "--watch", "--settle", "0.01", "--interval", "0", "--load", "100"]
@@ -60,29 +60,29 @@ def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path) -> None:
     )
     assert "reduced: " in done.stdout
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
-    whole, reduced = assert_nothing_lost(folder)
-    # The writer may have died in the middle of one file.
-    assert len(whole) <= 1
-    assert reduced == set(range(len(whole) + len(reduced))) - whole
+    complete, reduced = assert_nothing_lost(folder)
+    # The writer may have been killed within a file.
+    assert len(complete) <= 1
+    assert reduced == set(range(len(complete) + len(reduced))) - complete
 
 
 def assert_nothing_lost(folder: Path) -> tuple[set[int], set[int]]:
-    """Every file that was begun is there, whole or reduced, and says its number; which are which."""
+    """Check that every started file exists, complete or reduced, with its number; return both kinds."""
     names = [name for name in os.listdir(folder) if not name.startswith(".")]
-    whole = {_number(name) for name in names if not name.endswith(".npz")}
+    complete = {_number(name) for name in names if not name.endswith(".npz")}
     reduced = {_number(name) for name in names if name.endswith(".npz")}
-    assert whole | reduced == set(range(max(whole | reduced) + 1))
+    assert complete | reduced == set(range(max(complete | reduced) + 1))
     for name in names:
         number = _number(name)
         if name.endswith(".npz"):
-            figures = read_reduced(str(folder / name))
-            (found,), (output,) = figures[Slot.INPUT], figures[Slot.OUTPUT]
+            stats = read_reduced(str(folder / name))
+            (found,), (output,) = stats[Slot.INPUT], stats[Slot.OUTPUT]
             assert (found.minimum, found.maximum, found.shape) == (number, number, (20_000,))
             assert output.maximum == number
-        elif number != max(whole | reduced):
+        elif number != max(complete | reduced):
             arrays = [np.full(20_000, number, np.float32)], [np.full(10, number, np.float32)]
             assert (folder / name).read_bytes() == ge_dump(*arrays)
-    return whole, reduced
+    return complete, reduced
 
 
 def _number(name: str) -> int:

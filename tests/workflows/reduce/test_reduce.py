@@ -1,4 +1,4 @@
-"""`opdiff reduce`: figures instead of data, and no file lost."""
+"""`opdiff reduce`: statistics replace data, and no data is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FX = "add-aten.add.Tensor.OUTPUT.0.20240130064151000001.npy"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A dump of the graph engine and one of FX, both finished long ago."""
+    """A GE dump and an FX dump, both finished long ago."""
     made = tmp_path / "dump"
     made.mkdir()
     (made / GE).write_bytes(ge_dump([VALUES], [VALUES.astype(np.float16), np.arange(3)]))
@@ -86,7 +86,7 @@ def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str
     assert found.norm == pytest.approx(np.linalg.norm(VALUES.astype(np.float64)))
     assert (found.nans, found.infs, found.dtype, found.shape) == (0, 0, "float32", (64, 64))
     assert sum(found.histogram) == VALUES.size
-    # As readers of the documented form find it.
+    # The documented form of the file.
     with np.load(folder / f"{GE}_min_max.npz") as archive:
         np.testing.assert_array_equal(archive["inputs"], [[VALUES.min(), VALUES.max()]])
         np.testing.assert_array_equal(archive["outputs"][1], [0, 2])
@@ -169,7 +169,7 @@ def test_empty_tensor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert np.isnan(np.load(path)).all()
 
 
-def test_a_hashed_name_keeps_its_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hashed_name_is_resolved_after_reduction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = str(DumpName("Add", "x" * 300, 1, 6, 1706596911000001))
     hashed = hashed_name(str(tmp_path), name)
     (tmp_path / hashed).write_bytes(ge_dump([VALUES], [VALUES]))
@@ -194,7 +194,7 @@ def test_file_open_for_writing_is_kept(folder: Path, capsys: pytest.CaptureFixtu
     assert "reduced: 1 file," in run(capsys, "reduce", folder, "--settle", 0).out
 
 
-def test_a_young_file_has_to_settle(folder: Path) -> None:
+def test_recent_file_must_settle(folder: Path) -> None:
     tracker = SettleTracker(0.2)
     os.utime(folder / GE)
     (young,) = [file for file in find_reducible(str(folder)) if not file.is_fx]
@@ -297,7 +297,7 @@ def test_missing_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (outcome.code, "no such directory" in outcome.err) == (3, True)
 
 
-# Reduced files that are not
+# Invalid reduced files
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Damaged, strange and missing input of graph mode: one row or one message each, never the end of the run."""
+"""Damaged, unusual and missing input of graph mode: it costs one row or gives one message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = "worldsize1_global_rank0/20240130064151/0/graph_1_0/1/0"
 
 @pytest.fixture
 def pair(case: GraphCase) -> GraphCase:
-    """Two operators; `Mul` is for the test to spoil."""
+    """Two operators; tests damage `Mul`."""
     case.text(
         TextNode("Add", "Add", output_fx=("add-aten.add.OUTPUT.0",)),
         TextNode("Mul", "Mul", output_fx=("mul-aten.mul.OUTPUT.0",)),
@@ -33,7 +33,7 @@ def pair(case: GraphCase) -> GraphCase:
 
 
 def message(pair: GraphCase, api: str = "Mul") -> str:
-    """What the spoiled row says; the other one must be sound."""
+    """Return the message of the damaged row; check that the other one passes."""
     table = pair.table()
     assert table.of("Add.output.0")["Result"] == "PASS"
     row = table.of(api)
@@ -83,14 +83,14 @@ def test_another_shape_of_as_many_elements_is_compared(pair: GraphCase) -> None:
     assert "have different shapes and were compared element by element" in row["Err_message"]
 
 
-def test_one_side_int8_keeps_its_row(pair: GraphCase) -> None:
+def test_int8_against_float_has_a_row(pair: GraphCase) -> None:
     np.save(golden_file(pair), VALUES.astype(np.int8))
     row = pair.table().of("Mul.output.0")
     assert (row["Result"], row["golden_dtype"]) == ("PASS", "torch.int8")
     assert row["Err_message"] == "the element types differ in kind: target float32, golden int8"
 
 
-def test_complex_beside_real(pair: GraphCase) -> None:
+def test_complex_against_real(pair: GraphCase) -> None:
     np.save(golden_file(pair), VALUES.astype(np.complex64))
     assert "complex" in message(pair, "Mul.output.0")
 
@@ -113,7 +113,7 @@ def test_a_name_with_blanks_and_brackets(pair: GraphCase) -> None:
     assert pair.table().of("Mul.output.0")["Result"] == "PASS"
 
 
-def test_cells_are_harmless(pair: GraphCase) -> None:
+def test_formulas_in_cells_are_escaped(pair: GraphCase) -> None:
     name = "=1+1-aten.x"
     pair.text(TextNode("Mul", "Mul", output_fx=(f"{name}.OUTPUT.0",)))
     pair.node(name, (), (VALUES,))
@@ -121,7 +121,7 @@ def test_cells_are_harmless(pair: GraphCase) -> None:
     assert not any(cell.startswith(("=", "+", "@")) for cell in row.values())
 
 
-def test_a_broken_text_costs_what_it_does_not_have(pair: GraphCase) -> None:
+def test_truncated_graph_text_costs_its_missing_operators(pair: GraphCase) -> None:
     text = next(pair.target.glob("*.txt"))
     text.write_text(text.read_text()[:-30])
     outcome = pair.run()
@@ -133,12 +133,12 @@ def test_a_broken_text_costs_what_it_does_not_have(pair: GraphCase) -> None:
     assert table.of("Mul")["Err_message"].startswith("the graph has no operator Mul")
 
 
-def test_without_a_text_fx_cannot_be_assigned(pair: GraphCase) -> None:
+def test_fx_needs_a_graph_text(pair: GraphCase) -> None:
     next(pair.target.glob("*.txt")).unlink()
     assert "no graph text dynamo_original_graph_*.txt" in pair.refused()
 
 
-def test_a_useless_text_is_named(pair: GraphCase) -> None:
+def test_unusable_graph_text_is_named(pair: GraphCase) -> None:
     next(pair.target.glob("*.txt")).write_text("nothing")
     outcome = pair.run()
     assert outcome.code == 3
@@ -160,7 +160,7 @@ def test_folders_without_dumps(pair: GraphCase, tmp_path: Path) -> None:
     assert "no such file or directory" in pair.refused(golden=empty / "nothing")
 
 
-def test_ranks_that_have_nothing_in_common(pair: GraphCase, tmp_path: Path) -> None:
+def test_no_common_rank(pair: GraphCase, tmp_path: Path) -> None:
     other = tmp_path / "other"
     pair.node("add-aten.add", (), (VALUES,), root=other, folder="worldsize8_global_rank5/graph_1/0")
     assert "no common rank: the target has 0, the golden 5" in pair.refused(golden=other)
@@ -175,19 +175,19 @@ def test_ranks_that_have_nothing_in_common(pair: GraphCase, tmp_path: Path) -> N
         (("--data_mode", "sha"), "argument --data_mode: invalid choice: 'sha'"),
     ],
 )
-def test_options_that_make_no_sense(pair: GraphCase, options: tuple[str, ...], problem: str) -> None:
+def test_contradicting_options(pair: GraphCase, options: tuple[str, ...], problem: str) -> None:
     outcome = pair.run(*options)
     assert outcome.code == 2
     assert problem in outcome.err
 
 
-def test_options_of_graph_mode_alone(pair: GraphCase) -> None:
+def test_options_of_graph_mode_only(pair: GraphCase) -> None:
     outcome = run(pair.capsys, "compare", "-m", "offline_data", pair.target, pair.fx, "--rank", 0, "--data_mode", "md5")
     assert outcome.code == 2
     assert "--rank, --data_mode goes with --mode torchair only" in outcome.err
 
 
-def test_links_that_lead_outside_are_not_followed(pair: GraphCase, tmp_path: Path) -> None:
+def test_links_to_other_directories_are_not_followed(pair: GraphCase, tmp_path: Path) -> None:
     path = golden_file(pair)
     outside = tmp_path / "outside.npy"
     path.rename(outside)

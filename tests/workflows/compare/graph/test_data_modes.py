@@ -1,4 +1,4 @@
-"""Data, statistics and checksums: the documented columns, and what special numbers make of them."""
+"""Data, statistics and checksums: documented columns, also for special numbers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_special_numbers(
     assert (row["Cosine"], row["MaxRelativeErr"], row["Result"]) == (cosine, relative, result)
 
 
-def test_a_scalar_has_neither_direction_nor_shares(case: GraphCase) -> None:
+def test_scalar_has_no_cosine_and_no_shares(case: GraphCase) -> None:
     case.one(floats(2), floats(2))
     row = case.table().of("Add.output.0")
     assert [row[name] for name in HEADS["real"].split(",")] == ["N/A", "N/A", "0.0", "0.0", "N/A", "N/A"]
@@ -142,7 +142,7 @@ def test_special_statistics(
 ) -> None:
     case.one(floats(target), floats(golden))
     if difference == "N/A":
-        # What the golden does not know cannot be compared.
+        # Statistics that the golden lacks cannot be compared.
         table = "Input/Output,Index,Data Type,Shape,Min Value\nOutput,0,DT_FLOAT,2,1\n"
         case.text(TextNode("Add", "Add"), root=case.off)
         case.add(
@@ -157,7 +157,7 @@ def test_special_statistics(
 
 
 def test_statistics_files_of_the_runtime(case: GraphCase) -> None:
-    """Columns are found by their names; a shape of `-` and values of `NA` are not known."""
+    """Columns are found by name; a shape of `-` and values of `NA` are unknown."""
     case.text(TextNode("Add", "Add", ("x:0",), output_fx=("add-aten.add.Tensor.OUTPUT.0",)))
     lines = (
         "Input/Output,Index,Data Size,Data Type,Format,Shape,Count,l2norm,Max Value,Avg Value\n"
@@ -177,7 +177,7 @@ def test_statistics_files_of_the_runtime(case: GraphCase) -> None:
 
 
 def reduced(case: GraphCase, target: AnyArray, golden: AnyArray) -> None:
-    """Both sides as the documented script leaves them."""
+    """Write both sides as reduced by the documented script."""
     case.one(target, golden)
     ge = next(case.target.rglob("Add.Add*"))
     np.savez(f"{ge}_min_max.npz", inputs=[], outputs=[[target.min(), target.max()]])
@@ -187,7 +187,7 @@ def reduced(case: GraphCase, target: AnyArray, golden: AnyArray) -> None:
     fx.unlink()
 
 
-def test_dumps_that_the_documented_script_reduced(case: GraphCase) -> None:
+def test_dumps_reduced_by_the_documented_script(case: GraphCase) -> None:
     reduced(case, VALUES + 1, VALUES)
     row = case.table().of("Add.output.0")
     assert float(row["Max diff"]) == pytest.approx(1, rel=1e-6)
@@ -195,7 +195,7 @@ def test_dumps_that_the_documented_script_reduced(case: GraphCase) -> None:
     assert row["my_data_path"].endswith("_min_max.npz,outputs,0")
 
 
-def test_reduced_against_whole(case: GraphCase) -> None:
+def test_reduced_against_complete_dumps(case: GraphCase) -> None:
     reduced(case, VALUES, VALUES)
     name = fx_name("add", "aten.add.Tensor", "OUTPUT", (0,), STAMP + 2)
     case.add(case.fx / "worldsize1_global_rank0/graph_1/0" / name, saved(VALUES))
@@ -228,8 +228,8 @@ def test_checksums(case: GraphCase) -> None:
 @pytest.mark.parametrize(
     ("dtype", "layout"), [(dtypes.BFLOAT16, "ND"), (dtypes.FLOAT32, "FRACTAL_NZ"), (dtypes.BFLOAT16, "FRACTAL_NZ")]
 )
-def test_checksums_are_of_numbers_without_padding(case: GraphCase, dtype: dtypes.DType, layout: str) -> None:
-    """FX keeps bfloat16 as float32; the layout of a device has nothing to do with the numbers."""
+def test_checksums_ignore_padding(case: GraphCase, dtype: dtypes.DType, layout: str) -> None:
+    """FX stores bfloat16 as float32, and the layout of the device does not affect the checksum."""
     values = floats([[1, 2.5, -3], [0, 8, 0.5]])
     case.text(TextNode("Add", "Add", output_fx=("add-aten.add.Tensor.OUTPUT.0",)))
     case.ge("Add", (), (encode_tensor(values, dtype, layout),))
@@ -238,14 +238,14 @@ def test_checksums_are_of_numbers_without_padding(case: GraphCase, dtype: dtypes
     assert case.table().of("Add.output.0")["MaxAbsErr"] == "0.0"
 
 
-def test_checksums_of_other_types_differ_and_say_so(case: GraphCase) -> None:
+def test_different_types_are_noted_for_checksums(case: GraphCase) -> None:
     case.one(floats([1, 2]).astype(np.float16), floats([1, 2]))
     row = case.table("--data_mode", "md5").of("Add.output.0")
     assert row["Result"] == "FAIL"
     assert row["Err_message"] == "the element types differ: target float16, golden float32"
 
 
-def test_the_json_has_everything(case: GraphCase) -> None:
+def test_saved_json_is_complete(case: GraphCase) -> None:
     case.one(floats([NAN, 2]), floats([1, 2]))
     case.table()
     (path,) = case.out.glob("result_*.json")

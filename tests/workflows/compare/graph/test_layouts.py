@@ -1,4 +1,4 @@
-"""Where dumps of graph mode lie: every known layout, ranks, tokens, graphs and times."""
+"""Directory layouts of graph mode: every known layout, ranks, tokens, graphs and times."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_results_go_to_the_current_folder(
     assert len(list(tmp_path.glob("msprobe_cmp_report_rank0_*.csv"))) == 1
 
 
-def test_the_mode_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mode_is_detected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=1)
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o")
     assert outcome.out.startswith("GE with fusion on against FX\n")
@@ -88,7 +88,7 @@ def test_ranks_have_a_table_each(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert names == ["msprobe_cmp_report_rank0", "msprobe_cmp_report_rank2"]
 
 
-def test_one_rank_token_and_graph_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selection_of_rank_token_and_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=2, tokens=3)
     args = ("compare", sample.target, sample.golden, "-o", tmp_path / "o", "--rank", 1, "--token", 2, "--graph", 1)
     assert run(capsys, *args).code == 0
@@ -105,14 +105,14 @@ def test_one_rank_token_and_graph_can_be_chosen(tmp_path: Path, capsys: pytest.C
         assert problem in outcome.err
 
 
-def test_several_ranks_against_none_need_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_ranks_against_none_must_be_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=2, version="7.1.0")
     outcome = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o")
     assert outcome.code == 2
     assert "has none; choose one with --rank" in outcome.err
 
 
-def test_tokens_that_one_side_lacks_are_told(case: GraphCase) -> None:
+def test_tokens_of_one_side_are_reported(case: GraphCase) -> None:
     case.one(ONE, ONE)
     case.ge("Add", (), (ONE,), folder="worldsize1_global_rank0/20240130064151/0/graph_1_0/1/4")
     case.node(FX, (), (ONE,), folder="worldsize1_global_rank0/graph_1/9")
@@ -123,7 +123,7 @@ def test_tokens_that_one_side_lacks_are_told(case: GraphCase) -> None:
 
 
 def test_graphs_are_paired_by_their_numbers(case: GraphCase) -> None:
-    """Ten and more of them, whose names sort otherwise as text."""
+    """More than ten graphs, whose names sort differently as strings."""
     for number in range(1, 13):
         values = ONE * number
         case.text(NODE, graph=number)
@@ -138,7 +138,7 @@ def test_graphs_are_paired_by_their_numbers(case: GraphCase) -> None:
 def test_graphs_without_numbers_are_paired_by_their_operators(case: GraphCase) -> None:
     case.text(NODE, graph=1)
     case.text(TextNode("Mul", "Mul", output_fx=("mul-aten.mul.Tensor.OUTPUT.0",)), graph=2)
-    # The order of folders is the other way round on both sides.
+    # The order of folders is reversed on both sides.
     case.ge("Mul", (), (ONE,), folder="worldsize1_global_rank0/20240130064151/0/ge_default_1/1/0", op_type="Mul")
     case.ge("Add", (), (ONE,), folder="worldsize1_global_rank0/20240130064151/0/ge_default_2/2/0")
     case.node("mul-aten.mul.Tensor", (), (ONE,), folder=f"data_dump/1/gm_{STAMP}_dump")
@@ -147,7 +147,7 @@ def test_graphs_without_numbers_are_paired_by_their_operators(case: GraphCase) -
     assert (first.results, second.results) == ({"Add.output.0": "PASS"}, {"Mul.output.0": "PASS"})
 
 
-def test_parts_of_a_split_graph_are_one(case: GraphCase) -> None:
+def test_parts_of_a_split_graph_are_merged(case: GraphCase) -> None:
     case.text(NODE, TextNode("Mul", "Mul", output_fx=("mul-aten.mul.Tensor.OUTPUT.0",)))
     case.ge("Add", (), (ONE,), folder="worldsize1_global_rank0/20240130064151/0/graph_1_0/1/0")
     case.ge("Mul", (), (ONE,), folder="worldsize1_global_rank0/20240130064151/0/graph_1_1/2/0", op_type="Mul")
@@ -156,7 +156,7 @@ def test_parts_of_a_split_graph_are_one(case: GraphCase) -> None:
     assert case.table().results == {"Add.output.0": "PASS", "Mul.output.0": "PASS"}
 
 
-def test_of_two_times_the_later_counts(case: GraphCase) -> None:
+def test_later_of_two_times_is_used(case: GraphCase) -> None:
     case.one(ONE, ONE)
     case.ge("Add", (), (ONE * 2,), folder="worldsize1_global_rank0/20240131064151/0/graph_1_0/1/0")
     outcome = case.run()
@@ -165,13 +165,13 @@ def test_of_two_times_the_later_counts(case: GraphCase) -> None:
     assert table.of("Add.output.0")["MaxRelativeErr"] == "1.0"
 
 
-def test_a_text_of_another_process_is_a_sign_of_mixed_runs(case: GraphCase) -> None:
+def test_graph_text_of_another_process_gives_a_note(case: GraphCase) -> None:
     case.one(ONE, ONE)
     case.text(NODE, pid=2, stamp=STAMP + 1)
     assert "texts of graph 1 of rank 0 from several processes: two runs may be mixed here" in case.run().out
 
 
-def test_the_optimized_text_stands_in_for_the_original(case: GraphCase) -> None:
+def test_optimized_graph_text_replaces_a_missing_original(case: GraphCase) -> None:
     case.one(ONE, ONE)
     original = next(case.target.glob("dynamo_original*"))
     original.rename(str(original).replace("original", "optimized"))
@@ -180,14 +180,14 @@ def test_the_optimized_text_stands_in_for_the_original(case: GraphCase) -> None:
     assert "the original graph is missing, the optimized one is used" in outcome.out
 
 
-def test_a_rank_without_its_text_uses_that_of_another(case: GraphCase) -> None:
+def test_rank_without_graph_text_uses_that_of_another_rank(case: GraphCase) -> None:
     case.one(ONE, ONE)
     case.ge("Add", (), (ONE,), folder="worldsize2_global_rank1/20240130064151/1/graph_1_0/1/0")
     case.node(FX, (), (ONE,), folder="worldsize2_global_rank1/graph_1/0")
     assert [table.results for table in case.tables()] == [{"Add.output.0": "PASS"}] * 2
 
 
-def test_a_graph_without_a_text_is_named_and_not_mistaken_for_another(case: GraphCase) -> None:
+def test_graph_without_text_is_reported_and_not_compared(case: GraphCase) -> None:
     case.one(ONE, ONE)
     case.ge("Add", (), (ONE * 3,), folder="worldsize1_global_rank0/20240130064151/0/graph_2_0/2/0")
     case.node(FX, (), (ONE * 3,), folder="worldsize1_global_rank0/graph_2/0")
@@ -198,7 +198,7 @@ def test_a_graph_without_a_text_is_named_and_not_mistaken_for_another(case: Grap
     assert table.results == {"Add.output.0": "PASS"}
 
 
-def test_devices_stand_for_ranks_where_there_are_none(case: GraphCase) -> None:
+def test_devices_replace_missing_ranks(case: GraphCase) -> None:
     for device in range(2):
         case.text(NODE, rank=device)
         case.text(NODE, rank=device, root=case.off)
@@ -212,7 +212,7 @@ def test_devices_stand_for_ranks_where_there_are_none(case: GraphCase) -> None:
 
 
 @pytest.mark.parametrize("part", ["worldsize8_global_rank1", "worldsize8_global_rank1/20240130064151/1/graph_1_0/1/1"])
-def test_a_part_of_a_dump_uses_the_texts_of_the_whole(
+def test_part_of_a_dump_uses_the_graph_texts_of_the_whole(
     part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = write_graph_sample(str(tmp_path))
@@ -223,7 +223,7 @@ def test_a_part_of_a_dump_uses_the_texts_of_the_whole(
     assert "first bad operator: MatMul_1" in outcome.out
 
 
-def test_a_refused_comparison_leaves_no_folder(case: GraphCase) -> None:
+def test_failed_comparison_leaves_no_folder(case: GraphCase) -> None:
     case.ge("Add", (), (ONE,))
     case.node(FX, (), (ONE,))
     case.refused()
@@ -237,7 +237,7 @@ def test_a_refused_comparison_leaves_no_folder(case: GraphCase) -> None:
         (14, ["  rank / token" + "".join(f"{n:5}" for n in range(12)), "  0               0" + "    9" * 11]),
     ],
 )
-def test_the_tokens_fit_a_terminal(
+def test_table_of_tokens_fits_a_terminal(
     tokens: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=tokens)

@@ -1,4 +1,4 @@
-"""Which tensors are compared in graph mode, and what is said where there is nothing to compare with."""
+"""Pairing of tensors in graph mode, and reasons of unpaired tensors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SMALL = floats([1, 2, 3])
 
 
 def golden(table: Table, api: str) -> str:
-    """The golden file of a row, shortly: what is between the node's target and the timestamp."""
+    """Return the part of the golden file name between the node's target and the timestamp."""
     name = table.of(api)["golden_data_path"].rpartition("/")[2]
     return name.rpartition(".npy")[0].rpartition(".")[0] or name
 
 
-def test_outputs_go_by_the_number_in_the_graph(case: GraphCase) -> None:
-    """The order of the graph engine's outputs need not be that of FX."""
+def test_outputs_are_paired_by_their_number_in_the_graph_text(case: GraphCase) -> None:
+    """The outputs of GE may be in another order than those of FX."""
     case.text(TextNode("Split", "Split", output_fx=("split-aten.split.OUTPUT.1", "split-aten.split.OUTPUT.0")))
     case.ge("Split", (), (A, B))
     case.node("split-aten.split", (), (B, A))
     assert case.table().results == {"Split.output.0": "PASS", "Split.output.1": "PASS"}
 
 
-def test_an_output_without_a_mark_has_no_partner(case: GraphCase) -> None:
+def test_output_without_fx_name_is_unpaired(case: GraphCase) -> None:
     """Real operators have outputs in another order than FX, and outputs that FX does not have."""
     case.text(TextNode("TopK", "TopK", output_fx=("topk-aten.topk.OUTPUT.0", "")))
     case.ge("TopK", (), (A, B))
@@ -35,8 +35,8 @@ def test_an_output_without_a_mark_has_no_partner(case: GraphCase) -> None:
     assert table.of("TopK.output.1")["Err_message"] == "TopK:1 is made inside an FX operator; FX has no such tensor"
 
 
-def test_inputs_go_by_what_the_graph_says(case: GraphCase) -> None:
-    """The converter swapped the arguments, and one of the inputs has a mark of its own."""
+def test_inputs_are_paired_by_the_graph_text(case: GraphCase) -> None:
+    """The converter swapped the arguments, and one of the inputs names its FX tensor."""
     case.text(
         TextNode("Mul", "Mul", output_fx=("mul-aten.mul.OUTPUT.0",)),
         TextNode("Sub", "Sub", ("Mul:0", "Exp:0"), ("", "exp-aten.exp.OUTPUT.0"), ("sub-aten.sub.OUTPUT.0",)),
@@ -52,8 +52,8 @@ def test_inputs_go_by_what_the_graph_says(case: GraphCase) -> None:
     assert golden(table, "Sub.input.1") == "exp-aten.exp.OUTPUT.0"
 
 
-def test_other_inputs_are_the_arguments_that_fit(case: GraphCase) -> None:
-    """By shape where that decides, by their numbers with low confidence where it does not."""
+def test_other_inputs_are_paired_with_matching_arguments(case: GraphCase) -> None:
+    """By shape if it is unique, otherwise by values, with low confidence."""
     case.text(TextNode("Conv", "Conv", ("x:0", "w:0", "b:0"), output_fx=("conv-aten.conv.OUTPUT.0",)))
     case.ge("Conv", (A, SMALL, B), (C,), op_type="Conv")
     case.node("conv-aten.conv", (A, None, 7, [1, 2], "text", SMALL, [B, C]), (C,))
@@ -65,7 +65,7 @@ def test_other_inputs_are_the_arguments_that_fit(case: GraphCase) -> None:
     assert [table.of(f"Conv.input.{index}")["confidence"] for index in range(3)] == ["0.6", "0.95", "0.6"]
 
 
-def test_lists_of_more_than_ten_tensors_stay_in_order(case: GraphCase) -> None:
+def test_lists_of_more_than_ten_tensors_keep_their_order(case: GraphCase) -> None:
     parts = [np.full(3, number, np.float32) for number in range(1, 13)]
     case.text(TextNode("Cat", "Cat", tuple(f"x{n}:0" for n in range(12)), output_fx=("cat-aten.cat.OUTPUT.0",)))
     case.ge("Cat", tuple(parts), (np.concatenate(parts),))
@@ -73,7 +73,7 @@ def test_lists_of_more_than_ten_tensors_stay_in_order(case: GraphCase) -> None:
     assert set(case.table().results.values()) == {"PASS"}
 
 
-def test_a_missing_producer_leaves_the_operators_own_argument(case: GraphCase) -> None:
+def test_missing_producer_is_replaced_by_the_argument(case: GraphCase) -> None:
     case.text(
         TextNode("Mul", "Mul", output_fx=("mul-aten.mul.OUTPUT.0",)),
         TextNode("Relu", "Relu", ("Mul:0",), output_fx=("relu-aten.relu.OUTPUT.0",)),
@@ -103,8 +103,8 @@ def test_a_fused_operator_against_fx(case: GraphCase) -> None:
     assert (row["confidence"], row["golden_op_type"]) == ("0.8", "aten.mul")
 
 
-def test_a_fused_operator_whose_parts_the_golden_lacks(case: GraphCase) -> None:
-    """The input of a part that is not there is the output of what made it; nothing stands for its output."""
+def test_fused_operator_with_parts_missing_in_the_golden(case: GraphCase) -> None:
+    """The input of a missing part is the output of its producer; its output has no counterpart."""
     case.text(
         TextNode("Exp", "Exp"),
         TextNode("Add", "Add", ("Exp:0", "y:0")),
@@ -129,7 +129,7 @@ def test_inserted_conversions_are_compared_with_themselves(case: GraphCase) -> N
     assert table.of("trans_TransData_1.output.0")["Result"] == "FAIL"
 
 
-def test_operators_without_a_partner_have_a_row(case: GraphCase) -> None:
+def test_unpaired_operators_have_a_row(case: GraphCase) -> None:
     case.text(
         TextNode("Add", "Add", output_fx=("add-aten.add.OUTPUT.0",)),
         TextNode("Shape", "Shape"),
@@ -153,7 +153,7 @@ def test_operators_without_a_partner_have_a_row(case: GraphCase) -> None:
     assert {row["Result"] for row in table.rows} == {"FAIL", "N/A"}
 
 
-def test_of_several_dumps_of_one_operator_the_largest_counts(case: GraphCase) -> None:
+def test_largest_of_several_dumps_of_one_operator_is_used(case: GraphCase) -> None:
     case.one(A, A)
     case.ge("Add", (), (SMALL,))
     table = case.table()
@@ -173,7 +173,7 @@ def test_rows_are_in_the_order_of_time(case: GraphCase) -> None:
     assert [row["data_id"] for row in rows] == [str(number) for number in range(len(rows))]
 
 
-def test_without_any_text_operators_of_one_name_are_compared(case: GraphCase) -> None:
+def test_without_graph_text_operators_are_paired_by_name(case: GraphCase) -> None:
     case.ge("Add", (A,), (B,))
     case.ge("Add", (A,), (B,), root=case.off)
     outcome = case.run(golden=case.off)
@@ -181,7 +181,7 @@ def test_without_any_text_operators_of_one_name_are_compared(case: GraphCase) ->
     assert "there is no graph text: only operators of the same name are compared" in outcome.out
 
 
-def test_the_stack_is_told_where_a_listing_lies_beside_the_text(case: GraphCase) -> None:
+def test_stack_info_is_read_from_the_listing_next_to_the_graph_text(case: GraphCase) -> None:
     case.one(A, A)
     text = next(case.target.glob("*.txt"))
     text.with_suffix(".py").write_text('# File "model.py", line 3, in forward  x\nAdd_0 = ge.Add(x, node_name="Add")\n')

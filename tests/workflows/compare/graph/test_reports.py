@@ -1,4 +1,4 @@
-"""Reports of graph mode: one of all ranks and tokens, made again from files; gates; what changed."""
+"""Reports of graph mode: of all ranks and tokens, of saved comparisons, gates, and changes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Capture = pytest.CaptureFixture[str]
 
 
-class Shown:
-    """The data of a report, as the page gets it."""
+class ReportData:
+    """The data of a report, as read by the page."""
 
     def __init__(self, path: Path) -> None:
         (data,) = re.findall(r'id="data">([A-Za-z0-9+/=]+)<', path.read_text(encoding="utf-8"))
@@ -58,9 +58,9 @@ def compare(capsys: Capture, sample: GraphSample, out: Path, *options: object, c
     return outcome.out + outcome.err
 
 
-def shown(folder: Path) -> Shown:
+def shown(folder: Path) -> ReportData:
     (report,) = folder.glob("report_*.html")
-    return Shown(report)
+    return ReportData(report)
 
 
 def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
@@ -83,7 +83,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     assert bad == {1, 3}
 
 
-def test_the_network_is_that_of_the_text_with_fused_operators_as_one(
+def test_network_is_that_of_the_graph_text_with_fused_operators_merged(
     sample: GraphSample, tmp_path: Path, capsys: Capture
 ) -> None:
     compare(capsys, sample, tmp_path)
@@ -95,12 +95,12 @@ def test_the_network_is_that_of_the_text_with_fused_operators_as_one(
     fed = {name: inputs[starts[at] : starts[at] + fan_in[at]] for at, name in enumerate(names)}
     assert [names[place] for place in fed["Add_1Mul_1"]] == ["Muls", "MatMul_1", "Muls"]
     assert [names[place] for place in fed["TopKV2"]] == ["Add_1Mul_1"]
-    # Inserted by the compiler: what feeds it is not known.
+    # Inserted by the compiler: its inputs are unknown.
     assert fed["trans_TransData_7"] == [-1]
     assert page.texts(network["originals"])[names.index("Add_1Mul_1")].split() == ["Add_1", "Mul_1"]
 
 
-def test_statistics_show_what_was_measured_and_nothing_else(case: GraphCase) -> None:
+def test_statistics_columns_have_only_measured_rows(case: GraphCase) -> None:
     case.one(floats([1, 2, 3]), floats([1, 2, 6]))
     case.run("--data_mode", "statistics")
     page = shown(case.out)
@@ -114,7 +114,7 @@ def test_statistics_show_what_was_measured_and_nothing_else(case: GraphCase) -> 
     assert page.texts(page.document["rows"]["why"])[0].startswith("a statistic deviates by more than 1%")
 
 
-def test_checksums_are_equal_or_not_and_have_no_figures(case: GraphCase) -> None:
+def test_checksums_have_no_metrics(case: GraphCase) -> None:
     case.text(*(TextNode(name, "Add", output_fx=(f"{name}-aten.OUTPUT.0",)) for name in ("Good", "Bad")))
     for name, golden in (("Good", [1, 2]), ("Bad", [1, 3])):
         case.ge(name, (), (floats([1, 2]),))
@@ -130,7 +130,7 @@ def test_checksums_are_equal_or_not_and_have_no_figures(case: GraphCase) -> None
     assert page.numbers(page.document["metrics"]["rows"]) == page.numbers(page.graph_mode["statistics"]["rows"]) == []
 
 
-def test_what_was_not_compared_has_its_reason(case: GraphCase) -> None:
+def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     case.ge("Strange", (), (floats([1]),))
     case.node("lonely-aten.sub", (), (floats([1]),))
@@ -161,20 +161,22 @@ def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Captur
 
 
 @pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
-def test_the_same_report_is_made_again(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str) -> None:
+def test_report_of_a_saved_comparison_is_the_same(
+    sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str
+) -> None:
     compare(capsys, sample, tmp_path, "--data_mode", mode)
     (saved,) = tmp_path.glob("result_*.json")
     (report,) = tmp_path.glob("report_*.html")
     again = tmp_path / "again.html"
     assert run(capsys, "report", saved, "-o", again).code == 0
     assert again.read_bytes() == report.read_bytes()
-    # All files of the folder, with the summary; and the folder.
+    # All files of the folder, the summary included; and the folder.
     for which in (sorted(tmp_path.glob("*.json")), [tmp_path]):
         assert run(capsys, "report", *which, "-o", again).code == 0
         assert again.read_bytes() == report.read_bytes()
 
 
-def test_reports_made_again_are_called_after_the_time_of_the_run(
+def test_reports_of_saved_comparisons_have_the_time_of_the_run(
     sample: GraphSample, tmp_path: Path, capsys: Capture
 ) -> None:
     compare(capsys, sample, tmp_path, "--no-html")
@@ -196,7 +198,7 @@ def test_reports_made_again_are_called_after_the_time_of_the_run(
     ],
     ids=["two runs", "summary", "folder", "no JSON"],
 )  # fmt: skip
-def test_files_that_make_no_report(
+def test_invalid_files_are_rejected(
     sample: GraphSample, tmp_path: Path, capsys: Capture, choose: Any, problem: str
 ) -> None:
     compare(capsys, sample, tmp_path / "a")
@@ -217,13 +219,13 @@ def test_the_gate(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: st
     assert run(capsys, "report", tmp_path, "--no-html", "--fail-on", gate).code == code
 
 
-def test_the_gate_lets_a_good_run_pass(tmp_path: Path, capsys: Capture) -> None:
+def test_gate_passes_a_good_run(tmp_path: Path, capsys: Capture) -> None:
     sample = write_graph_sample(str(tmp_path / "sample"), faulty=False)
     out = compare(capsys, sample, tmp_path / "out", "--fail-on", "suspicious")
     assert "No operator is at fault" in out
 
 
-def test_limits_of_your_own_decide(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+def test_limits_of_the_user(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
     limits = tmp_path / "limits.toml"
     limits.write_text("[dtype.float16]\ndistance = 0.5\n", encoding="utf-8")
     compare(capsys, sample, tmp_path / "out", "--limits", limits, "--fail-on", "wrong")
@@ -231,7 +233,7 @@ def test_limits_of_your_own_decide(sample: GraphSample, tmp_path: Path, capsys: 
     assert again.code == 0
 
 
-def test_operators_of_every_token_are_test_cases(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+def test_junit_has_a_case_for_each_operator_and_token(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
     compare(capsys, sample, tmp_path, "--junit")
     (path,) = tmp_path.glob("*.junit.xml")
     cases = {case.get("name"): case for case in ET.parse(path).getroot().iter("testcase")}  # noqa: S314  the file is ours
@@ -243,7 +245,7 @@ def test_operators_of_every_token_are_test_cases(sample: GraphSample, tmp_path: 
     assert cases["rank 0, token 0: add_1-aten.add.Tensor"].find("skipped") is not None
 
 
-def test_the_flat_table_tells_rank_token_and_statistics(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+def test_flat_table_has_rank_token_and_statistics(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
     from pyarrow import parquet
 
     compare(capsys, sample, tmp_path, "--parquet", "--data_mode", "statistics", "--no-html")
@@ -255,7 +257,7 @@ def test_the_flat_table_tells_rank_token_and_statistics(sample: GraphSample, tmp
     assert (row["cosine"], row["documented_cosine"], row["target_crc32"]) == (None, None, "")
 
 
-def test_what_changed_between_two_runs(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
+def test_changes_between_two_runs(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
     good = write_graph_sample(str(tmp_path / "good"), faulty=False)
     compare(capsys, good, tmp_path / "old")
     compare(capsys, sample, tmp_path / "new")
@@ -265,15 +267,15 @@ def test_what_changed_between_two_runs(sample: GraphSample, tmp_path: Path, caps
     assert outcome.code == 1
     assert "rank 1, token 1: MatMul_1:output:0: rounding -> wrong" in outcome.out
     assert "token 0: " not in outcome.out
-    changes = Shown(tmp_path / "c.html").document["changes"]
-    assert "rank 0, token 1: MatMul_1:output:0" in Shown(tmp_path / "c.html").texts(changes["tensor"])
+    changes = ReportData(tmp_path / "c.html").document["changes"]
+    assert "rank 0, token 1: MatMul_1:output:0" in ReportData(tmp_path / "c.html").texts(changes["tensor"])
     found = run(capsys, "diff", tmp_path / "old", tmp_path / "new", "--json").json
     assert {change["place"] for change in found["rows"]} == {"rank 0, token 1", "rank 1, token 1"}
     same = run(capsys, "diff", tmp_path / "new", tmp_path / "new")
     assert "as before: 84, 0 of them with other numbers" in same.out
 
 
-def test_other_statistics_are_other_numbers(case: GraphCase, tmp_path: Path) -> None:
+def test_different_statistics_count_as_other_numbers(case: GraphCase, tmp_path: Path) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     case.run("--data_mode", "statistics")
     (old,) = case.out.glob("result_*.json")
@@ -287,7 +289,7 @@ def test_other_statistics_are_other_numbers(case: GraphCase, tmp_path: Path) -> 
     assert "as before: 1, 1 of them with other numbers" in outcome.out
 
 
-def test_results_of_two_kinds_have_nothing_in_common(case: GraphCase, tmp_path: Path) -> None:
+def test_changes_between_modes_are_rejected(case: GraphCase, tmp_path: Path) -> None:
     from made_reports import kept, row
 
     case.one(floats([1, 2]), floats([1, 2]))
@@ -314,13 +316,13 @@ def test_results_of_two_kinds_have_nothing_in_common(case: GraphCase, tmp_path: 
         (["--third", "x"], "--third cannot be combined with --mode torchair: use the dump with fusion off"),
     ],
 )
-def test_what_graph_mode_does_not_have_is_refused(case: GraphCase, options: list[str], problem: str) -> None:
+def test_options_missing_in_graph_mode_are_rejected(case: GraphCase, options: list[str], problem: str) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     assert problem in case.refused(*options, code=2)
     assert not case.out.exists()
 
 
-def test_model_explorer_is_refused_for_saved_results_too(case: GraphCase) -> None:
+def test_model_explorer_is_rejected_for_saved_results(case: GraphCase) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     case.run()
     outcome = run(case.capsys, "report", case.out, "--model-explorer", "--no-html")
@@ -340,12 +342,12 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
     found = opdiff.compare(sample.target, sample.golden)
     found.write_html(tmp_path / "report.html")
-    page = Shown(tmp_path / "report.html")
+    page = ReportData(tmp_path / "report.html")
     assert len(page.graph_mode["units"]) == 4
     assert page.document["environment"]["opdiff"] == opdiff.__version__
 
 
-def test_graphs_with_operators_of_one_name_are_kept_apart(case: GraphCase) -> None:
+def test_operators_of_the_same_name_in_two_graphs(case: GraphCase) -> None:
     for graph, golden in ((1, [1, 2]), (2, [9, 2])):
         names = [TextNode("x", "Data")] if graph == 1 else [TextNode("y", "Data"), TextNode("z", "Data")]
         edges = tuple(f"{node.name}:0" for node in names)
@@ -364,7 +366,7 @@ def test_graphs_with_operators_of_one_name_are_kept_apart(case: GraphCase) -> No
     assert page.graph_mode["findings"][0]["units"] == [1]
 
 
-def test_a_token_that_was_reduced_stands_beside_one_with_data(tmp_path: Path, capsys: Capture) -> None:
+def test_reduced_token_and_token_with_data(tmp_path: Path, capsys: Capture) -> None:
     sample = write_graph_sample(str(tmp_path / "sample"), ranks=1)
     (token,) = (path for path in (tmp_path / "sample" / "ge").rglob("1") if path.parent.name == "1")
     assert run(capsys, "reduce", token, "--settle", "0").code == 0

@@ -1,4 +1,4 @@
-"""Comparisons of graph mode as Python programs have them, and as they are saved."""
+"""Comparisons of graph mode in Python, and their saved form."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("mode", DataMode)
-def test_what_is_saved_is_what_is_compared(case: GraphCase, mode: DataMode) -> None:
+def test_loading_restores_the_comparison(case: GraphCase, mode: DataMode) -> None:
     case.one(floats([1, 2, math.nan, -math.inf]), floats([1, 2.5, math.nan, 3]))
     table = case.table("--data_mode", mode)
     found = opdiff.compare(case.target, case.fx, options=opdiff.CompareOptions(data_mode=mode))
     loaded = opdiff.Comparison.load(case.out)
-    # By their texts, since NaN is not equal to itself.
+    # Compared as strings, since NaN is not equal to itself.
     assert repr((loaded.rows, loaded.judgement, loaded.notes)) == repr((found.rows, found.judgement, found.notes))
     assert [result.result for result in found.judgement.documented] == [row["Result"] for row in table.rows]
     assert loaded.summary() == found.summary()
@@ -35,7 +35,7 @@ def test_what_is_saved_is_what_is_compared(case: GraphCase, mode: DataMode) -> N
         found.write_csv(case.out / "table.csv")
 
 
-def test_arguments_that_are_no_tensors_are_no_damage(case: GraphCase) -> None:
+def test_arguments_other_than_tensors_are_not_reported(case: GraphCase) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
     folder = next(case.fx.rglob("*.npy")).parent
     (folder / fx_name("add", "aten.add.Tensor", "INPUT", (1,), STAMP)).write_bytes(saved(np.array(None)))
@@ -44,7 +44,7 @@ def test_arguments_that_are_no_tensors_are_no_damage(case: GraphCase) -> None:
     assert "cannot be read" not in outcome.out
 
 
-def test_a_reduced_tree_tells_the_types_that_tensors_had(case: GraphCase) -> None:
+def test_reduced_files_keep_the_types_of_tensors(case: GraphCase) -> None:
     case.one(floats([1, 2]).astype(np.float16), floats([1, 2]))
     run(case.capsys, "reduce", str(case.target), "--settle", "0")
     outcome = run(case.capsys, "inspect", str(case.target))
