@@ -16,6 +16,8 @@ from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.advice import remedies_of
+from opdiff.judge.coverage import coverage_of
+from opdiff.judge.network import build_network
 
 GOOD: dict[str, Any] = {
     "cosine": 0.999999, "finite_cosine": 0.999999, "relative_euclidean_distance": 1e-4, "norm_ratio": 1.0,
@@ -37,7 +39,8 @@ SIDES = Side("/dump/npu", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
 def kept(*rows: Row) -> Comparison:
     """Return an offline comparison of these rows, judged by the cosine only."""
     verdicts = tuple(map(_verdict, rows))
-    return Comparison(Mode.OFFLINE, *SIDES, because("pair.scenario_original"), rows, Judgement("", verdicts))
+    judgement = Judgement("", verdicts, coverage=coverage_of(rows, build_network(rows, ())))
+    return Comparison(Mode.OFFLINE, *SIDES, because("pair.scenario_original"), rows, judgement)
 
 
 def _verdict(row: Row) -> Verdict:

@@ -51,7 +51,10 @@ def rows(a: AnyArray, b: AnyArray, c: AnyArray, d: AnyArray) -> list[Row]:
 def test_a_correct_network_has_no_findings() -> None:
     found = judge_rows(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
     assert found.findings == ()
-    assert found.advice == (because("judge.within_noise", count=4), because("judge.look_elsewhere"))
+    assert [sentence.code for sentence in found.advice] == [
+        "judge.outputs_match", "judge.within_noise", "judge.look_elsewhere", "judge.coverage",
+    ]  # fmt: skip
+    assert (found.outputs.tensor, found.coverage.compared, found.outcome) == ("d:output:0", 4, "clean")
 
 
 def test_an_error_of_a_branch_is_inherited_downstream() -> None:
@@ -78,6 +81,70 @@ def test_a_second_fault_behind_the_first() -> None:
     found = judge_rows(rows(A * 1.03, B * 1.03, noisy(C, part=0.03), D * np.nan), *NODES)
     assert {finding.operator for finding in found.findings} == {"a", "d"}
     assert next(finding for finding in found.findings if finding.operator == "d").kind == "overflow"
+
+
+def test_an_input_stands_in_for_an_output_that_was_not_compared() -> None:
+    bad = A[:, ::-1].copy()
+    given = [
+        Row(OpLabel(0, 0, "Conv2D", "a", "a"), reason=quoted("no file")),
+        row("b", bad, A, Slot.INPUT, op_type="Relu", golden_name="a"),
+        row("b", B[:, ::-1].copy(), B, op_type="Relu"),
+        row("c", bad, A, Slot.INPUT, golden_name="a"),
+        *rows(A, B, C[:, ::-1].copy(), D * 1.5)[2:],
+    ]
+    found = judge_rows(given, *NODES)
+    (finding,) = found.findings
+    assert (finding.operator, finding.tensor, finding.kind, finding.share) == ("a", "b:input:0", "permuted", 1.0)
+    assert finding.missing == quoted("no file")
+    assert [verdict.origin for verdict in found.verdicts[1:]] == ["inherited"] * 5
+    assert [found.advice[0].code, found.advice[1].code] == ["judge.outputs_significant", "judge.suspect"]
+
+
+def test_a_missing_operator_with_a_good_stand_in_is_not_a_suspect() -> None:
+    given = [
+        row("b", noisy(A), A, Slot.INPUT, op_type="Relu", golden_name="a"),
+        *rows(A, noisy(B), noisy(C), noisy(D))[1:],
+    ]
+    found = judge_rows(given, *NODES)
+    assert (found.findings, found.coverage.unseen, found.outcome) == ((), (), "clean")
+
+
+def test_operators_behind_the_last_compared_tensor_are_not_acquitted() -> None:
+    label = OpLabel(0, 0, "Add", "d", "d")
+    found = judge_rows([*rows(noisy(A), noisy(B), noisy(C), D)[:3], Row(label, reason=quoted("no file"))], *NODES)
+    assert (found.coverage.unseen, found.outcome) == (("d",), "unsure")
+    codes = [sentence.code for sentence in found.advice]
+    assert codes[0] == "judge.outputs_missing"
+    assert "judge.compared_within_noise" in codes
+    assert "judge.not_acquitted" in codes
+
+
+def test_good_outputs_are_named_before_a_fault_inside() -> None:
+    found = judge_rows(rows(noisy(A), noisy(B), C * 1.1, noisy(D)), *NODES)
+    assert [sentence.code for sentence in found.advice[:2]] == ["judge.outputs_match", "judge.inner_fault"]
+
+
+def test_the_larger_excess_comes_first_without_shares() -> None:
+    nodes = [*NODES[:4], GraphNode("e", "Relu", ("d:0",)), GraphNode("out", "NetOutput", ("e:0",))]
+    given = [*rows(A * 1.004, noisy(B), noisy(C), D * 2)]
+    found = judge_rows([*given, row("e", noisy(D), D, op_type="Relu")], *nodes)
+    assert [(finding.operator, finding.share) for finding in found.findings] == [("d", None), ("a", None)]
+    assert because("judge.named_fault", operator="a", kind=kind_name(ErrorKind.SCALE)) in [
+        fault for sentence in found.advice if isinstance(faults := sentence.fact("faults"), tuple) for fault in faults
+    ]
+
+
+def test_rules_of_another_model_blame_no_operator() -> None:
+    unknown = [
+        Row(OpLabel(9, 0, "Conv2D", name, "*"), reason=because("pair.not_in_rules"))
+        for name in ("p", "q", "r", "s", "t")
+    ]
+    given = [*rows(noisy(A), noisy(B), C * 2, D * 2), *unknown]
+    found = judge_rows(given, *NODES)
+    assert (found.findings, found.outcome, found.advice[0].code) == ((), "unsure", "judge.rules_do_not_fit")
+    assert found.advice[0].fact("examples") == ("p", "q", "r")
+    forced = judge(given, [ModelGraph(NODES)], check_fit=False)
+    assert (forced.worst, forced.misfit, forced.advice[0].code) == ("c", None, "judge.low_coverage")
 
 
 def test_an_uncompared_operator_is_named_with_the_next() -> None:

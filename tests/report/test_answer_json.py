@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,36 @@ def test_an_offline_comparison(sample: Sample, tmp_path: Path, capsys: Capture) 
     assert (pool["compared"], pool["level"], pool["origin"], pool["reason"]) == (True, "wrong", "born", None)
     assert pool["golden"].startswith("context_pool.0.")
     assert answer["outputs"]
-    assert answer["advice"][0].startswith("context/pool (MaxPoolV3) is at fault")
+    assert answer["advice"][0].startswith("The model's outputs differ slightly from the golden ones")
+    assert answer["advice"][1].startswith("context/pool (MaxPoolV3) is at fault")
+    assert (answer["agreement"], answer["findings"][0]["missing"]) == ("slight", None)
+
+
+def test_the_suspect_is_the_operator_whose_dump_is_missing(tmp_path: Path, capsys: Capture) -> None:
+    made = write_sample(str(tmp_path / "sample"))
+    (pool,) = Path(made.target).glob("MaxPoolV3.context_pool.*")
+    pool.unlink()
+    words = ["compare", made.target, made.golden, "--rules", made.rules, "-o", tmp_path / "out", "--no-html"]
+    done = run(capsys, *words, "--json", tmp_path / "answer.json")
+    assert "context/pool (MaxPoolV3) is suspected: its own output was not compared" in done.out.replace("\n  ", " ")
+    first, second, *_ = read(tmp_path / "answer.json")["findings"]
+    assert (first["operator"], first["kind"], first["missing"]) == ("context/pool", "permuted", "core.all")
+    assert first["share"] > 0.9
+    assert (second["operator"], second["share"] < 0.1) == ("local/conv1local/conv1_relu", True)
+
+
+def test_rules_of_another_model(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
+    rules = tmp_path / "other.json"
+    rules.write_text(
+        re.sub(r"(layer|local|context|head|gate|se)(?=[/_0-9])", r"other_\1", Path(sample.rules).read_text())
+    )
+    words = ["compare", sample.target, sample.golden, "--rules", rules, "-o", tmp_path / "out", "--no-html"]
+    done = run(capsys, *words, "--json", tmp_path / "answer.json")
+    assert (done.code, done.out.startswith("The rule file does not belong to these dumps")) == (3, True)
+    answer = read(tmp_path / "answer.json")
+    assert (answer["verdict"], answer["findings"]) == ("unsure", [])
+    forced = run(capsys, *words, "--force", "--json", tmp_path / "answer.json")
+    assert (forced.code, forced.out.startswith("Only ")) == (0, True)
 
 
 def test_standard_output_has_only_the_answer(sample: Sample, tmp_path: Path, capsys: Capture) -> None:
@@ -106,7 +136,7 @@ def test_directory_of_rules_is_rejected(sample: Sample, tmp_path: Path, capsys: 
 def test_verdicts() -> None:
     good = row("a")
     assert make_answer(kept(good)).verdict == "clean"
-    assert make_answer(kept(good, not_compared("b"))).verdict == "clean"
+    assert make_answer(kept(good, not_compared("b"))).verdict == "unsure"
     assert make_answer(kept(good, not_compared("b"), not_compared("c"))).verdict == "unsure"
     assert make_answer(kept(not_compared("b"))).verdict == "unsure"
     assert make_answer(with_judgement()).verdict == "wrong"

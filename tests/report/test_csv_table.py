@@ -112,7 +112,7 @@ def test_a_compared_tensor(tmp_path: Path) -> None:
         "WorstGolden": "9",
         "FiniteElements": "6", "FiniteCosine": "0.875000", "TargetNaN": "0", "TargetInf": "1", "GoldenNaN": "2",
         "GoldenInf": "3", "SpecialMismatch": "4", "FirstSpecialMismatch": "[1,2]",
-        "Level": "noise", "LevelRule": "made up", "Origin": "", "ErrorExcess": "",
+        "Level": "noise", "LevelRule": "made up", "Origin": "", "ErrorExcess": "", "RunVerdict": "unsure.",
     }  # fmt: skip
 
 

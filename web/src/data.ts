@@ -15,9 +15,9 @@ export type Environment = Record<string, string>;
 export interface Finding {
   operator: string; type: string; tensor: string; level: number; kind: string;
   evidence: Encoded[]; remedies: Encoded[]; share: number | null;
-  path: string[]; before: string[]; passes: string[];
+  path: string[]; before: string[]; passes: string[]; missing: boolean;
 }
-interface Story { first: string; advice: Encoded[]; findings: Finding[] }
+interface Story { first: string; headline: "" | "misfit" | "match" | "unsure"; advice: Encoded[]; findings: Finding[] }
 interface PackedProfile { row: number; axis: number; letter: string; extent: number; width: number; seen: number | null; errors: Packed; largest: Packed; notFinite: Packed }
 /** The errors of a tensor in the slices of one of its axes. */
 export interface Profile { axis: number; letter: string; extent: number; width: number; seen: number; errors: Numbers; largest: Numbers; notFinite: Numbers }

@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_single(parser)
     _add_judging(parser)
     add_gate(parser)
+    parser.add_argument(
+        "--force", action="store_true", help="judge operators even if the rule file does not belong to the dumps"
+    )
     add_report_options(parser)
     parser.add_argument(
         "--json", metavar="FILE", default="", help="write the answer for machines as JSON; - for standard output"
@@ -226,7 +229,15 @@ def _run_mapping(options: CompareOptions) -> int:
 
 
 class MessageOptions(NamedTuple):
-    """How a comparison is reported: progress, language, folder of remedies, gate, file of the answer for machines."""
+    """How a comparison is reported.
+
+    Attributes:
+        quiet: no progress.
+        language: of the sentences.
+        remedies: folder of the files that apply remedies; empty for none.
+        gate: condition that the results must meet.
+        answer: file of the answer for machines; empty for none.
+    """
 
     quiet: bool = False
     language: str = "en"
@@ -256,7 +267,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     from opdiff.workflows.compare.pipeline import compare_and_write
 
     compared = defects = 0
-    is_hit = False
+    is_hit = is_misfit = False
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
@@ -269,6 +280,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             if messages.answer:
                 _write_answer(make_answer(made.comparison), messages.answer)
             is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
+            is_misfit = is_misfit or made.comparison.judgement.misfit is not None
             compared += sum(row.is_compared for row in made.comparison.rows)
             defects += len(made.defects)
             # One traceback is enough for an error that many rows have.
@@ -276,7 +288,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 print(defect, file=sys.stderr)
     if is_hit:
         print(printable(f"opdiff: {messages.gate}"), file=sys.stderr)
-    return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit)
+    return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit, misfit=is_misfit)
 
 
 def _write_answer(answer: Answer, path: str) -> None:
@@ -369,6 +381,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         token=args.token,
         graph=args.graph,
         data_mode=DataMode(args.data_mode),
+        force=args.force,
     )
 
 

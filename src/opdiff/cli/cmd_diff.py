@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("worse",),
         default="",
         metavar="worse",
-        help="exit with 1 if a tensor became worse, is new and bad, or can no longer be compared",
+        help="exit with 1 if a tensor became worse, is new and bad, or is not compared any more",
     )
 
 

@@ -24,10 +24,13 @@ class ExitCode(IntEnum):
     """Ended by Ctrl-C; the shell's code for SIGINT."""
 
 
-def comparison_exit_code(*, defects: int, compared: int, gate_hit: bool) -> ExitCode:
-    """Return the exit code of a comparison with this many defects and compared tensors."""
+def comparison_exit_code(*, defects: int, compared: int, gate_hit: bool, misfit: bool = False) -> ExitCode:
+    """Return the exit code of a comparison with this many defects and compared tensors.
+
+    `misfit` tells that rules and dumps are not of the same model.
+    """
     if defects:
         return ExitCode.DEFECT
-    if not compared:
+    if not compared or misfit:
         return ExitCode.UNUSABLE_INPUT
     return ExitCode.GATE if gate_hit else ExitCode.OK

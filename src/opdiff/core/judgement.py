@@ -94,6 +94,7 @@ class Finding(NamedTuple):
         passes: fusion passes of the graph that created it.
         buffer_passes: passes that fused operators through the unified buffer into it.
         units: units of graph mode in which it was found; the evidence is from the first one.
+        missing: why its own output was not compared, so that it is a suspect; `tensor` is then that of a reader.
     """
 
     operator: str
@@ -110,6 +111,7 @@ class Finding(NamedTuple):
     passes: tuple[str, ...] = ()
     buffer_passes: tuple[str, ...] = ()
     units: tuple[Unit, ...] = ()
+    missing: Reason | None = None
 
 
 class Colour(StrEnum):
@@ -130,6 +132,73 @@ class DocumentedResult(NamedTuple):
     why: tuple[Reason, ...] = ()
 
 
+MIN_COVERAGE = 0.5
+"""Below this share of compared operators a comparison without errors is no proof that there are none."""
+
+
+class Coverage(NamedTuple):
+    """How much of a network was compared, and by what.
+
+    Attributes:
+        operators: operators of the target that should have a partner.
+        compared: those of which an output was compared.
+        data: tensors compared by their data.
+        statistics: tensors compared by minimum, maximum and other statistics only.
+        checksums: tensors compared by checksums only.
+        unseen: operators without a compared tensor behind them, which the comparison says nothing about.
+        left_out: files of both sides that could not be taken for dumps.
+    """
+
+    operators: int = 0
+    compared: int = 0
+    data: int = 0
+    statistics: int = 0
+    checksums: int = 0
+    unseen: tuple[str, ...] = ()
+    left_out: int = 0
+
+    @property
+    def share(self) -> float:
+        """Share of the operators that were compared."""
+        return self.compared / self.operators if self.operators else 0.0
+
+
+class Agreement(StrEnum):
+    """How well the outputs of the model agree with the golden ones, best first."""
+
+    MATCH = "match"
+    SLIGHT = "slight"
+    SIGNIFICANT = "significant"
+    UNKNOWN = "unknown"
+
+
+class ModelOutputs(NamedTuple):
+    """Agreement of the model's outputs.
+
+    Attributes:
+        agreement: of all outputs; `UNKNOWN` if one was not compared, unless another one differs.
+        tensor: the worst output.
+        cosine: its cosine similarity; `None` if it is undefined.
+        error: its relative error; infinite if only the target is not zero or not finite.
+        missing: operators whose outputs are those of the model and were not compared.
+    """
+
+    agreement: Agreement = Agreement.UNKNOWN
+    tensor: str = ""
+    cosine: float | None = None
+    error: float | None = None
+    missing: tuple[str, ...] = ()
+
+
+class Outcome(StrEnum):
+    """Result of a comparison in a word; `UNSURE` if too little was compared, or the inputs do not fit together."""
+
+    CLEAN = "clean"
+    SUSPICIOUS = "suspicious"
+    WRONG = "wrong"
+    UNSURE = "unsure"
+
+
 class Judgement(NamedTuple):
     """Judgement of a whole comparison.
 
@@ -143,6 +212,11 @@ class Judgement(NamedTuple):
         noise: noise of this run in units of the expected noise, at least 1.
         documented: documented result of each row in graph mode.
         defects: tracebacks of unexpected errors of the judge; normally there are none.
+        coverage: how much was compared.
+        outputs: agreement of the model's outputs.
+        misfit: why the inputs do not belong together, so that no verdict is possible; `None` if they do.
+        first_unit: unit of `first_bad` in graph mode.
+        remarks: explanations of the verdict, such as documented results that differ from it.
     """
 
     limits: str
@@ -154,3 +228,22 @@ class Judgement(NamedTuple):
     noise: float = 1.0
     documented: tuple[DocumentedResult, ...] = ()
     defects: tuple[str, ...] = ()
+    coverage: Coverage = Coverage()
+    outputs: ModelOutputs = ModelOutputs()
+    misfit: Reason | None = None
+    first_unit: str = ""
+    remarks: tuple[Reason, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Result in a word; tensors that were not compared, or by statistics only, are not clean."""
+        if self.misfit is not None:
+            return Outcome.UNSURE
+        levels = {verdict.level for verdict in self.verdicts}
+        if Level.WRONG in levels:
+            return Outcome.WRONG
+        if Level.SUSPICIOUS in levels:
+            return Outcome.SUSPICIOUS
+        coverage = self.coverage
+        is_enough = coverage.compared > 0 and coverage.share >= MIN_COVERAGE and not coverage.unseen
+        return Outcome.CLEAN if is_enough and coverage.statistics <= coverage.data else Outcome.UNSURE

@@ -3,7 +3,8 @@
     rows, graph, limits ──network──► operators with their rows
                         ──locate───► a Verdict for each row, and the origins of errors
                         ──ranking──► origins by their share of the output error
-                        ──causes───► kind and evidence ──► Finding, … ──advice──► three sentences
+                        ──causes───► kind and evidence ──► Finding, …
+                        ──coverage─► what was compared, and how well the model's outputs agree ──advice──► sentences
 
 Nothing is loaded and nothing is measured: a saved comparison can be judged again.
 """
@@ -13,7 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
+from opdiff.judge.advice import advice_of
 from opdiff.judge.border import result_or_defect
+from opdiff.judge.coverage import misfit_of
 from opdiff.judge.graph.units import judge_units
 from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits
@@ -27,19 +30,35 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 
-def judge(rows: Sequence[Row], graphs: Sequence[ModelGraph] = (), limits: Limits | None = None) -> Judgement:
-    """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit."""
+def judge(
+    rows: Sequence[Row],
+    graphs: Sequence[ModelGraph] = (),
+    limits: Limits | None = None,
+    *,
+    left_out: int = 0,
+    check_fit: bool = True,
+) -> Judgement:
+    """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit.
+
+    `left_out` is the number of files that could not be taken for dumps. Unless `check_fit` is false, no operator is
+    blamed if most dumped operators are unknown to the rules.
+    """
     defects: list[str] = []
-    judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits()), defects)
+    judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits(), check_fit=check_fit), defects)
     if isinstance(judgement, Judgement):
-        return judgement
+        judgement = judgement._replace(coverage=judgement.coverage._replace(left_out=left_out))
+        return judgement._replace(advice=advice_of(judgement))
     verdicts = tuple(Verdict(Level.NOT_COMPARABLE, judgement) for _ in rows)
     in_graph_mode = any(row.unit is not None for row in rows)
     documented = tuple(DocumentedResult("", "", Colour.NONE, (judgement,)) for _ in rows) if in_graph_mode else ()
     return Judgement("", verdicts, advice=(judgement,), documented=documented, defects=tuple(defects))
 
 
-def _judge(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits) -> Judgement:
+def _judge(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, *, check_fit: bool) -> Judgement:
     if any(row.unit is not None for row in rows):
         return judge_units(rows, graphs, limits)
-    return judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits)
+    judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits)
+    misfit = misfit_of(rows) if check_fit else None
+    if misfit is None:
+        return judgement
+    return judgement._replace(misfit=misfit, findings=(), first_bad="", worst="")

@@ -1,16 +1,25 @@
-"""The result in at most three sentences, and the remedies for each kind of error."""
+"""The result in a few sentences, and the remedies for each kind of error.
+
+The most important comes first: inputs that do not belong together, what the comparison cannot see, the model's
+outputs, the operators at fault, the remedy, and how much was compared.
+"""
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from opdiff.core.judgement import Level, Origin
+from opdiff.core.judgement import MIN_COVERAGE, Agreement, Level, Origin
 from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from opdiff.core.judgement import ErrorKind, Finding, Verdict
+    from opdiff.core.judgement import Coverage, ErrorKind, Finding, Judgement, ModelOutputs
+
+_MAX_NAMES = 3
+# Files left out are mentioned above this number for each operator.
+_MAX_LEFT_OUT_SHARE = 0.1
 
 
 def kind_name(kind: ErrorKind) -> Reason:
@@ -25,40 +34,129 @@ def remedies_of(kind: ErrorKind, passes: Sequence[str], buffer_passes: Sequence[
     return (Reason(f"judge.remedy_{kind}"), *fused)
 
 
-def advice_of(findings: Sequence[Finding], verdicts: Sequence[Verdict], first_bad: str = "") -> tuple[Reason, ...]:
-    """Return the result in at most three sentences; `first_bad` is the first faulty operator."""
-    if findings:
-        return _faulty(findings, next((each for each in findings if each.operator == first_bad), findings[0]))
-    compared = len(verdicts) - [verdict.level for verdict in verdicts].count(Level.NOT_COMPARABLE)
+def advice_of(judgement: Judgement) -> tuple[Reason, ...]:
+    """Return the result in sentences, the most important one first."""
+    return tuple(_sentences(judgement))
+
+
+def _sentences(judgement: Judgement) -> Iterator[Reason]:
+    coverage = judgement.coverage
+    compared = len(judgement.verdicts) - _count_not_comparable(judgement)
     if not compared:
-        return (because("judge.nothing_compared"),)
-    accumulated = [verdict.origin for verdict in verdicts].count(Origin.ACCUMULATED)
+        yield because("judge.nothing_compared")
+        return
+    if judgement.misfit is not None:
+        yield judgement.misfit
+        yield _coverage(coverage)
+        return
+    yield from _reservations(coverage)
+    yield from _outputs(judgement.outputs, has_findings=bool(judgement.findings))
+    has_accumulated = any(verdict.origin is Origin.ACCUMULATED for verdict in judgement.verdicts)
+    if judgement.first_unit and (judgement.findings or not has_accumulated):
+        yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)
+    if judgement.findings:
+        yield from _faults(judgement)
+    elif not judgement.first_unit or has_accumulated:
+        yield from _no_faults(judgement, compared)
+    yield from judgement.remarks
+    if coverage.share >= MIN_COVERAGE:
+        yield _coverage(coverage)
+
+
+def _count_not_comparable(judgement: Judgement) -> int:
+    return [verdict.level for verdict in judgement.verdicts].count(Level.NOT_COMPARABLE)
+
+
+def _coverage(coverage: Coverage) -> Reason:
+    return because("judge.coverage", compared=coverage.compared, operators=coverage.operators)
+
+
+def _reservations(coverage: Coverage) -> Iterator[Reason]:
+    """Yield what the comparison cannot see."""
+    if coverage.operators and coverage.share < MIN_COVERAGE:
+        yield because("judge.low_coverage", compared=coverage.compared, operators=coverage.operators)
+    if coverage.left_out > _MAX_LEFT_OUT_SHARE * coverage.operators:
+        yield because("judge.files_left_out", count=coverage.left_out)
+    total = coverage.data + coverage.statistics + coverage.checksums
+    if coverage.statistics:
+        yield because("judge.statistics_only", count=coverage.statistics, total=total)
+    if coverage.checksums:
+        yield because("judge.checksums_only", count=coverage.checksums, total=total)
+
+
+def _outputs(outputs: ModelOutputs, *, has_findings: bool) -> Iterator[Reason]:
+    """Yield how well the model's outputs agree; the usual causes only if no operator is found to be at fault."""
+    if outputs.tensor:
+        is_bad = outputs.agreement in (Agreement.SLIGHT, Agreement.SIGNIFICANT)
+        usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_bad and not has_findings else None
+        facts = {"tensor": outputs.tensor, "numbers": _numbers(outputs), "usual": usual}
+        yield Reason(f"judge.outputs_{outputs.agreement}", tuple(facts.items()))
+    if outputs.missing:
+        yield because("judge.outputs_missing", count=len(outputs.missing), operators=_named(outputs.missing))
+
+
+def _numbers(outputs: ModelOutputs) -> Reason | None:
+    """Return cosine and error of the worst output, as far as they are known."""
+    if outputs.error is None:
+        return None
+    if outputs.error == inf:
+        return because("judge.output_infinite")
+    if outputs.cosine is None:
+        return because("judge.output_error", error=outputs.error)
+    return because("judge.output_numbers", cosine=outputs.cosine, error=outputs.error)
+
+
+def _named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the first names, and an ellipsis for the others."""
+    return (*names[:_MAX_NAMES], "…") if len(names) > _MAX_NAMES else tuple(names)
+
+
+def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
+    coverage = judgement.coverage
+    accumulated = [verdict.origin for verdict in judgement.verdicts].count(Origin.ACCUMULATED)
     if accumulated:
-        return because("judge.accumulated", count=accumulated), because("judge.widen_or_accept")
-    return because("judge.within_noise", count=compared), because("judge.look_elsewhere")
+        yield because("judge.accumulated", count=accumulated)
+        yield because("judge.widen_or_accept")
+    elif not coverage.data:
+        code = "judge.all_checksums_equal" if coverage.checksums else "judge.all_statistics_agree"
+        yield because(code, count=compared)
+    else:
+        is_whole = coverage.compared == coverage.operators and not coverage.left_out
+        yield because("judge.within_noise" if is_whole else "judge.compared_within_noise", count=compared)
+        yield because("judge.look_elsewhere")
+    if coverage.unseen:
+        yield because("judge.not_acquitted", count=len(coverage.unseen), operators=_named(coverage.unseen))
 
 
-def _faulty(findings: Sequence[Finding], earliest: Finding) -> tuple[Reason, ...]:
-    worst = findings[0]
-    fault = because(
-        "judge.fault",
-        operator=worst.operator,
-        op_type=worst.op_type,
-        before=because("judge.or_before", operator=worst.before[-1]) if worst.before else None,
-        kind=kind_name(worst.kind),
-        evidence=worst.evidence[0],
-        others=_others(findings, earliest),
+def _faults(judgement: Judgement) -> Iterator[Reason]:
+    worst, others = judgement.findings[0], judgement.findings[1:]
+    yield _fault(worst, judgement.outputs)
+    if worst.share:
+        yield because("judge.output_share", share=worst.share)
+    yield _remedy(worst)
+    if others:
+        listed = tuple(map(_named_fault, others[:_MAX_NAMES]))
+        more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
+        yield because("judge.also_at_fault", faults=listed, more=more)
+
+
+def _named_fault(finding: Finding) -> Reason:
+    return because("judge.named_fault", operator=finding.operator, kind=kind_name(finding.kind))
+
+
+def _fault(finding: Finding, outputs: ModelOutputs) -> Reason:
+    """Return the sentence about the worst operator: at fault, suspected, or beyond its budget in a good model."""
+    code = "judge.fault" if finding.missing is None else "judge.suspect"
+    return because(
+        "judge.inner_fault" if outputs.agreement is Agreement.MATCH else code,
+        operator=finding.operator,
+        op_type=finding.op_type,
+        before=because("judge.or_before", operators=_named(finding.before)) if finding.before else None,
+        kind=kind_name(finding.kind),
+        evidence=finding.evidence[0],
+        missing=finding.missing,
+        tensor=finding.tensor,
     )
-    share = (because("judge.output_share", share=worst.share),) if worst.share else ()
-    return fault, *share, _remedy(worst)
-
-
-def _others(findings: Sequence[Finding], earliest: Finding) -> Reason | None:
-    """The first faulty operator if it is not the worst, else the number of further ones."""
-    count = len(findings)
-    if earliest is not findings[0]:
-        return because("judge.first_other", count=count, operator=earliest.operator, kind=kind_name(earliest.kind))
-    return because("judge.more_behind", count=count - 1) if count > 1 else None
 
 
 def _remedy(finding: Finding) -> Reason:

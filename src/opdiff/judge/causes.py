@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.error_magnitude import ErrorMagnitude
-    from opdiff.judge.locate import ErrorOrigin
     from opdiff.judge.network import Network
+    from opdiff.judge.origins import ErrorOrigin
 
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import ErrorKind, Finding, Judgement
-from opdiff.core.reasons import Reason
-from opdiff.judge.advice import advice_of, remedies_of
+from opdiff.core.reasons import Reason, because
+from opdiff.judge.advice import remedies_of
 from opdiff.judge.border import result_or_defect
 from opdiff.judge.causes import Cause, cause_context, find_cause
+from opdiff.judge.coverage import coverage_of, model_outputs
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
 
@@ -19,27 +20,27 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Row
     from opdiff.judge.causes import CauseContext
     from opdiff.judge.limits import Limits
-    from opdiff.judge.locate import Located
     from opdiff.judge.network import Network
+    from opdiff.judge.origins import Located
     from opdiff.judge.ranking import Ranked
 
 
 def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judgement:
-    """Judge the rows of one network: each row, and the operators at fault."""
+    """Judge the rows of one network: each row, and the operators at fault; without advice."""
     located = locate(rows, network, limits)
     defects = list(located.defects)
     ranked = rank(network, located)
     findings = _findings(rows, network, located, ranked, defects) if ranked else ()
-    first_bad = first_in_order(ranked, network) if ranked else ""
     return Judgement(
         limits.path,
         located.verdicts,
         findings,
-        first_bad,
+        first_in_order(ranked, network) if ranked else "",
         findings[0].operator if findings else "",
-        advice_of(findings, located.verdicts, first_bad),
-        located.noise,
+        noise=located.noise,
         defects=tuple(defects),
+        coverage=coverage_of(rows, network),
+        outputs=model_outputs(rows, located.verdicts, network),
     )
 
 
@@ -73,4 +74,14 @@ def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
         before=before,
         passes=node.passes,
         buffer_passes=node.buffer_passes,
+        missing=_why_missing(node.name, context.rows) if origin.is_stand_in else None,
     )
+
+
+def _why_missing(operator: str, rows: Sequence[Row]) -> Reason:
+    """Return the reason why the outputs of an operator were not compared."""
+    for row in rows:
+        is_own = row.label.target == operator if row.key is None else row.is_output and row.key.op == operator
+        if row.reason and is_own:
+            return row.reason
+    return because("judge.not_dumped")

@@ -1,15 +1,16 @@
 """Origin of errors: outputs of every operator compared with its inputs, in the order of execution.
 
 Inputs good, output bad: the error is created here. Inputs bad, output about as bad: inherited. Output bad although no
-operator adds more than noise: accumulated. An operator that cannot be compared propagates the errors of its inputs, and
-is named together with the next one.
+operator adds more than noise: accumulated. If an output was not compared, the input of an operator that reads it stands
+in for it. If there is none either, the operator propagates the errors of its inputs and is named together with the next
+one.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
@@ -28,6 +29,7 @@ from opdiff.judge.noise import (
     max_inherited,
     rounding_error,
 )
+from opdiff.judge.origins import ErrorOrigin, Located, Propagated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,51 +55,6 @@ _HUGE_ERROR = 1e6
 # Larger relative errors are propagated as this one, so that products with them are finite.
 _MAX_PROPAGATED_ERROR = 1e100
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
-
-
-class ErrorOrigin(NamedTuple):
-    """A tensor at which an error was created.
-
-    Attributes:
-        operator: operator of the tensor.
-        row: number of the tensor's row.
-        magnitude: magnitude of the error.
-        budget: allowed error.
-        inputs: errors of the operator's inputs.
-        is_input: the tensor is an input whose producer is unknown, or that changed after it was written.
-    """
-
-    operator: Operator
-    row: int
-    magnitude: ErrorMagnitude
-    budget: Budget
-    inputs: tuple[TensorState, ...]
-    is_input: bool = False
-
-
-class Propagated(NamedTuple):
-    """Errors of the inputs of an operator, and the share of its output's error that it created."""
-
-    inputs: tuple[TensorState, ...] = ()
-    own_share: float = 0.0
-
-
-class Located(NamedTuple):
-    """Result of one pass over the network.
-
-    Attributes:
-        verdicts: verdict of each row.
-        origins: origins of errors, in the order of execution.
-        propagated: by operator, the errors that pass through it.
-        noise: noise of this run in units of the expected noise.
-        defects: tracebacks of unexpected errors, each of which cost the verdicts of an operator.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    origins: tuple[ErrorOrigin, ...]
-    propagated: dict[str, Propagated]
-    noise: float
-    defects: tuple[str, ...] = ()
 
 
 def locate(rows: Sequence[Row], network: Network, limits: Limits) -> Located:
@@ -127,6 +84,7 @@ class LocatePass:
         self._largest_noise = 0.0
         self._known_limits: dict[tuple[str, str], Limit] = {}
         self._defects: list[str] = []
+        self._stand_ins = _find_stand_ins(rows, network)
 
     def run(self) -> Located:
         """Judge all rows."""
@@ -181,19 +139,23 @@ class LocatePass:
     def _judge(self, operator: Operator) -> None:
         inputs = self._judge_inputs(operator)
         selects = operator.model.propagation is Propagation.SELECT
-        compared = False
-        for index, number in operator.outputs.items():
-            row = self._rows[number]
-            magnitude = error_magnitude(row.metrics)
-            if magnitude is None:
-                continue
-            compared = True
-            if not selects or not is_integer(row):
-                self._judge_output(operator, index, number, magnitude, inputs)
+        outputs = self._compared_outputs(operator)
+        for index, number in outputs.items():
+            if not selects or not is_integer(self._rows[number]):
+                self._judge_output(operator, index, number, inputs)
         if selects:
-            self._judge_indices(operator, inputs)
-        if not compared:
+            self._judge_indices(operator, outputs, inputs)
+        if not outputs:
             self._pass_through(operator, inputs)
+
+    def _compared_outputs(self, operator: Operator) -> dict[int, int]:
+        """Return the rows of the outputs that were compared, by index; inputs of readers stand in for others."""
+        found = {
+            index: number
+            for index, number in operator.outputs.items()
+            if error_magnitude(self._rows[number].metrics) is not None
+        }
+        return self._stand_ins.get(operator.name, {}) | found
 
     # Inputs
 
@@ -256,10 +218,12 @@ class LocatePass:
 
     def _copy_verdict(self, number: int, producer: tuple[str, int]) -> None:
         """Give an input that equals the output of its producer the verdict of that."""
-        operator = self._network.operators.get(producer[0])
-        source = operator.outputs.get(producer[1]) if operator else None
+        name, index = producer
+        operator = self._network.operators.get(name)
+        own = operator.outputs.get(index) if operator else None
+        source = self._stand_ins.get(name, {}).get(index, own)
         verdict = None if source is None else self._verdicts[source]
-        if verdict is not None:
+        if verdict is not None and source != number:
             is_origin = verdict.origin is Origin.BORN
             self._verdicts[number] = verdict._replace(origin=Origin.INHERITED) if is_origin else verdict
 
@@ -285,21 +249,21 @@ class LocatePass:
 
     # Outputs
 
-    def _judge_output(
-        self, operator: Operator, index: int, number: int, magnitude: ErrorMagnitude, inputs: tuple[TensorState, ...]
-    ) -> None:
+    def _judge_output(self, operator: Operator, index: int, number: int, inputs: tuple[TensorState, ...]) -> None:
         row, name = self._rows[number], operator.node.name
-        metrics = row.metrics
-        if metrics is None:
+        metrics, magnitude = row.metrics, error_magnitude(row.metrics)
+        if metrics is None or magnitude is None:
             return
+        is_stand_in = operator.outputs.get(index) != number
         budget, (level, reason) = self._assess_output(operator, row, metrics, magnitude, inputs)
         own_share, origin = 0.0, Origin.NONE
         if level.is_bad:
             origin = _origin(row, magnitude, operator.model, budget, inputs)
         if origin is Origin.BORN:
-            self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs))
+            self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs, is_stand_in=is_stand_in))
             own_share = _own_share(magnitude, budget)
-        self._verdicts[number] = Verdict(level, reason, origin, _excess(magnitude.error, budget.allowed))
+        shown = Origin.INHERITED if is_stand_in and origin is Origin.BORN else origin
+        self._verdicts[number] = Verdict(level, reason, shown, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
         if origin is Origin.ACCUMULATED:
             state = state._replace(is_bad=False)
@@ -336,14 +300,13 @@ class LocatePass:
             added = magnitude.error * sqrt(created_share(magnitude.error, budget.expected))
             self._added_noise.append(added / budget.rounding)
 
-    def _judge_indices(self, operator: Operator, inputs: tuple[TensorState, ...]) -> None:
+    def _judge_indices(self, operator: Operator, outputs: dict[int, int], inputs: tuple[TensorState, ...]) -> None:
         """Judge the indices that an operator returns, after its values."""
-        numbers = operator.outputs.values()
-        values = [self._verdicts[number] for number in numbers if not is_integer(self._rows[number])]
+        values = [self._verdicts[number] for number in outputs.values() if not is_integer(self._rows[number])]
         known = [verdict.level.is_bad for verdict in values if verdict is not None]
         values_agree = not any(known) if known else None
         inputs_agree = not any(state.is_bad for state in inputs)
-        for index, number in operator.outputs.items():
+        for index, number in outputs.items():
             row = self._rows[number]
             magnitude = error_magnitude(row.metrics) if is_integer(row) else None
             if row.metrics is None or magnitude is None:
@@ -354,7 +317,10 @@ class LocatePass:
             if level.is_bad:
                 origin = Origin.BORN if inputs_agree and values_agree is not False else Origin.INHERITED
             if origin is Origin.BORN and level is Level.WRONG:
-                self._origins.append(ErrorOrigin(operator, number, magnitude, _NO_BUDGET, inputs))
+                is_stand_in = operator.outputs.get(index) != number
+                self._origins.append(
+                    ErrorOrigin(operator, number, magnitude, _NO_BUDGET, inputs, is_stand_in=is_stand_in)
+                )
             self._verdicts[number] = Verdict(level, reason, origin)
             state = self._state(row.metrics, magnitude, 0.0 if level.is_bad else None, operator.name)
             self._states[operator.name, index] = state
@@ -388,6 +354,23 @@ class LocatePass:
             magnitude.has_special_mismatch,
             source,
         )
+
+
+def _find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int, int]]:
+    """Return rows of inputs that hold outputs which were not compared: by operator and index, the first reader's."""
+    found: dict[str, dict[int, int]] = {}
+    for reader in network.operators.values():
+        for edge in reader.edges:
+            if edge.producer is None or edge.row is None or error_magnitude(rows[edge.row].metrics) is None:
+                continue
+            name, index = edge.producer
+            producer = network.operators.get(name)
+            if producer is None or producer.model.propagation is Propagation.NONE:
+                continue
+            own = producer.outputs.get(index)
+            if own is None or error_magnitude(rows[own].metrics) is None:
+                found.setdefault(name, {}).setdefault(index, edge.row)
+    return found
 
 
 def _origin(

@@ -61,12 +61,14 @@ class Network(NamedTuple):
         readers: for each operator, the names of the operators that read it.
         outputs: operators whose outputs are those of the network.
         has_known_edges: the edges are from a rule file or a graph, not guessed.
+        has_edges: the edges are known, or guessed by addresses or contents, not by the order of execution alone.
     """
 
     operators: dict[str, Operator]
     readers: dict[str, list[str]]
     outputs: tuple[str, ...]
     has_known_edges: bool
+    has_edges: bool
 
 
 def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
@@ -89,7 +91,8 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
     if not is_ordered:
         operators = _sorted(operators, readers)
         readers, _ = _readers(operators)
-    return Network(operators, readers, _outputs(operators, readers), has_known_edges)
+    has_edges = any(edge.producer and edge.producer[1] >= 0 for each in operators.values() for edge in each.edges)
+    return Network(operators, readers, _outputs(operators, readers), has_known_edges, has_edges)
 
 
 def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:

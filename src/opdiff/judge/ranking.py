@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from math import log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.judge.locate import Propagated
+from opdiff.core.judgement import Level
+from opdiff.judge.error_magnitude import ratio
+from opdiff.judge.origins import Propagated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.judge.locate import ErrorOrigin, Located
     from opdiff.judge.network import Network
+    from opdiff.judge.origins import ErrorOrigin, Located
 
 _MAX_PATH_LENGTH = 200
 # Weight of an origin with bad inputs: the operator may amplify them more than its type suggests.
@@ -19,6 +22,9 @@ _UNCERTAIN_WEIGHT = 0.5
 # Weight of an input with NaN or infinity.
 _SPECIAL_WEIGHT = 1e6
 _NOTHING = Propagated()
+# An operator with bad inputs is ranked like one with good inputs if this share of the output error comes from it.
+_LARGE_SHARE = 0.5
+_MAX_EXCESS = 1e6
 
 
 class Ranked(NamedTuple):
@@ -51,13 +57,19 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
         Ranked(origin, shares.get(name), _path(network, name), _is_certain(origin)) for name, origin in worst.items()
     ]
     order = {name: number for number, name in enumerate(network.operators)}
-    return tuple(sorted(ranked, key=lambda found: (not found.is_certain, *_key(found, order))))
+    return tuple(sorted(ranked, key=lambda found: _key(found, order)))
 
 
-def _key(found: Ranked, order: dict[str, int]) -> tuple[float, int]:
-    """Similar shares are sorted by the order of execution."""
-    share = found.share or 0.0
-    return -round(share, 1), order.get(found.origin.operator.name, 0)
+def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
+    """Certain origins first, then large shares; without shares, by how far the error is above its budget.
+
+    Similar shares and similar excesses are sorted by the order of execution.
+    """
+    origin = found.origin
+    is_doubtful = not found.is_certain and (found.share or 0.0) < _LARGE_SHARE
+    excess = ratio(origin.magnitude.error, origin.budget.allowed)
+    strength = 0.0 if found.share is not None else -round(log2(min(max(excess, 1.0), _MAX_EXCESS)) / 2)
+    return is_doubtful, -round(found.share or 0.0, 1), strength, order.get(origin.operator.name, 0)
 
 
 def _severity(origin: ErrorOrigin) -> tuple[bool, float]:
@@ -108,10 +120,14 @@ def _inherited_parts(propagated: Propagated) -> list[tuple[str, float]]:
 
 
 def _is_bad(network: Network, located: Located, name: str) -> bool:
+    """Return whether an operator has a bad tensor, or, if it was not compared, a bad input."""
     operator = network.operators.get(name)
-    return operator is not None and any(
-        located.verdicts[number].level.is_bad for number in (*operator.outputs.values(), *operator.rows)
-    )
+    if operator is None:
+        return False
+    levels = [located.verdicts[number].level for number in operator.rows]
+    if any(level is not Level.NOT_COMPARABLE for level in levels):
+        return any(level.is_bad for level in levels)
+    return any(state.is_bad for state in located.propagated.get(name, _NOTHING).inputs)
 
 
 def _path(network: Network, start: str) -> tuple[str, ...]:

@@ -11,25 +11,18 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from opdiff.core.comparison import DataMode, Mode
-from opdiff.core.judgement import Level
 from opdiff.core.reasons import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.core import dump
-    from opdiff.core.comparison import Comparison, ModelGraph, Row
+    from opdiff.core import judgement as core
+    from opdiff.core.comparison import Comparison, Mode, ModelGraph
     from opdiff.core.judgement import Finding
 
 VERSION = 1
-MIN_COVERAGE = 0.5
-"""Share of compared operators that the verdict `clean` requires."""
-
-# Inputs, outputs and constants of a graph; they compute nothing and are not dumped.
-_GRAPH_ENDPOINT_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
 _LOCATION = re.compile(r",(?:inputs|outputs),\d+$")
-_BY = {DataMode.REAL: "data", DataMode.STATISTICS: "statistics", DataMode.MD5: "checksums"}
 
 
 class Coverage(msgspec.Struct):
@@ -70,6 +63,7 @@ class Fault(msgspec.Struct):
     proved: bool | None
     before: list[str]
     units: list[Unit]
+    missing: str | None
 
 
 class TensorAnswer(msgspec.Struct):
@@ -91,6 +85,7 @@ class Answer(msgspec.Struct):
     version: int
     mode: Literal["offline", "graph"]
     verdict: Literal["clean", "suspicious", "wrong", "unsure"]
+    agreement: Literal["match", "slight", "significant", "unknown"]
     coverage: Coverage
     outputs: list[Output]
     advice: list[str]
@@ -100,23 +95,25 @@ class Answer(msgspec.Struct):
 
 def make_answer(comparison: Comparison) -> Answer:
     """Return the answer of a comparison."""
-    coverage = _coverage(comparison.rows)
+    judgement = comparison.judgement
     return Answer(
         schema="opdiff-answer",
         version=VERSION,
         mode=comparison.mode.value,
-        verdict=_verdict(comparison, coverage),
-        coverage=coverage,
+        verdict=judgement.outcome.value,
+        agreement=judgement.outputs.agreement.value,
+        coverage=_coverage(judgement.coverage),
         outputs=list(_outputs(comparison)),
-        advice=[_text(render(sentence)) for sentence in comparison.judgement.advice],
-        findings=[_fault(finding, comparison.graphs) for finding in comparison.judgement.findings],
+        advice=[_text(render(sentence)) for sentence in judgement.advice],
+        findings=[_fault(finding, comparison.graphs) for finding in judgement.findings],
         tensors=list(_tensors(comparison)),
     )
 
 
 def make_failure(mode: Mode, problem: str) -> Answer:
     """Return the answer when the inputs cannot be used."""
-    return Answer("opdiff-answer", VERSION, mode.value, "unsure", Coverage(0, 0, None), [], [_text(problem)], [], [])
+    nothing = Coverage(0, 0, None)
+    return Answer("opdiff-answer", VERSION, mode.value, "unsure", "unknown", nothing, [], [_text(problem)], [], [])
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -124,29 +121,13 @@ def encode_answer(answer: Answer) -> bytes:
     return msgspec.json.encode(answer) + b"\n"
 
 
-def _coverage(rows: Sequence[Row]) -> Coverage:
-    operators: set[tuple[object, str]] = set()
-    compared: set[tuple[object, str]] = set()
-    for row in rows:
-        if row.golden_only or row.label.target == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
-            continue
-        operator = row.unit, row.key.op if row.key else row.label.target
-        operators.add(operator)
-        if row.is_output and row.is_compared:
-            compared.add(operator)
-    modes = {row.by for row in rows if row.is_compared}
-    weakest = next((_BY[by] for by in (DataMode.MD5, DataMode.STATISTICS, DataMode.REAL) if by in modes), None)
-    return Coverage(len(operators), len(compared), weakest)  # type: ignore[arg-type]  # one of the three words
-
-
-def _verdict(comparison: Comparison, coverage: Coverage) -> Literal["clean", "suspicious", "wrong", "unsure"]:
-    levels = {verdict.level for verdict in comparison.judgement.verdicts}
-    if Level.WRONG in levels:
-        return "wrong"
-    if Level.SUSPICIOUS in levels:
-        return "suspicious"
-    is_covered = coverage.compared > 0 and coverage.compared >= MIN_COVERAGE * coverage.operators
-    return "clean" if is_covered else "unsure"
+def _coverage(coverage: core.Coverage) -> Coverage:
+    weakest: Literal["data", "statistics", "checksums"] | None = "data" if coverage.data else None
+    if coverage.checksums:
+        weakest = "checksums"
+    elif coverage.statistics:
+        weakest = "statistics"
+    return Coverage(coverage.operators, coverage.compared, weakest)
 
 
 def _outputs(comparison: Comparison) -> Iterator[Output]:
@@ -180,6 +161,7 @@ def _fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
         proved=None,
         before=[_text(name) for name in finding.before],
         units=[Unit(*unit) for unit in finding.units],
+        missing=finding.missing.code if finding.missing else None,
     )
 
 

@@ -91,12 +91,12 @@ class Changes(NamedTuple):
     def losses(self) -> dict[str, int]:
         """Return the descriptions of regressions and their numbers of tensors; empty if there are none.
 
-        A tensor that vanished counts only if the new comparison still has its row.
+        A tensor that is not compared any more is a loss, whether its operator is still there or not.
         """
         counts = {
             "got worse": len(self.of(ChangeKind.WORSE)),
             "new and bad": sum(_RANK[change.after] > 0 for change in self.of(ChangeKind.APPEARED)),
-            "not comparable any more": sum(change.row is not None for change in self.of(ChangeKind.VANISHED)),
+            "not compared any more": len(self.of(ChangeKind.VANISHED)),
         }
         return {description: count for description, count in counts.items() if count}
 

@@ -95,6 +95,15 @@ def _columns(comparison: Comparison, columns: TableColumns) -> Iterator[Columns]
     yield _custom_columns(comparison, columns.custom)
     yield Columns(("CompareFailReason",), lambda judged: (reason_text(judged.row),))
     yield from EXTRA_COLUMNS
+    yield _run_column(comparison)
+
+
+def _run_column(comparison: Comparison) -> Columns:
+    """Return the column about the whole run; only the first row has it."""
+    judgement = comparison.judgement
+    first = comparison.rows[0] if comparison.rows else None
+    text = " ".join([f"{judgement.outcome}.", *map(render, judgement.advice)])
+    return Columns(("RunVerdict",), lambda judged: (text if judged.row is first else "",))
 
 
 def _target_cells(judged: JudgedRow) -> Sequence[Cell]:

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode, OpLabel
-from opdiff.core.judgement import LEVELS, Origin
+from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
@@ -186,9 +186,19 @@ def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
     judgement = comparison.judgement
     return {
         "first": printable(first_bad_operator(comparison)),
+        "headline": _headline(judgement),
         "advice": packer.sentences(judgement.advice),
         "findings": [_finding(finding, packer) for finding in judgement.findings],
     }
+
+
+def _headline(judgement: Judgement) -> str:
+    """Return which headline the page has; empty for that of the worst finding or level."""
+    if judgement.misfit is not None:
+        return "misfit"
+    if judgement.findings and judgement.outputs.agreement is Agreement.MATCH:
+        return "match"
+    return "unsure" if judgement.outcome is Outcome.UNSURE else ""
 
 
 def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
@@ -203,6 +213,7 @@ def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
         "share": _finite(finding.share),
         "path": [*map(printable, finding.path)],
         "before": [*map(printable, finding.before)],
+        "missing": finding.missing is not None,
         "passes": [*map(printable, (*finding.passes, *finding.buffer_passes))],
     }
 

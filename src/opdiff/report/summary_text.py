@@ -48,8 +48,8 @@ def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH)
     if comparison.mode is Mode.GRAPH:
         from opdiff.report.graph_summary import Tally, tally_lines
 
-        yield from map(SummaryLine, tally_lines(Tally.of(comparison)))
         yield from map(SummaryLine, advice_lines(comparison, language))
+        yield from map(SummaryLine, tally_lines(Tally.of(comparison)))
         return
     rows = comparison.rows
     compared = [row for row in rows if row.metrics is not None]

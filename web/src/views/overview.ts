@@ -59,10 +59,11 @@ function hero(app: App, counts: number[]): HTMLElement {
 }
 
 function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
+  const { headline, findings: [finding] } = app.report.story;
   if (worst === UNKNOWN) return [app.t("verdict_nothing")];
+  if (headline) return [app.t(`verdict_${headline}`)];
   if (worst < SUSPICIOUS) return [app.t("verdict_good")];
-  const [finding] = app.report.story.findings;
-  if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t("verdict_fault", { kind: kindText(app, finding.kind) })}`];
+  if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t(finding.missing ? "verdict_suspect" : "verdict_fault", { kind: kindText(app, finding.kind) })}`];
   const count = counts[worst]!;
   const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
   // The first error may be of a tensor that is not as bad as the only one of these.

@@ -12,8 +12,14 @@ from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, Judgement, Level, Origin, Verdict
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Slot
-from opdiff.judge.advice import advice_of
-from opdiff.judge.graph.criteria import MAX_STATISTIC_ERROR, MAX_STATISTIC_SHARE, documented_results
+from opdiff.judge.coverage import merge_coverage, model_outputs, worst_outputs
+from opdiff.judge.graph.criteria import (
+    MAX_RELATIVE_ERROR,
+    MAX_STATISTIC_ERROR,
+    MAX_STATISTIC_SHARE,
+    MIN_COSINE,
+    documented_results,
+)
 from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
 
@@ -58,10 +64,19 @@ def judge_units(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limit
     verdicts = _in_order(rows, units, judgements)
     first = _first_bad(judgements, order)
     first_bad = "" if first is None else judgements[first].first_bad or _first_row(units[first], judgements[first])
-    advice = _advice(rows, verdicts, findings, ("" if first is None else str(units[first].unit), first_bad))
-    worst = findings[0].operator if findings else ""
-    defects = tuple(defect for judgement in judgements for defect in judgement.defects)
-    return Judgement(limits.path, verdicts, findings, first_bad, worst, advice, 1.0, tuple(results), defects)
+    return Judgement(
+        limits.path,
+        verdicts,
+        findings,
+        first_bad,
+        findings[0].operator if findings else "",
+        documented=tuple(results),
+        defects=tuple(defect for judgement in judgements for defect in judgement.defects),
+        coverage=merge_coverage(judgement.coverage for judgement in judgements),
+        outputs=worst_outputs([judgement.outputs for judgement in judgements]),
+        first_unit="" if first is None else str(units[first].unit),
+        remarks=_failed_by_small_values(rows, results, verdicts),
+    )
 
 
 def _units(rows: Sequence[Row], results: Sequence[DocumentedResult], graphs: Sequence[ModelGraph]) -> list[UnitRows]:
@@ -102,13 +117,18 @@ def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, 
 def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks) -> Judgement:
     """Judge one unit; golden operators that nothing was compared with are no part of the network."""
     rows = [row for row in unit.rows if not row.golden_only]
-    found = judge_network(rows, _network(rows, unit.nodes, networks), limits)
+    network = _network(rows, unit.nodes, networks)
+    found = judge_network(rows, network, limits)
     by_network = iter(found.verdicts)
-    verdicts = [
-        _golden_only(row) if row.golden_only else _verdict(row, result, next(by_network))
-        for row, result in zip(unit.rows, unit.results, strict=True)
-    ]
-    return found._replace(verdicts=tuple(_with_origins(unit, verdicts)))
+    verdicts = _with_origins(
+        unit,
+        [
+            _golden_only(row) if row.golden_only else _verdict(row, result, next(by_network))
+            for row, result in zip(unit.rows, unit.results, strict=True)
+        ],
+    )
+    of_target = [verdict for row, verdict in zip(unit.rows, verdicts, strict=True) if not row.golden_only]
+    return found._replace(verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network))
 
 
 def _golden_only(row: Row) -> Verdict:
@@ -176,21 +196,20 @@ def _first_row(unit: UnitRows, judgement: Judgement) -> str:
     return next((op for op, origin in bad if origin is Origin.BORN), bad[0][0])
 
 
-def _advice(
-    rows: Sequence[Row], verdicts: Sequence[Verdict], findings: Sequence[Finding], first: tuple[str, str]
+def _failed_by_small_values(
+    rows: Sequence[Row], results: Sequence[DocumentedResult], verdicts: Sequence[Verdict]
 ) -> tuple[Reason, ...]:
-    """Return the result in sentences; `first` is the first unit with an error, and its operator."""
-    unit, operator = first
-    look_first = because("judge.look_first", operator=operator, unit=unit)
-    if findings:
-        return look_first, *advice_of(findings, verdicts, operator)
-    modes = {row.by for row in rows}
-    accumulated = modes == {DataMode.REAL} and any(verdict.origin is Origin.ACCUMULATED for verdict in verdicts)
-    if unit and not accumulated:
-        return (look_first,)
-    compared = sum(verdict.level is not Level.NOT_COMPARABLE for verdict in verdicts)
-    if unit or not compared or DataMode.REAL in modes:
-        return advice_of((), verdicts)
-    if DataMode.MD5 in modes:
-        return (because("judge.all_checksums_equal", count=compared),)
-    return because("judge.all_statistics_agree", count=compared), because("judge.data_not_compared")
+    """Explain FAIL of good tensors: the relative error of single small values."""
+    failed = [number for number, result in enumerate(results) if result.result == "FAIL" and rows[number].is_compared]
+    good = [number for number in failed if not verdicts[number].level.is_bad and _has_small_errors(rows[number])]
+    if not good:
+        return ()
+    return (because("judge.failed_by_small_values", count=len(good), failed=len(failed), limit=MAX_RELATIVE_ERROR),)
+
+
+def _has_small_errors(row: Row) -> bool:
+    """Return whether the largest relative error alone is above the documented limits."""
+    metrics = row.documented
+    if metrics is None or metrics.max_relative < MAX_RELATIVE_ERROR:
+        return False
+    return metrics.cosine is None or metrics.cosine >= MIN_COSINE

@@ -55,6 +55,7 @@ class Inputs(NamedTuple):
         notes: remarks for the user.
         is_step: whether this is a step of a training run; its failure does not affect other steps.
         extra_inputs: the rule files, and other paths that were given besides the dumps.
+        left_out: number of files of both sides that could not be taken for dumps.
     """
 
     mode: Mode
@@ -66,6 +67,7 @@ class Inputs(NamedTuple):
     notes: tuple[Reason, ...] = ()
     is_step: bool = False
     extra_inputs: ExtraInputs = ExtraInputs()
+    left_out: int = 0
 
 
 class NotCompared(NamedTuple):
@@ -123,6 +125,7 @@ def _inputs(
         batches(),
         _skipped_file_notes(target, golden),
         extra_inputs=_extra_inputs(rules, options),
+        left_out=len(target.skipped) + len(golden.skipped),
     )
 
 

@@ -27,4 +27,5 @@ def find_limits(path: str) -> Limits:
 
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
-    return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, limits))
+    left_out = comparison.judgement.coverage.left_out
+    return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, limits, left_out=left_out))

@@ -43,6 +43,7 @@ class CompareOptions(NamedTuple):
         token: graph mode: this token only.
         graph: graph mode: this graph only.
         data_mode: graph mode: how tensors are compared.
+        force: judge operators even if the rules do not belong to the dumps.
     """
 
     target: str = ""
@@ -67,6 +68,7 @@ class CompareOptions(NamedTuple):
     token: int | None = None
     graph: int | None = None
     data_mode: DataMode = DataMode.AUTO
+    force: bool = False
 
     @property
     def is_selected(self) -> bool:

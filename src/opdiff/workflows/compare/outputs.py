@@ -133,6 +133,10 @@ def _write_summary(comparison: Comparison, folder: str) -> str:
         "golden": comparison.golden.path,
         "scenario": render(comparison.scenario),
         "notes": [render(note) for note in comparison.notes],
+        "verdict": comparison.judgement.outcome,
+        "advice": [render(sentence) for sentence in comparison.judgement.advice],
+        "operators": comparison.judgement.coverage.operators,
+        "operators_compared": comparison.judgement.coverage.compared,
         **Tally.of(comparison).as_json(),
     }
 

@@ -78,7 +78,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         notes += batch.notes
         # Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
         pairs += batch.pairs if inputs.mode is Mode.OFFLINE else ()
-    judgement = judge(rows, graphs, limits)
+    judgement = judge(rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
     comparison = Comparison(
         mode=inputs.mode,
         target=inputs.target,

@@ -34,12 +34,20 @@ def load_saved(paths: Sequence[str], limits: str = "") -> Comparison:
         OSError: a file cannot be read.
     """
     files = saved_files(paths)
-    if len(files) == 1 and head_of(files[0]) == (SCHEMA, VERSION):
-        return load(files[0])
-    comparison = load_v1(files)
+    is_current = len(files) == 1 and head_of(files[0]) == (SCHEMA, VERSION)
+    comparison = load(files[0]) if is_current else load_v1(files)
     if len(comparison.judgement.verdicts) == len(comparison.rows):
-        return comparison
+        return _with_coverage(comparison)
     return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, find_limits(limits)))
+
+
+def _with_coverage(comparison: Comparison) -> Comparison:
+    """Add what older versions did not save: how much was compared, and how well the model's outputs agree."""
+    judgement = comparison.judgement
+    if judgement.coverage.operators or not comparison.rows:
+        return comparison
+    again = judge(comparison.rows, comparison.graphs)
+    return replace(comparison, judgement=judgement._replace(coverage=again.coverage, outputs=again.outputs))
 
 
 def saved_files(paths: Sequence[str]) -> list[str]:

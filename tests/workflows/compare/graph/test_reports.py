@@ -76,7 +76,7 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     (place,) = page.graph_mode["findings"]
     assert [units[number][:2] for number in place["units"]] == [[0, 1], [1, 1]]
     assert page.texts(page.document["rows"]["operator"])[place["row"]] == "MatMul_1"
-    assert sentences(page.document["story"]["advice"], page.document)[0] == "Look first at MatMul_1 in rank 0, token 1."
+    assert sentences(page.document["story"]["advice"], page.document)[1] == "Look first at MatMul_1 in rank 0, token 1."
     assert page.document["environment"]["opdiff"] == opdiff.__version__
     levels = page.numbers(page.document["rows"]["level"])
     bad = {page.numbers(page.graph_mode["unit"])[row] for row, level in enumerate(levels) if level in (3, 4)}

@@ -1,0 +1,143 @@
+"""How much of a network was compared, how well its outputs agree, and whether rules and dumps belong together."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from opdiff.core.comparison import DataMode
+from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
+from opdiff.core.reasons import because, kind_of
+from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.error_model import Propagation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.judgement import Verdict
+    from opdiff.core.reasons import Reason
+    from opdiff.judge.network import Network
+
+# Inputs, outputs and constants of a graph; they compute nothing and are not dumped.
+_GRAPH_ENDPOINT_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
+# Relative error of outputs that agree, however small the budget of the last operator is: 1 - cosine is 1e-6.
+_MATCHING_ERROR = 1.5e-3
+# Share of the dumped operators that rules of the same model contain, at least.
+_MIN_KNOWN_SHARE = 0.5
+_MAX_NAMES = 3
+
+
+def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
+    """Return how much of a network was compared."""
+    operators: dict[str, None] = {}
+    compared: set[str] = set()
+    ways = dict.fromkeys(DataMode, 0)
+    for row in rows:
+        if row.is_compared:
+            ways[row.by] += 1
+        if row.golden_only or row.label.target == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
+            continue
+        name = row.key.op if row.key else row.label.target
+        operators[name] = None
+        if row.is_output and row.is_compared:
+            compared.add(name)
+    seen = compared | _seen_operators(rows, network)
+    return Coverage(
+        len(operators),
+        len(compared),
+        ways[DataMode.REAL],
+        ways[DataMode.STATISTICS],
+        ways[DataMode.MD5],
+        tuple(name for name in operators if name not in seen),
+    )
+
+
+def merge_coverage(parts: Iterable[Coverage]) -> Coverage:
+    """Return the coverage of several units of graph mode together."""
+    total = Coverage()
+    for part in parts:
+        total = Coverage(
+            total.operators + part.operators,
+            total.compared + part.compared,
+            total.data + part.data,
+            total.statistics + part.statistics,
+            total.checksums + part.checksums,
+            tuple(dict.fromkeys((*total.unseen, *part.unseen))),
+        )
+    return total
+
+
+def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:
+    """Return the operators of which a tensor, or one behind them, was compared."""
+    seen: set[str] = set()
+    for name, operator in reversed(network.operators.items()):
+        outputs = [*operator.outputs.values(), *(edge.row for edge in operator.edges if edge.row is not None)]
+        if name in seen or any(rows[number].is_compared for number in outputs):
+            seen.add(name)
+            seen.update(edge.producer[0] for edge in operator.edges if edge.producer)
+    return seen
+
+
+def model_outputs(rows: Sequence[Row], verdicts: Sequence[Verdict], network: Network) -> ModelOutputs:
+    """Return how well the outputs of the model agree; unknown if the network is not known."""
+    found: list[ModelOutputs] = []
+    missing: list[str] = []
+    for name in network.outputs if network.has_edges else ():
+        operator = network.operators[name]
+        judged = [(rows[number], verdicts[number]) for number in operator.outputs.values()]
+        compared = [_output(*each) for each in judged if each[1].level is not Level.NOT_COMPARABLE]
+        found += compared
+        if not compared and operator.model.propagation is not Propagation.NONE:
+            missing.append(name)
+    return worst_outputs(found, missing)
+
+
+def worst_outputs(found: Iterable[ModelOutputs], missing: Iterable[str] = ()) -> ModelOutputs:
+    """Return the worst of several outputs; those that were not compared make good ones uncertain."""
+    order = list(Agreement)
+    known = [each for each in found if each.tensor]
+    absent = tuple(dict.fromkeys((*(name for each in found for name in each.missing), *missing)))
+    if not known:
+        return ModelOutputs(missing=absent)
+    worst = max(known, key=lambda each: (order.index(each.agreement), each.error or 0.0))
+    is_good = worst.agreement is Agreement.MATCH
+    return worst._replace(agreement=Agreement.UNKNOWN if is_good and absent else worst.agreement, missing=absent)
+
+
+def _output(row: Row, verdict: Verdict) -> ModelOutputs:
+    magnitude = error_magnitude(row.metrics)
+    error = None if magnitude is None else inf if magnitude.has_special_mismatch else magnitude.error
+    is_close = error is not None and error <= _MATCHING_ERROR
+    if not verdict.level.is_bad or (is_close and verdict.level is Level.SUSPICIOUS):
+        agreement = Agreement.MATCH
+    else:
+        agreement = Agreement.SLIGHT if verdict.level is Level.SUSPICIOUS else Agreement.SIGNIFICANT
+    return ModelOutputs(agreement, str(row.key), row.metrics.cosine if row.metrics else None, error)
+
+
+def misfit_of(rows: Sequence[Row]) -> Reason | None:
+    """Return why rules and dump are not of the same model: most dumped operators are unknown to the rules."""
+    unknown: dict[str, None] = {}
+    absent: dict[str, None] = {}
+    dumped: set[str] = set()
+    for row in rows:
+        codes = kind_of(row.reason) if row.reason else ()
+        name = row.key.op if row.key else row.label.target
+        if "pair.not_in_rules" in codes:
+            unknown[name] = None
+        elif row.key is not None:
+            dumped.add(name)
+        elif "pair.no_file" in codes and "pair.not_run" not in codes:
+            absent[name] = None
+    total = len(dumped) + len(unknown)
+    if not unknown or len(dumped) >= _MIN_KNOWN_SHARE * total:
+        return None
+    return because(
+        "judge.rules_do_not_fit",
+        unknown=len(unknown),
+        total=total,
+        examples=tuple(unknown)[:_MAX_NAMES],
+        absent=len(absent),
+        absent_examples=tuple(absent)[:_MAX_NAMES],
+    )
