@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "result-csv.md"
-NOT_COMPARABLE = "not comparable,made up,,"
+NOT_COMPARABLE = "not comparable,made up,,,unsure."
 NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
-EXTRA = [title for columns in EXTRA_COLUMNS for title in columns.titles]
+EXTRA = [*(title for columns in EXTRA_COLUMNS for title in columns.titles), "RunVerdict"]
 
 
 def written(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> str:
@@ -126,14 +126,14 @@ def test_a_tensor_that_cannot_be_measured(tmp_path: Path) -> None:
 def test_a_tensor_without_a_pair(tmp_path: Path) -> None:
     text = written(comparison(failed_tensor(target=tensor((2, 24))), golden=NPU), tmp_path).splitlines()[1]
     start = '3,Conv2D,conv1,NaN,20618000384000,conv1,NaN,NaN,conv1:input:0,"[2,24]",NaN,NaN,no golden file'
-    assert text == f"{start}{',' * (len(EXTRA) - 3)}{NOT_COMPARABLE}"
+    assert text == f"{start}{',' * (len(EXTRA) - 4)}{NOT_COMPARABLE}"
 
 
 def test_an_operator(tmp_path: Path) -> None:
     shown = replace(comparison(failed_operator(), golden=NPU), view=TableView(overflow=True))
     text = written(shown, tmp_path).splitlines()[1]
     start = "3,Conv2D,conv1,NaN,NaN,conv1,NaN,NaN,NaN,NaN,NaN,NaN,NaN,no dump file"
-    assert text == f"{start}{',' * (len(EXTRA) - 3)}{NOT_COMPARABLE}"
+    assert text == f"{start}{',' * (len(EXTRA) - 4)}{NOT_COMPARABLE}"
 
 
 def test_an_operator_of_one_side_only(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ _UNCERTAIN_WEIGHT = 0.5
 # Weight of an input with NaN or infinity.
 _SPECIAL_WEIGHT = 1e6
 _NOTHING = Propagated()
-# An operator with bad inputs is ranked like one with good inputs if this share of the output error comes from it.
-_LARGE_SHARE = 0.5
 _MAX_EXCESS = 1e6
 
 
@@ -66,10 +64,9 @@ def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
     Similar shares and similar excesses are sorted by the order of execution.
     """
     origin = found.origin
-    is_doubtful = not found.is_certain and (found.share or 0.0) < _LARGE_SHARE
     excess = ratio(origin.magnitude.error, origin.budget.allowed)
     strength = 0.0 if found.share is not None else -round(log2(min(max(excess, 1.0), _MAX_EXCESS)) / 2)
-    return is_doubtful, -round(found.share or 0.0, 1), strength, order.get(origin.operator.name, 0)
+    return not found.is_certain, -round(found.share or 0.0, 1), strength, order.get(origin.operator.name, 0)
 
 
 def _severity(origin: ErrorOrigin) -> tuple[bool, float]:
