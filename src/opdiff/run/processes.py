@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 
 # Jobs sent to a worker at once: a compromise between the cost of sending and a steady progress bar.
 _JOBS_PER_BATCH = 16
+# Environment variable that keeps the current folder out of `sys.path`.
+_SAFE_PATH = "PYTHONSAFEPATH"
 # In a worker: set when the parent needs no more results.
 _stop: Event | None = None
 
@@ -85,11 +87,20 @@ def _run_pool(
 
 
 def _start_forkserver() -> None:
-    """Start the process that starts the workers. It ignores interrupts, which the parent handles."""
+    """Start the process that starts the workers. It ignores interrupts, which the parent handles.
+
+    It is started as `python -c`, which would import modules from the current folder, where dumps of others may be.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    safe_path = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
     try:
         forkserver.ensure_running()
     finally:
+        if safe_path is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = safe_path
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

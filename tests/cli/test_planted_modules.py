@@ -1,0 +1,67 @@
+"""Files in the current folder that are named like modules: no command runs them, in its own process or in a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_line import COMMAND
+from dump_files import TIME, add, numbered
+from opdiff.cli import main
+from opdiff.cli.parsers import COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Enough small files that several processes convert them.
+FILES_FOR_PROCESSES = 210
+SIDES = ("{demo}/npu", "{demo}/golden", "--rules", "{demo}/rules/network.json")
+ARGUMENTS = {
+    "compare": (*SIDES, "-o", "{out}", "--json", "-"),
+    "report": ("{saved}", "-o", "{out}/report.html"),
+    "diff": ("{saved}", "{saved}"),
+    "op": ("context/pool:output:0", *SIDES),
+    "overflow": ("{demo}/npu",),
+    "selftest": (*SIDES, "--tensors", "1", "--faults", "scale"),
+    "judge": ("{saved}",),
+    "limits": (),
+    "inspect": ("{demo}/npu", "--stats"),
+    "convert": ("{many}", "-out", "{out}/converted", "-t", "npz", "-j", "2"),
+    "reduce": ("{many}", "--keep"),
+    "compat-path": (),
+    "demo": ("{out}/demo",),
+}
+
+
+def modules_of(statement: str) -> set[str]:
+    """Return the modules that an isolated interpreter has after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("planted")
+    assert main(["demo", str(root / "demo"), "-q"]) == 0
+    for number in range(FILES_FOR_PROCESSES):
+        add(root / "many", f"Add.a{number}.1.2.{TIME + number}", numbered(2))
+    (saved,) = (root / "demo" / "result").glob("*.json")
+    # `python -m` imports these from the current folder before `opdiff.__main__` runs.
+    planted = sys.stdlib_module_names | {"numpy", "rich", "msgspec"}
+    for name in planted - modules_of("import runpy, opdiff"):
+        add(root / "here", f"{name}.py", f"open({str(root / 'marks')!r}, 'a').write({name!r})\n".encode())
+    return {"root": root, "demo": root / "demo", "many": root / "many", "saved": saved, "here": root / "here"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_runs_a_file_of_the_current_folder(folders: dict[str, Path], tmp_path: Path, name: str) -> None:
+    arguments = [argument.format(out=tmp_path, **folders) for argument in ARGUMENTS[name]]
+    done = subprocess.run(
+        [*COMMAND, name, *arguments, "-q"], cwd=folders["here"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (folders["root"] / "marks").exists(), (folders["root"] / "marks").read_text()
