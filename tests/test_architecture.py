@@ -29,8 +29,8 @@ def allowed(part: str) -> set[str]:
         return {CORE, *STAGES}
     if part in {WORKFLOWS, "compat"}:
         return {CORE, WORKFLOWS, "", *STAGES}
-    if part in FRONT_ENDS:
-        return {CORE, WORKFLOWS, "sample", "", *STAGES}
+    if part in FRONT_ENDS:  # they call workflows, and show comparisons by reports
+        return {CORE, WORKFLOWS, "report", "sample", ""}
     return {"": {"api"}, "__main__": {"cli"}}.get(part, set())
 
 

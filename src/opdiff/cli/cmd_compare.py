@@ -304,7 +304,7 @@ def _write_answer(answer: Answer, path: str) -> None:
 
 def _styled_lines(compared: Compared, written: Written, messages: MessageOptions) -> Iterator[str]:
     """Yield the lines about one result as the terminal shows them."""
-    from opdiff.cli.cmd_judge import next_step, write_remedies
+    from opdiff.cli.cmd_judge import next_lines
     from opdiff.cli.style import curve_lines, styled
     from opdiff.core.comparison import Mode
     from opdiff.core.reasons import Language
@@ -316,9 +316,7 @@ def _styled_lines(compared: Compared, written: Written, messages: MessageOptions
     yield from map(styled, summary_lines(comparison, language))
     yield from curve_lines(comparison) if is_offline else ()
     yield from map(styled, _file_lines(written))
-    yield from map(styled, next_step(comparison))
-    if messages.remedies:
-        yield from map(styled, write_remedies(comparison, messages.remedies))
+    yield from map(styled, next_lines(comparison, messages.remedies))
 
 
 def _note_lines(compared: Compared) -> Iterator[SummaryLine]:

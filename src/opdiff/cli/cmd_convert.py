@@ -13,13 +13,11 @@ from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, json_text, printable, size
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterator
 
-    from opdiff.align.custom import Conversions
     from opdiff.core.tensor import Shape
     from opdiff.workflows.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
 
@@ -126,7 +124,7 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     from importlib.util import find_spec
 
     from opdiff.core.tensor import Slot
-    from opdiff.workflows.convert import ConvertOptions
+    from opdiff.workflows.convert import ConvertOptions, find_conversions
     from opdiff.workflows.convert.result_names import Form
 
     if args.shape and not args.layout:
@@ -135,39 +133,17 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
         raise UsageError("--custom requires --format: it has conversions to the layout of the results")
     if args.form == "pt" and find_spec("torch") is None:
         raise UsageError("--type pt requires PyTorch, which is not installed; use another type, such as npy")
-    custom = _custom(args) if args.layout else None
+    custom = find_conversions(args.layout, args.custom) if args.layout else None
     slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if args.output is not None else None
     index = args.input if args.input is not None else args.output
     return ConvertOptions(args.output_dir, Form(args.form), args.layout, args.shape, slot, index, custom)
 
 
-def _custom(args: argparse.Namespace) -> Conversions | None:
-    """Load the user-defined conversions, and check that the requested layout exists."""
-    from opdiff.align import LAYOUTS
-    from opdiff.align.custom import load_conversions
-
-    custom = load_conversions(args.custom) if args.custom else None
-    known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
-    if args.layout not in known:
-        available = ", ".join(sorted(known))
-        raise UsageError(f"--format {args.layout}: not a known layout; available: {available}")
-    return custom
-
-
 def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     """Yield results as they are completed."""
-    from opdiff.run import Work, run
-    from opdiff.workflows.convert import convert_file, failed
+    from opdiff.workflows.convert import convert_all
 
-    work = Work(
-        convert_file,
-        on_death=lambda job: failed(job, because("workflows.worker_died")),
-        nbytes=lambda job: job.nbytes,
-        needs_process=bool(args.custom),
-        # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
-        min_parallel_jobs=200 if args.layout or args.form == "npz" else 20_000,
-    )
-    ready = run(work, plan.jobs, args.jobs)
+    ready = convert_all(plan.jobs, args.jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps if args.verbose > args.quiet else ():

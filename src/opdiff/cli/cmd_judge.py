@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,12 +51,10 @@ def run(args: argparse.Namespace) -> int:
         print(printable(line.text))
     for text in finding_lines(comparison, language):
         print(printable(text))
-    for line in next_step(comparison):
+    for line in next_lines(comparison, args.remedies):
         print(styled(line))
     if args.output:
         save(comparison, args.output)
-    for line in write_remedies(comparison, args.remedies) if args.remedies else ():
-        print(styled(line))
     for defect in dict.fromkeys(comparison.judgement.defects):
         print(defect, file=sys.stderr)
     return ExitCode.DEFECT if comparison.judgement.defects else ExitCode.OK
@@ -79,30 +76,16 @@ def _details(finding: Finding) -> Iterator[Reason]:
         yield because("judge.finding_path", path=" > ".join(finding.path))
 
 
-def next_step(comparison: Comparison) -> Iterator[SummaryLine]:
-    """Yield the command that shows more about the worst finding, if its inputs are still there."""
-    from opdiff.judge.remedies import next_command
+def next_lines(comparison: Comparison, remedies: str) -> Iterator[SummaryLine]:
+    """Write the remedies to this folder, if any, and yield the next command and the written files."""
     from opdiff.report.summary_text import SummaryLine
+    from opdiff.workflows.compare.judging import next_step, write_remedies
 
-    paths = (comparison.target.path, comparison.golden.path, *filter(None, comparison.extra_inputs))
-    has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
-    for finding in comparison.judgement.findings[:1]:
-        if finding.tensor in has_data and all(map(os.path.exists, paths)):
-            yield SummaryLine(f"next: {next_command(comparison, finding)}", must_be_whole=True)
-
-
-def write_remedies(comparison: Comparison, folder: str) -> Iterator[SummaryLine]:
-    """Write files that apply the remedies, and yield their paths."""
-    from opdiff.core.atomic_file import make_folder, open_atomic
-    from opdiff.judge.remedies import files_of
-    from opdiff.report.summary_text import SummaryLine
-
-    make_folder(folder)
-    files = files_of(comparison.judgement.findings)
-    for name, content in files.items():
-        path = os.path.join(folder, name)
-        with open_atomic(path) as file:
-            file.write(content.encode(errors="backslashreplace"))
-        yield SummaryLine(f"remedy: {path}", must_be_whole=True)
-    if not files:
-        yield SummaryLine("remedies: none that can be written to a file")
+    command = next_step(comparison)
+    if command:
+        yield SummaryLine(f"next: {command}", must_be_whole=True)
+    if remedies:
+        paths = write_remedies(comparison, remedies)
+        yield from (SummaryLine(f"remedy: {path}", must_be_whole=True) for path in paths)
+        if not paths:
+            yield SummaryLine("remedies: none that can be written to a file")

@@ -29,12 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the limits, or check a file, and return the exit code."""
     from opdiff.cli.terminal import printable
-    from opdiff.judge.limits import limits_text, read_limits
+    from opdiff.workflows.compare.judging import find_limits, limits_text
 
     if not args.check:
         print(limits_text(), end="")
         return ExitCode.OK
-    limits = read_limits(args.check)
+    limits = find_limits(args.check)
     rules = len(limits.dtypes) + len(limits.types) + len(limits.names)
     print(printable(f"{args.check}: valid, {rules} changes of the defaults"))
     return ExitCode.OK

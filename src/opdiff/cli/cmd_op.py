@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from opdiff.measure.detail import AxisErrors, Element, SliceErrors
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.element_diff.examine import ElementDiffOptions, ElementReport, TensorSummary
+    from opdiff.workflows.element_diff.examine import (
+        AxisErrors,
+        Element,
+        ElementDiffOptions,
+        ElementReport,
+        SliceErrors,
+        TensorSummary,
+    )
 
 DESCRIPTION = """\
 Examine one operator of a comparison, element by element: the worst elements with their coordinates, the slices of each

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import argparse
 
     from opdiff.core.comparison import Comparison
-    from opdiff.judge.limits import Limits
 
 # Levels of the gate, as shown to users.
 _GATES = {Level.WRONG: "wrong", Level.SUSPICIOUS: "suspicious or worse"}
@@ -37,22 +36,22 @@ def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 class Gate(NamedTuple):
-    """Level from which on a comparison fails, by its judgement or by limits of the gate's own."""
+    """Level from which on a comparison fails, by its judgement or by the limits of another file."""
 
     level: Level
-    limits: Limits | None = None
+    limits: str = ""
 
     def is_hit(self, comparison: Comparison) -> bool:
         """Return whether a tensor is at this level, or worse."""
-        if self.limits is not None:
-            from opdiff.workflows.compare.judging import judge_again
+        if self.limits:
+            from opdiff.workflows.compare.judging import find_limits, judge_again
 
-            comparison = judge_again(comparison, self.limits)
+            comparison = judge_again(comparison, find_limits(self.limits))
         refused = (self.level, Level.WRONG)
         return any(verdict.level in refused for verdict in comparison.judgement.verdicts)
 
     def __str__(self) -> str:
-        by = f" by {self.limits.path}" if self.limits else ""
+        by = f" by {self.limits}" if self.limits else ""
         return f"gate violated: there are tensors that are {_GATES[self.level]}{by}"
 
 
@@ -66,13 +65,14 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
 
 def _gate(text: str) -> Gate:
     from opdiff.core.errors import InputError
-    from opdiff.judge.limits import read_limits
+    from opdiff.workflows.compare.judging import find_limits
 
     if text in _GATES:
         return Gate(Level(text))
     if not os.path.exists(text):
         raise ArgumentTypeError(f"{text!r} is neither one of {', '.join(_GATES)} nor an existing file of limits")
     try:
-        return Gate(Level.WRONG, read_limits(text))
+        find_limits(text)
     except InputError as error:
         raise ArgumentTypeError(str(error)) from error
+    return Gate(Level.WRONG, text)

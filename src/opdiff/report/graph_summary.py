@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from opdiff.core.reasons import render
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_table import api_name
-from opdiff.report.summary_text import GOOD_COSINE, MAX_REASONS, shortened
+from opdiff.report.summary_text import GOOD_COSINE, group_by_reason, reason_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +40,7 @@ class Tally(Struct):
 
     Attributes:
         counts: rows with PASS, with FAIL and not compared, by rank and token.
-        reasons: rows that could not be compared, by reason.
+        uncompared: rows that could not be compared.
         first: the first tensor that fails.
         low_cosine: the first failing tensor with a cosine below 0.99; others may fail because of noise near zero.
         origin: the first output that fails although all inputs of its operator pass.
@@ -50,7 +49,7 @@ class Tally(Struct):
     """
 
     counts: dict[tuple[int | None, int], Counter[str]] = field(default_factory=dict)
-    reasons: Counter[str] = field(default_factory=Counter)
+    uncompared: list[Row] = field(default_factory=list)
     first: RowPosition | None = None
     low_cosine: RowPosition | None = None
     origin: RowPosition | None = None
@@ -79,7 +78,7 @@ class Tally(Struct):
         counter = self.counts.setdefault((unit.rank, unit.token), Counter())
         counter["not compared" if row.reason else result.result] += 1
         if row.reason is not None:
-            self.reasons[render(row.reason)] += 1
+            self.uncompared.append(row)
         elif result.result == "FAIL":
             position = RowPosition(
                 unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row)
@@ -121,20 +120,19 @@ class Tally(Struct):
                 }
                 for (rank, token), counter in cells
             ],
-            "reasons": [{"count": count, "reason": reason} for reason, count in self.reasons.most_common()],
+            "reasons": [
+                {"count": group.rows, "code": group.code, "reason": group.example}
+                for group in group_by_reason(self.uncompared)
+            ],
         }  # fmt: skip
 
 
 def tally_lines(tally: Tally) -> Iterator[str]:
     """Yield the summary for a terminal."""
     yield f"compared: {tally.compared} tensors, {tally.total('PASS')} PASS, {tally.total('FAIL')} FAIL"
-    missing = tally.total("not compared")
-    if missing:
-        yield f"not compared: {missing} rows"
-        for reason, count in tally.reasons.most_common(MAX_REASONS):
-            yield f"  {count} x {shortened(reason)}"
-        if len(tally.reasons) > MAX_REASONS:
-            yield f"  and {len(tally.reasons) - MAX_REASONS} other reasons"
+    if tally.uncompared:
+        yield f"not compared: {len(tally.uncompared)} rows"
+        yield from reason_lines(group_by_reason(tally.uncompared))
     if tally.golden_only:
         yield f"golden operators that nothing was compared with: {tally.golden_only}"
     yield from _first_lines(tally)

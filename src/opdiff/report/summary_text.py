@@ -14,12 +14,12 @@ from opdiff.core.reasons import Language, kind_of, render
 from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
 
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
-MAX_REASONS = 3
+_MAX_REASONS = 3
 _MAX_WORST = 10
 _MAX_CHARACTERS = 160
 _COLUMNS = 80
@@ -43,6 +43,14 @@ class SummaryLine(NamedTuple):
     must_be_whole: bool = False
 
 
+class ReasonGroup(NamedTuple):
+    """Rows that were not compared for reasons of one code: the code, the first sentence, and the number of rows."""
+
+    code: str
+    example: str
+    rows: int
+
+
 def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
     """Yield the advice, how much was compared, why the rest was not, and where the accuracy is low."""
     if comparison.mode is Mode.GRAPH:
@@ -55,7 +63,7 @@ def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH)
     compared = [row for row in rows if row.metrics is not None]
     yield from map(SummaryLine, advice_lines(comparison, language))
     yield from _counts(rows, compared)
-    yield from map(SummaryLine, _reasons([row for row in rows if row.metrics is None]))
+    yield from map(SummaryLine, reason_lines(group_by_reason(row for row in rows if row.metrics is None)))
     yield from _accuracy(compared)
 
 
@@ -82,9 +90,24 @@ def advice_lines(comparison: Comparison, language: Language) -> Iterator[str]:
         yield line.rstrip()
 
 
-def shortened(text: str) -> str:
-    """Return a string cut to two lines of a terminal."""
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
+def group_by_reason(rows: Iterable[Row]) -> list[ReasonGroup]:
+    """Group uncompared rows by the codes of their reasons, the most frequent first."""
+    examples: dict[tuple[str, ...], str] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        kind = kind_of(row.reason) if row.reason else ("",)
+        examples.setdefault(kind, reason_text(row))
+        counts[kind] += 1
+    return [ReasonGroup(kind[0], examples[kind], count) for kind, count in counts.most_common()]
+
+
+def reason_lines(groups: Sequence[ReasonGroup]) -> Iterator[str]:
+    """Yield the most frequent reasons, each with an example that fits two lines of a terminal."""
+    for _, example, count in groups[:_MAX_REASONS]:
+        text = example if len(example) <= _MAX_CHARACTERS else f"{example[: _MAX_CHARACTERS - 1]}…"
+        yield f"  {count} x{', such as:' if count > 1 else ''} {text or 'no reason given'}"
+    if len(groups) > _MAX_REASONS:
+        yield f"  and {_counted(len(groups) - _MAX_REASONS, 'other reason')}"
 
 
 def _counts(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[SummaryLine]:
@@ -95,20 +118,6 @@ def _counts(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[SummaryLin
     if tensors or operators:
         parts = f"{_counted(operators, 'whole operator')}, {_counted(tensors, 'other tensor')}"
         yield SummaryLine(f"not compared: {parts}", Tone.FAINT)
-
-
-def _reasons(failed: Sequence[Row]) -> Iterator[str]:
-    """Yield the most frequent reasons, each by its first example."""
-    examples: dict[tuple[str, ...], str] = {}
-    counts: Counter[tuple[str, ...]] = Counter()
-    for row in failed:
-        kind = kind_of(row.reason) if row.reason else ()
-        examples.setdefault(kind, reason_text(row))
-        counts[kind] += 1
-    for kind, count in counts.most_common(MAX_REASONS):
-        yield f"  {count} x{', such as:' if count > 1 else ''} {shortened(examples[kind]) or 'no reason given'}"
-    if len(counts) > MAX_REASONS:
-        yield f"  and {_counted(len(counts) - MAX_REASONS, 'other reason')}"
 
 
 def _accuracy(compared: Sequence[Row]) -> Iterator[SummaryLine]:

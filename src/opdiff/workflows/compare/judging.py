@@ -1,4 +1,4 @@
-"""Judging with the user's limits, also of saved comparisons."""
+"""Judging with the user's limits, also of saved comparisons, and what follows from the judgement."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.judge import judge
-from opdiff.judge.limits import DEFAULT_FILE, Limits, read_limits
+from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
+from opdiff.judge.remedies import files_of, next_command
+
+__all__ = ["find_limits", "judge_again", "limits_text", "next_step", "write_remedies"]
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
@@ -29,3 +33,24 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
     left_out = comparison.judgement.coverage.left_out
     return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, limits, left_out=left_out))
+
+
+def next_step(comparison: Comparison) -> str:
+    """Return the command that shows more about the worst finding; empty if its inputs do not exist any more."""
+    paths = (comparison.target.path, comparison.golden.path, *filter(None, comparison.extra_inputs))
+    has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
+    for finding in comparison.judgement.findings[:1]:
+        if finding.tensor in has_data and all(map(os.path.exists, paths)):
+            return next_command(comparison, finding)
+    return ""
+
+
+def write_remedies(comparison: Comparison, folder: str) -> list[str]:
+    """Write the files that apply the remedies to a folder, and return their paths."""
+    make_folder(folder)
+    paths = []
+    for name, content in files_of(comparison.judgement.findings).items():
+        paths.append(os.path.join(folder, name))
+        with open_atomic(paths[-1]) as file:
+            file.write(content.encode(errors="backslashreplace"))
+    return paths

@@ -3,8 +3,8 @@
 paths ──plan──► jobs, one per file ──work──► read → align → write ──► results
 """
 
-from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan, plan_conversion
-from opdiff.workflows.convert.work import ConvertResult, Failure, convert_file, failed
+from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan, find_conversions, plan_conversion
+from opdiff.workflows.convert.work import ConvertResult, Failure, convert_all, convert_file
 
 __all__ = [
     "ConvertJob",
@@ -12,7 +12,8 @@ __all__ = [
     "ConvertPlan",
     "ConvertResult",
     "Failure",
+    "convert_all",
     "convert_file",
-    "failed",
+    "find_conversions",
     "plan_conversion",
 ]

@@ -67,6 +67,22 @@ class ConvertPlan(NamedTuple):
     skipped: tuple[tuple[str, Reason], ...] = ()
 
 
+def find_conversions(layout: str, directory: str) -> Conversions | None:
+    """Find the user-defined conversions of a directory, if any, and check that the layout exists.
+
+    Raises:
+        UsageError: neither opdiff nor a user-defined conversion has the layout.
+    """
+    from opdiff.align import LAYOUTS
+    from opdiff.align.custom import load_conversions
+
+    custom = load_conversions(directory) if directory else None
+    known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
+    if layout not in known:
+        raise UsageError(f"--format {layout}: not a known layout; available: {', '.join(sorted(known))}")
+    return custom
+
+
 def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPlan:
     """Return the jobs for files and directory trees. Results of a tree keep its folders.
 

@@ -14,6 +14,7 @@ from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
+from opdiff.run import Work, run
 from opdiff.workflows.convert.byte_copy import copy_npy, copy_raw, write_json
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, Form, TensorName, shorten, tensor_name
 
@@ -58,18 +59,32 @@ class ConvertResult(NamedTuple):
     defect: str = ""
 
 
+def convert_all(jobs: Sequence[ConvertJob], workers: int) -> Iterator[tuple[ConvertJob, ConvertResult]]:
+    """Convert files of one conversion, and yield results as they are completed."""
+    options = jobs[0].options
+    work = Work(
+        convert_file,
+        on_death=lambda job: _failed(job, because("workflows.worker_died")),
+        nbytes=lambda job: job.nbytes,
+        needs_process=options.custom is not None,
+        # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
+        min_parallel_jobs=200 if options.layout or options.form is Form.NPZ else 20_000,
+    )
+    return run(work, jobs, workers)
+
+
 def convert_file(job: ConvertJob) -> ConvertResult:
     """Convert one dump file; errors become part of the result."""
     try:
         os.makedirs(job.folder, exist_ok=True)
         return _convert(job)
     except (OpdiffError, OSError, MemoryError) as error:
-        return failed(job, _reason(error))
+        return _failed(job, _reason(error))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one file and is shown as a defect
-        return failed(job, because("workflows.defect", error=repr(error)))._replace(defect=traceback.format_exc())
+        return _failed(job, because("workflows.defect", error=repr(error)))._replace(defect=traceback.format_exc())
 
 
-def failed(job: ConvertJob, reason: Reason) -> ConvertResult:
+def _failed(job: ConvertJob, reason: Reason) -> ConvertResult:
     """Return the result of a file that could not be converted."""
     return ConvertResult(failures=(Failure(job.path, "", reason),))
 

@@ -10,6 +10,7 @@ from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
+from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.inputs import NotCompared
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
     from opdiff.workflows.element_diff.explanation import Explanation
 
     Progress = Callable[[int, int], None]
+
+__all__ = [
+    "AxisErrors",
+    "Element",
+    "ElementDiffOptions",
+    "ElementReport",
+    "SliceErrors",
+    "TensorSummary",
+    "examine_operator",
+]
 
 MAX_ELEMENTS_OF_TABLES = 1 << 24
 """Tables of all elements of larger tensors are written on request only."""
