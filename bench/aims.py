@@ -30,8 +30,8 @@ class Results(NamedTuple):
         Raises:
             KeyError: one of them was not measured.
         """
-        figures = self.presets[preset]
-        return figures[over].seconds / figures[under].seconds
+        timings = self.presets[preset]
+        return timings[over].seconds / timings[under].seconds
 
     def own_mb(self, preset: str, run: str) -> float:
         """Return anonymous memory in MB.

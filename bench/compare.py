@@ -62,7 +62,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="default: 5; what takes long is run less often")
     parser.add_argument("--smoke", action="store_true", help="few and tiny tensors: does it run?")
     parser.add_argument("--write", metavar="DIR", help="only write the data, to DIR/PRESET, and measure nothing")
-    parser.add_argument("--json", metavar="FILE", help="where the figures are kept; default: bench/results/TIME.json")
+    parser.add_argument("--json", metavar="FILE", help="file of the measurements; default: bench/results/TIME.json")
     parser.add_argument("--dir", help="where to put the data (up to 8 GB); default: the folder for temporary files")
     return parser
 
@@ -86,7 +86,7 @@ def measure_and_show(names: list[str], args: argparse.Namespace) -> None:
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(as_json(results, machine), file, indent=1)
-    console.print(f"figures: {path}", highlight=False, soft_wrap=True)
+    console.print(f"measurements: {path}", highlight=False, soft_wrap=True)
 
 
 def measure(name: str, args: argparse.Namespace, progress: Progress) -> dict[str, Timings]:

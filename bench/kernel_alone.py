@@ -103,8 +103,8 @@ def _actions(library: ctypes.CDLL, data: Data, matrix: Shape) -> dict[str, Calla
 def _axes(stored: AnyArray, layout: str, shape: Shape) -> Axes:
     """Return the kernel axes of a stored array."""
     known = LAYOUTS.find(layout)
-    places = known.unpack(cast("AnyArray", StridedView.of(stored.shape)), shape, 1) if known else None
-    return tuple(cast("StridedView", places).split_axes())
+    view = known.unpack(cast("AnyArray", StridedView.of(stored.shape)), shape, 1) if known else None
+    return tuple(cast("StridedView", view).split_axes())
 
 
 def _operand(array: AnyArray, axes: Axes = ()) -> native.Operand:

@@ -77,8 +77,8 @@ def _watch(pid: int, stop: Event, peak: list[int]) -> None:
     while True:
         started = time.perf_counter()
         found = [_memory(one) for one in family(pid)]
-        for place in range(3):
-            peak[place] = max(peak[place], sum(memory[place] for memory in found))
+        for index in range(3):
+            peak[index] = max(peak[index], sum(memory[index] for memory in found))
         # Sampling is slow if much is mapped; leave most of the time to the process.
         if stop.wait(max(0.003, 4 * (time.perf_counter() - started))):
             return

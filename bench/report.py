@@ -1,8 +1,8 @@
-"""Measure reports: `make bench`. Time to write, bytes for each row, and how soon a browser has it on the screen.
+"""Measure reports: `make bench`. Time to write, bytes per row, and time until a browser shows it.
 
-write   the HTML report of a comparison with so many rows, without anything else
-size    of the file, and of each row in it
-ready   from opening the file to the first view, in a browser of this machine; nothing where there is none
+write   time to write the HTML report of a comparison with this many rows
+size    size of the file, and bytes per row
+ready   time from opening the file to the first view in a browser, if there is one
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.html_page import write_html
 
 _FLOATS = [name for name in Metrics._fields if name not in ("is_equal", "notes")]
-_WHOLE = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
+_INTEGERS = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
 
 
 def main() -> int:
@@ -64,23 +64,23 @@ def empty_size(folder: str) -> int:
 
 
 def made(count: int) -> Comparison:
-    """Rows with names as networks have them, and figures that no two rows share."""
-    dice = random.Random(1)  # noqa: S311  figures, not secrets
-    rows = tuple(row(number, dice) for number in range(count))
+    """Return a comparison with realistic names, and metrics that differ between all rows."""
+    generator = random.Random(1)  # noqa: S311  no secret
+    rows = tuple(row(number, generator) for number in range(count))
     sides = Side("/dump/20240115", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
     judgement = Judgement("", tuple(Verdict(Level.NOISE, because("judge.all_equal")) for _ in rows))
     return Comparison(Mode.OFFLINE, *sides, because("pair.scenario_original"), rows, judgement)
 
 
-def row(number: int, dice: random.Random) -> Row:
+def row(number: int, generator: random.Random) -> Row:
     name = f"model/layer{number // 40}/block{number // 2}/conv_{number // 2}"
-    error = 10 ** dice.uniform(-6, -0.5)
-    figures: dict[str, Any] = {field: error * dice.random() for field in _FLOATS}
-    figures |= dict.fromkeys(_WHOLE, 0)
-    figures |= {"cosine": 1 - error * error, "norm_ratio": 1 + error / 20, "count": 200_704, "worst_index": number}
-    figures |= {"is_equal": False, "worst_relative_index": number, "first_special_mismatch": None}
-    figures["relative_histogram"] = (0,) * 8 + tuple(dice.randrange(100_000) for _ in RELATIVE_EDGES[6:])
-    figures["ulp_histogram"] = (0,) + tuple(dice.randrange(10_000) for _ in ULP_EDGES[:12]) + (0,) * 11
+    error = 10 ** generator.uniform(-6, -0.5)
+    metrics: dict[str, Any] = {field: error * generator.random() for field in _FLOATS}
+    metrics |= dict.fromkeys(_INTEGERS, 0)
+    metrics |= {"cosine": 1 - error * error, "norm_ratio": 1 + error / 20, "count": 200_704, "worst_index": number}
+    metrics |= {"is_equal": False, "worst_relative_index": number, "first_special_mismatch": None}
+    metrics["relative_histogram"] = (0,) * 8 + tuple(generator.randrange(100_000) for _ in RELATIVE_EDGES[6:])
+    metrics["ulp_histogram"] = (0,) + tuple(generator.randrange(10_000) for _ in ULP_EDGES[:12]) + (0,) * 11
     key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
     return Row(
         OpLabel(number // 2, number, ("Conv2D", "Relu", "MatMulV2", "Add")[number % 4], name, name),
@@ -93,7 +93,7 @@ def row(number: int, dice: random.Random) -> Row:
         ),
         SideInfo(f"/golden/conv_{number // 2}.0.17000001000{number:05}.npy", "float32", address=0),
         (1, 64, 56, 56),
-        metrics=Metrics(**figures),
+        metrics=Metrics(**metrics),
         steps=(
             because("align.unpacked", layout="NC1HWC0", stored=(1, 4, 56, 56, 16), axes="NCHW", shape=(1, 64, 56, 56)),
         ),
@@ -103,7 +103,7 @@ def row(number: int, dice: random.Random) -> Row:
 
 
 def ready_s(path: str, rounds: int) -> float | None:
-    """How long a browser takes from opening a report to its first view; `None` without one."""
+    """Return the seconds from opening a report in a browser to its first view; `None` without a browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright

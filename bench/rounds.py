@@ -127,7 +127,7 @@ def interleaved(work: list[tuple[Case, Run]], rounds: int, progress: Progress) -
             before = found.setdefault(name, Timings((), (), cost.memory))
             if turn or not wanted[name]:
                 found[name] = before.after(cost)
-    return {name: figures for name, figures in found.items() if figures.wall_s}
+    return {name: timings for name, timings in found.items() if timings.wall_s}
 
 
 def _measure(case: Case, one: Run, *, watched: bool) -> tuple[Cost, str]:

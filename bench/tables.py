@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 def tables(results: Results) -> Iterator[Table]:
     """Yield a table for each preset, one for the kernel, and one for the goals."""
-    for name, figures in results.presets.items():
-        yield preset_table(name, figures)
+    for name, timings in results.presets.items():
+        yield preset_table(name, timings)
     if results.kernel:
         yield kernel_table(results.kernel)
     yield aims_table(results)
 
 
-def preset_table(name: str, figures: dict[str, Timings]) -> Table:
+def preset_table(name: str, timings: dict[str, Timings]) -> Table:
     table = _table(name, "run", "seconds", f"x {ALL}", "work, s", "resident, MB", "private, MB", "own, MB", "rounds")
-    own = figures[ALL].seconds if ALL in figures else None
-    for run, found in figures.items():
+    own = timings[ALL].seconds if ALL in timings else None
+    for run, found in timings.items():
         times = f"{found.seconds / own:.2f}" if own else ""
         cpu = sorted(found.cpu_s)[len(found.cpu_s) // 2]
         table.add_row(
@@ -72,9 +72,9 @@ def as_json(results: Results, machine: dict[str, Any]) -> dict[str, Any]:
         "presets": {
             name: {
                 run: found._asdict() | {"memory": found.memory._asdict() if found.memory else None}
-                for run, found in figures.items()
+                for run, found in timings.items()
             }
-            for name, figures in results.presets.items()
+            for name, timings in results.presets.items()
         },
         "kernel": {name: rate._asdict() for name, rate in results.kernel.items()},
         "aims": [

@@ -46,8 +46,8 @@ def scatter(x: AnyArray, dim: int, index: AnyArray, src: AnyArray) -> AnyArray:
 
 def index_add(x: AnyArray, dim: int, index: AnyArray, source: AnyArray) -> AnyArray:
     result = x.copy()
-    places: Any = (slice(None),) * dim + (index,)
-    np.add.at(result, places, source)
+    indices: Any = (slice(None),) * dim + (index,)
+    np.add.at(result, indices, source)
     return result
 
 
@@ -101,9 +101,9 @@ def index_put(x: AnyArray, indices: Sequence[AnyArray], values: AnyArray) -> Any
 
 def scatter_add(x: AnyArray, dim: int, index: AnyArray, src: AnyArray) -> AnyArray:
     result = x.copy()
-    places: list[Any] = list(np.indices(index.shape))
-    places[dim] = index
-    np.add.at(result, tuple(places), src)
+    indices: list[Any] = list(np.indices(index.shape))
+    indices[dim] = index
+    np.add.at(result, tuple(indices), src)
     return result
 
 

@@ -40,7 +40,7 @@ _VIEWS = frozenset({"t", "view", "permute", "transpose"})
 
 @dataclass(eq=False)
 class FxTensor:
-    """A tensor of FX: its numbers, and what it became; a pending view is told by the order of its elements."""
+    """An FX tensor: its values, and its GE tensor; a pending view is described by the order of its elements."""
 
     array: AnyArray
     ge: GeTensor
@@ -186,9 +186,9 @@ class Network:
         fx = root / "msprobe_fx_dump" / f"worldsize1_global_rank{rank}" / f"graph_{self.graph}" / str(token)
         fx.mkdir(parents=True)
         stamps: dict[str, int] = {}
-        for node, target, slot, place, array, _ in self.files:
+        for node, target, slot, indices, array, _ in self.files:
             stamp = stamps.setdefault(node, FX_TIME + 1137 * len(stamps))
-            (fx / fx_name(node, target, slot, place, stamp)).write_bytes(_npy(array))
+            (fx / fx_name(node, target, slot, indices, stamp)).write_bytes(_npy(array))
 
     def dumped(self) -> list[GeOp]:
         """Operators that leave a file: inputs and constants do not."""
@@ -208,8 +208,8 @@ class Network:
         """For each dumped tensor the FX files that hold it, and those with the same numbers in the same order."""
         holders: dict[str, set[str]] = defaultdict(set)
         equal: dict[tuple[int, bytes], set[str]] = defaultdict(set)
-        for node, _, slot, place, array, tensor in self.files:
-            name = f"{node}.{slot}.{'.'.join(map(str, place))}"
+        for node, _, slot, indices, array, tensor in self.files:
+            name = f"{node}.{slot}.{'.'.join(map(str, indices))}"
             if array.dtype.kind in "OU":
                 continue
             equal[_content(array)].add(name)

@@ -102,9 +102,9 @@ def zero_caches(net: Network) -> None:
     """Large caches that are zero but for a row: their samples are equal before and after."""
     rows = [net.placeholder(1, 8), net.placeholder(1, 8)]
     caches = [net.placeholder(2048, 8, value=np.zeros((2048, 8))) for _ in range(2)]
-    place = net.placeholder(1, dtype="int64", value=[777])
+    position = net.placeholder(1, dtype="int64", value=[777])
     for cache, row in zip(caches, rows, strict=True):
-        updated = net.call("index_put", cache, [place], row)
+        updated = net.call("index_put", cache, [position], row)
         net.call("mul", updated, 2.0, overload="Tensor")
         net.call("copy_", cache, updated)
 
@@ -210,8 +210,8 @@ def orders(net: Network) -> None:
     values, indices = net.call("topk", x, 3, 0)
     net.call("gather", x, 0, indices)
     net.call("sort", values, 0)
-    best, place = net.call("max", x, 1, overload="dim")
-    net.call("embedding", x, place)
+    best, position = net.call("max", x, 1, overload="dim")
+    net.call("embedding", x, position)
     net.call("add", best, 1.0, overload="Tensor")
 
 

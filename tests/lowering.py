@@ -286,14 +286,14 @@ class Lowering:
         )
 
     def index(self, x: GeTensor, indices: list[GeTensor]) -> GeTensor:
-        promoted = {f"indices{place}": self.cast(index, np.int64) for place, index in enumerate(indices)}
+        promoted = {f"indices{number}": self.cast(index, np.int64) for number, index in enumerate(indices)}
         return self._one(
             "IndexByTensor", {"x": x, **promoted}, x.array[tuple(item.array for item in promoted.values())]
         )
 
     def index_put(self, x: GeTensor, indices: list[GeTensor], values: GeTensor) -> GeTensor:
-        places = np.stack([item.array for item in indices], -1)
-        stacked = self._one("Pack", {f"x{place}": item for place, item in enumerate(indices)}, places, axis=-1)
+        coordinates = np.stack([item.array for item in indices], -1)
+        stacked = self._one("Pack", {f"x{number}": item for number, item in enumerate(indices)}, coordinates, axis=-1)
         copied = self._unary("TensorMove", x, np.copy)
         made = fx_kernels.index_put(x.array, [item.array for item in indices], values.array)
         return self._one("ScatterNdUpdate", {"var": copied, "indices": stacked, "updates": values}, made)
@@ -324,8 +324,8 @@ class Lowering:
 
     def select_scatter(self, x: GeTensor, src: GeTensor, dim: int, index: int) -> GeTensor:
         shape = self._one("Shape", {"x": x}, np.array(x.array.shape, np.int32), dtype=3)
-        places = np.full(x.array.shape, index, np.int64)
-        indices = self._one("BroadcastTo", {"x": np.int64(index), "shape": shape}, places)
+        coordinates = np.full(x.array.shape, index, np.int64)
+        indices = self._one("BroadcastTo", {"x": np.int64(index), "shape": shape}, coordinates)
         wide = self._one("ExpandDims", {"x": src, "axis": np.int64(dim)}, np.expand_dims(src.array, dim))
         repeated = self._one(
             "BroadcastTo", {"x": wide, "shape": shape}, np.broadcast_to(wide.array, x.array.shape).copy()

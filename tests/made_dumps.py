@@ -39,7 +39,7 @@ def numbers(*shape: int, seed: int = 0) -> AnyArray:
     return made
 
 
-def spoiled(values: AnyArray, seed: int = 99) -> AnyArray:
+def perturbed(values: AnyArray, seed: int = 99) -> AnyArray:
     """Return the numbers with errors of up to 1 %."""
     errors = np.random.default_rng(seed).uniform(-0.01, 0.01, values.shape)
     made: AnyArray = (values * (1 + errors)).astype(np.float32)
@@ -128,7 +128,7 @@ def rule_file(*operators: Json, graph: str = "net", **graphs: tuple[Json, ...]) 
     count = 0
     made = []
     for name, members in {graph: operators, **graphs}.items():
-        numbered = [{"id": count + place, **member} for place, member in enumerate(members)]
+        numbered = [{"id": count + position, **member} for position, member in enumerate(members)]
         count += len(members)
         made.append({"name": name, "op": numbered})
     return {"name": "model", "graph": made}

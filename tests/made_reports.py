@@ -27,16 +27,16 @@ BAD = GOOD | {"cosine": 0.5, "relative_euclidean_distance": 0.9}
 OFF = GOOD | {"norm_ratio": 1.03}
 
 
-def row(name: str, slot: Slot = Slot.OUTPUT, **figures: Any) -> Row:
+def row(name: str, slot: Slot = Slot.OUTPUT, **values: Any) -> Row:
     """Return a measured row of an operator."""
     of = pairing(label(name, f"golden_{name}"), key=TensorKey(name, slot, 0))
-    return measured(of, metrics=metrics(**GOOD | figures))
+    return measured(of, metrics=metrics(**GOOD | values))
 
 
 SIDES = Side("/dump/npu", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
 
 
-def kept(*rows: Row) -> Comparison:
+def judged_comparison(*rows: Row) -> Comparison:
     """Return an offline comparison of these rows, judged by the cosine only."""
     verdicts = tuple(map(_verdict, rows))
     judgement = Judgement("", verdicts, coverage=coverage_of(rows, build_network(rows, ())))
@@ -59,7 +59,7 @@ def not_compared(name: str, reason: str = "no dump file") -> Row:
 
 
 def strange_names(names: list[str]) -> Comparison:
-    return kept(*(row(name, **BAD) for name in names))
+    return judged_comparison(*(row(name, **BAD) for name in names))
 
 
 FAULT = Finding(
@@ -91,7 +91,7 @@ def with_judgement() -> Comparison:
         Verdict(Level.NOISE, quoted("little")),
     )
     judgement = Judgement("", verdicts, (FAULT,), "b", "b", (because("judge.advice", remedy=FAULT.remedies[0]),))
-    plain = kept(row("a"), row("b", **BAD), row("c", **BAD), row("d"))
+    plain = judged_comparison(row("a"), row("b", **BAD), row("c", **BAD), row("d"))
     return replace(plain, graphs=(ModelGraph(nodes),), judgement=judgement)
 
 
@@ -116,7 +116,7 @@ def many_rows(count: int, worst: float = 0.5) -> Comparison:
     for number in range(count):
         name = f"model/layer_{number // 40}/block_{number // 2}/conv"
         error = worst * (number / count) ** 8 * random_numbers.random()
-        figures = template.metrics._replace(
+        row_metrics = template.metrics._replace(
             cosine=1 - error,
             relative_euclidean_distance=error,
             mean_relative_error=error * random_numbers.random(),
@@ -125,8 +125,8 @@ def many_rows(count: int, worst: float = 0.5) -> Comparison:
         )
         key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
         made = OpLabel(number // 2, number, "Conv2D", name, name)
-        rows.append(template._replace(label=made, key=key, golden_key=key, metrics=figures))
-    return kept(*rows)
+        rows.append(template._replace(label=made, key=key, golden_key=key, metrics=row_metrics))
+    return judged_comparison(*rows)
 
 
 def many_tokens(ranks: int, tokens: int, operators: int) -> Comparison:

@@ -1,6 +1,6 @@
 """Message classes of Google's protobuf, made at run time from field tables: oracles independent of our readers.
 
-A table has the fields of each message as `number name type`, with `*` behind the type of a repeated field and `=group`
+A table has the fields of each message as `number name type`, with `*` after the type of a repeated field and `=group`
 for fields of which only one is set. Enums are open in proto3, and on the wire they are plain varints: int32 shows
 every number.
 """

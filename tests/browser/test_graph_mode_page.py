@@ -49,14 +49,14 @@ def test_overview_has_the_first_bad_rank_token_and_operator(real: Opened) -> Non
 def test_selection_of_another_token(real: Opened) -> None:
     selects = ".unit-selects select"
     assert real.page.locator(selects).count() == 2
-    assert [real.page.input_value(f"{selects} >> nth={place}") for place in (0, 1)] == ["0", "1"]
+    assert [real.page.input_value(f"{selects} >> nth={index}") for index in (0, 1)] == ["0", "1"]
     assert real.texts(".unit[aria-pressed=true]") == ["9"]
     before = real.page.locator(".curve canvas").screenshot()
     real.page.select_option(f"{selects} >> nth=1", "0")
     assert real.texts(".unit[aria-pressed=true]") == ["~"]
     assert real.page.locator(".curve canvas").screenshot() != before
     real.page.click(".unit >> nth=3")
-    assert [real.page.input_value(f"{selects} >> nth={place}") for place in (0, 1)] == ["1", "1"]
+    assert [real.page.input_value(f"{selects} >> nth={index}") for index in (0, 1)] == ["1", "1"]
     real.go("graph")
     real.page.wait_for_selector(".graph-view[data-laid]")
     assert real.page.inner_text(".panel .name.big") == "MatMul_1"

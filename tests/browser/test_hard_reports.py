@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from made_reports import BAD, FAULT, GOOD, OFF, kept, many_rows, not_compared, row, strange_names, with_judgement
+from made_reports import (
+    BAD,
+    FAULT,
+    GOOD,
+    OFF,
+    judged_comparison,
+    many_rows,
+    not_compared,
+    row,
+    strange_names,
+    with_judgement,
+)
 from opdiff.core.comparison import GraphNode, ModelGraph
 from opdiff.report.html_page import write_html
 
@@ -38,7 +49,9 @@ EXTREMES = (0.0, 5e-324, 1e-300, 1.0, 1.7e308, math.nan, math.inf, -math.inf, No
 
 @pytest.mark.parametrize("numbers", [EXTREMES, (1e17,), (5e-324,), (1.79e308, 1.79e308), (0.0,)], ids=str)
 def test_curve_of_extreme_numbers(show: Show, numbers: tuple[float | None, ...]) -> None:
-    report = show(kept(*(row(f"op{n}", **GOOD | {"max_absolute_error": size}) for n, size in enumerate(numbers))))
+    report = show(
+        judged_comparison(*(row(f"op{n}", **GOOD | {"max_absolute_error": size}) for n, size in enumerate(numbers)))
+    )
     report.page.select_option(".tools select", "max_absolute_error")
     for log in (True, False):
         report.page.locator(".tools input").first.set_checked(log)
@@ -62,15 +75,19 @@ def test_long_names_are_shortened(show: Show) -> None:
 
 
 def test_the_only_wrong_tensor_is_named_though_a_suspicious_one_is_before_it(show: Show) -> None:
-    report = show(kept(row("early", **OFF), row("late", **BAD)))
+    report = show(judged_comparison(row("early", **OFF), row("late", **BAD)))
     assert report.page.inner_text("h1") == "One tensor is wrong, in late"
 
 
 def test_singular_forms_for_one_tensor(show: Show) -> None:
-    assert show(kept(row("a"))).texts(".advice") == ["The one tensor that was compared is within its limits."]
+    assert show(judged_comparison(row("a"))).texts(".advice") == [
+        "The one tensor that was compared is within its limits."
+    ]
 
 
-@pytest.mark.parametrize("made", [kept(not_compared("a"), not_compared("b")), kept()], ids=["failed", "none"])
+@pytest.mark.parametrize(
+    "made", [judged_comparison(not_compared("a"), not_compared("b")), judged_comparison()], ids=["failed", "none"]
+)
 def test_comparison_without_rows(show: Show, made: Comparison) -> None:
     report = show(made)
     assert report.page.inner_text("h1") == "Nothing could be compared"
@@ -83,7 +100,7 @@ def test_comparison_without_rows(show: Show, made: Comparison) -> None:
 
 
 def test_rows_are_as_wide_as_their_columns(show: Show) -> None:
-    report = show(kept(row("a")))
+    report = show(judged_comparison(row("a")))
     report.page.set_viewport_size({"width": 900, "height": 700})
     report.go("table")
     for part in (".vhead", ".vrow"):
@@ -126,7 +143,7 @@ def test_back_returns_to_the_previous_view(show: Show) -> None:
 
 
 def test_keyboard_navigation_of_lists(show: Show) -> None:
-    report = show(kept(row("a"), not_compared("b"), row("c"), not_compared("d")))
+    report = show(judged_comparison(row("a"), not_compared("b"), row("c"), not_compared("d")))
     report.go("missing")
     for key in ("j", "j", "Enter"):
         report.page.keyboard.press(key)
@@ -176,7 +193,7 @@ def test_graph_is_printed(opened: Callable[..., Opened], demo_report: Path) -> N
 
 @pytest.mark.parametrize("where", ["row/1.5", "row/-1", "row/", "row/99", "changes", "constructor", "%"])
 def test_unknown_address_shows_the_overview(show: Show, where: str) -> None:
-    report = show(kept(row("a"), row("b")))
+    report = show(judged_comparison(row("a"), row("b")))
     report.go("table")
     report.go(where)
     assert report.page.inner_text("h1") == "No operator is at fault"

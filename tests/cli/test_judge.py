@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from command_line import run
-from made_reports import FAULT, kept
+from made_reports import FAULT, judged_comparison
 from opdiff.core.comparison import Comparison, ExtraInputs, Side
 from opdiff.core.dump import DumpKind
 from opdiff.judge.remedies import next_command
@@ -56,7 +56,7 @@ def test_other_limits_give_another_judgement(saved: Path, tmp_path: Path, capsys
 def test_every_line_of_the_advice_fits_a_terminal(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for lang in ("en", "zh"):
         lines = run(capsys, "judge", str(saved), "--lang", lang).out.partition("compared:")[0].splitlines()
-        assert max(sum(1 if letter.isascii() else 2 for letter in line) for line in lines) <= 80
+        assert max(sum(1 if character.isascii() else 2 for character in line) for line in lines) <= 80
 
 
 def test_a_third_run_identifies_the_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +74,7 @@ def test_a_third_run_identifies_the_step(tmp_path: Path, capsys: pytest.CaptureF
 
 def _compared(target: str, golden: str, rules: str = "") -> Comparison:
     sides = Side(target, DumpKind.NPU), Side(golden, DumpKind.ARRAYS)
-    return replace(kept(), target=sides[0], golden=sides[1], extra_inputs=ExtraInputs(rules))
+    return replace(judged_comparison(), target=sides[0], golden=sides[1], extra_inputs=ExtraInputs(rules))
 
 
 @given(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 4)

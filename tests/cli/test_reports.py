@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import run
-from made_reports import BAD, GOOD, OFF, kept, not_compared, row
+from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
 from opdiff import __version__
 from opdiff.cli.style import curve_lines, styled
 from opdiff.core.reasons import quoted
@@ -53,7 +53,7 @@ def test_all_forms_or_none(sample: Sample, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_reports_of_saved_comparisons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(kept(row("a")), str(tmp_path / "result_1.json"))
+    save(judged_comparison(row("a")), str(tmp_path / "result_1.json"))
     done = run(capsys, "report", tmp_path / "result_1.json", *EVERY)
     assert done.code == 0
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -72,7 +72,7 @@ def test_other_files_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_output_name_of_an_unselected_report_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(kept(row("a")), str(tmp_path / "result.json"))
+    save(judged_comparison(row("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "-o", tmp_path / "x.html")
     assert (done.code, done.err) == (
         2,
@@ -82,7 +82,7 @@ def test_output_name_of_an_unselected_report_is_rejected(tmp_path: Path, capsys:
 
 def test_report_never_replaces_its_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "result.json"
-    save(kept(row("a")), str(saved))
+    save(judged_comparison(row("a")), str(saved))
     before = saved.read_bytes()
     done = run(capsys, "report", saved, "-o", tmp_path / "." / "result.json")
     assert done.code == 2
@@ -94,7 +94,7 @@ def test_report_never_replaces_its_comparison(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_unwritable_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(kept(row("a")), str(tmp_path / "result.json"))
+    save(judged_comparison(row("a")), str(tmp_path / "result.json"))
     wanted = tmp_path / "nowhere" / "x.html"
     done = run(capsys, "report", tmp_path / "result.json", "-o", wanted)
     assert (done.code, done.err) == (3, f"opdiff: {wanted}: No such file or directory\n")
@@ -110,18 +110,18 @@ def test_missing_package_is_reported_early(
 
 
 @pytest.mark.parametrize(
-    ("figures", "gate", "code"),
+    ("metrics", "gate", "code"),
     [(GOOD, "wrong", 0), (OFF, "wrong", 0), (OFF, "suspicious", 1), (BAD, "wrong", 1), (BAD, "suspicious", 1)],
 )
 def test_gate_violations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], figures: dict[str, Any], gate: str, code: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], metrics: dict[str, Any], gate: str, code: int
 ) -> None:
-    save(kept(row("a", **figures)), str(tmp_path / "result.json"))
+    save(judged_comparison(row("a", **metrics)), str(tmp_path / "result.json"))
     assert run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", gate).code == code
 
 
 def test_gate_fails_if_nothing_was_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(kept(not_compared("a")), str(tmp_path / "result.json"))
+    save(judged_comparison(not_compared("a")), str(tmp_path / "result.json"))
     done = run(capsys, "report", tmp_path / "result.json", "--no-html", "--fail-on", "wrong")
     assert (done.code, done.err) == (3, "opdiff: nothing was compared, so the gate cannot be passed\n")
     assert run(capsys, "report", tmp_path / "result.json", "--no-html").code == 0
@@ -155,11 +155,11 @@ distance = 1e-6
 """
 
 
-@pytest.mark.parametrize(("limits", "figures", "code"), [(STRICT, GOOD, 1), (LOOSE, BAD, 0)])
+@pytest.mark.parametrize(("limits", "metrics", "code"), [(STRICT, GOOD, 1), (LOOSE, BAD, 0)])
 def test_gate_with_its_own_limits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: str, figures: dict[str, Any], code: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limits: str, metrics: dict[str, Any], code: int
 ) -> None:
-    made = kept(row("a", **figures | {"snr_db": 20.0}))
+    made = judged_comparison(row("a", **metrics | {"snr_db": 20.0}))
     save(made, str(tmp_path / "result.json"))
     (tmp_path / "gate.toml").write_text(limits)
     done = run(capsys, "report", tmp_path / "result.json", "--junit", "--fail-on", tmp_path / "gate.toml")
@@ -167,7 +167,7 @@ def test_gate_with_its_own_limits(
     assert (f"tensors that are wrong by {tmp_path / 'gate.toml'}" in done.err) == bool(code)
     # Reports use the usual limits.
     (junit,) = tmp_path.glob("*.junit.xml")
-    assert ("<failure" in junit.read_text()) == (figures is BAD)
+    assert ("<failure" in junit.read_text()) == (metrics is BAD)
 
 
 def test_limits_of_a_gate_do_not_affect_the_judgement(
@@ -215,20 +215,26 @@ def test_gate_of_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         done = run(capsys, "diff", old, new, "--fail-on", "worse")
         return done.code, done.err
 
-    assert gate(kept(row("a")), kept(row("a"), row("b"))) == (0, "")
-    assert gate(kept(row("a")), kept(row("a"), row("b", **BAD))) == (1, "opdiff: gate violated: new and bad: 1\n")
+    assert gate(judged_comparison(row("a")), judged_comparison(row("a"), row("b"))) == (0, "")
+    assert gate(judged_comparison(row("a")), judged_comparison(row("a"), row("b", **BAD))) == (
+        1,
+        "opdiff: gate violated: new and bad: 1\n",
+    )
     lost = row("b")._replace(metrics=None, reason=quoted("the file was cut off"))
-    assert gate(kept(row("a"), row("b")), kept(row("a"), lost)) == (
+    assert gate(judged_comparison(row("a"), row("b")), judged_comparison(row("a"), lost)) == (
         1,
         "opdiff: gate violated: not compared any more: 1\n",
     )
-    assert gate(kept(row("a"), row("b")), kept(row("a"))) == (1, "opdiff: gate violated: not compared any more: 1\n")
+    assert gate(judged_comparison(row("a"), row("b")), judged_comparison(row("a"))) == (
+        1,
+        "opdiff: gate violated: not compared any more: 1\n",
+    )
 
 
 def test_changes_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(tmp_path / "old.json"), str(tmp_path / "new.json")
-    save(kept(row("a"), row("b", **BAD), row("c")), old)
-    save(kept(row("a", **BAD), row("b"), row("d")), new)
+    save(judged_comparison(row("a"), row("b", **BAD), row("c")), old)
+    save(judged_comparison(row("a", **BAD), row("b"), row("d")), new)
     done = run(capsys, "diff", old, new)
     assert done.code == 0
     assert "worse: 1\n  a:output:0: noise -> wrong, cosine 0.999999 -> 0.500000" in done.out
@@ -243,8 +249,8 @@ def test_changes_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_long_lists_of_changes_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"op{number}" for number in range(30)]
-    save(kept(*(row(name) for name in names)), str(tmp_path / "old.json"))
-    save(kept(*(row(name, **BAD) for name in names)), str(tmp_path / "new.json"))
+    save(judged_comparison(*(row(name) for name in names)), str(tmp_path / "old.json"))
+    save(judged_comparison(*(row(name, **BAD) for name in names)), str(tmp_path / "new.json"))
     assert "  and 10 more" in run(capsys, "diff", tmp_path / "old.json", tmp_path / "new.json").out
 
 
@@ -283,7 +289,7 @@ def test_lines_are_coloured_and_cut_only_on_a_terminal(monkeypatch: pytest.Monke
 
 
 def test_curve_needs_an_encoding_with_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = kept(row("a"), row("b", **BAD))
+    made = judged_comparison(row("a"), row("b", **BAD))
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
     assert curve_lines(made) == ("curve: ▅█",)

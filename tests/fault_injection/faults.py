@@ -122,7 +122,7 @@ def _with_faulty(network: SampleNetwork, op: DeviceOp, faulty: DeviceOp, kinds: 
 
 
 def _right_kinds(op: DeviceOp, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Accept `quantization` for any fault behind quantized values."""
+    """Accept `quantization` for any fault downstream of quantized values."""
     return (*kinds, "quantization") if "quant" in op.type.lower() else kinds
 
 

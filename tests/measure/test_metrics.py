@@ -202,9 +202,9 @@ def test_nan_in_the_data_is_nan_in_the_metrics() -> None:
         assert [name for name in DOCUMENTED if not isnan(found[name])] == []
     found_all = of([nan, 1], [nan, 1])
     assert (found_all.is_equal, found_all.special_mismatches, found_all.finite_cosine) == (True, 0, 1.0)
-    beside = of([1, nan], [1, 3])
-    assert (beside.golden_mean, beside.golden_std, beside.norm_ratio) == (2, 1, 1)
-    assert (beside.target_nans, beside.special_mismatches, beside.first_special_mismatch) == (1, 1, 1)
+    with_nan = of([1, nan], [1, 3])
+    assert (with_nan.golden_mean, with_nan.golden_std, with_nan.norm_ratio) == (2, 1, 1)
+    assert (with_nan.target_nans, with_nan.special_mismatches, with_nan.first_special_mismatch) == (1, 1, 1)
 
 
 INFINITE = [

@@ -172,10 +172,10 @@ def test_constant_nan(dtype: DType) -> None:
     assert math.isnan(value)
 
 
-@pytest.mark.parametrize("place", [0, 65535, 65536, 99999])
-def test_difference_in_any_block_is_found(place: int) -> None:
+@pytest.mark.parametrize("index", [0, 65535, 65536, 99999])
+def test_difference_in_any_block_is_found(index: int) -> None:
     codes = np.zeros(100_000, np.float32)
-    codes[place] = 1e-45
+    codes[index] = 1e-45
     assert constant_value(codes, dtypes.FLOAT32) is None
 
 

@@ -16,7 +16,7 @@ from opdiff.read.dump import read_dump
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOUND = dump(tensor([1.0, 2.0]), inputs=(tensor([3.0, 4.0]),))
+VALID_DUMP = dump(tensor([1.0, 2.0]), inputs=(tensor([3.0, 4.0]),))
 
 
 def save(folder: Path, name: str, *values: float) -> None:
@@ -26,8 +26,8 @@ def save(folder: Path, name: str, *values: float) -> None:
 
 def test_an_npu_dump(tmp_path: Path) -> None:
     for name in (f"Sub.b.1.2.{TIME + 5}", f"Add.a.1.2.{TIME}", f"Add.a.1.2.{TIME + 1}"):
-        add(tmp_path, name, SOUND)
-    add(tmp_path, f"Mul.c.1.2.{TIME + 2}", SOUND[:-1])
+        add(tmp_path, name, VALID_DUMP)
+    add(tmp_path, f"Mul.c.1.2.{TIME + 2}", VALID_DUMP[:-1])
     found = read_dump(str(tmp_path))
     assert (found.kind, found.quantized) == (DumpKind.NPU, False)
     assert list(found.operators) == ["a", "c", "b"]
@@ -62,7 +62,7 @@ def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
 
 
 def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> None:
-    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
     save(tmp_path, f"Add.a.1.2.{TIME}.output.0.npy", 9.0)
     found = read_dump(str(tmp_path))
     np.testing.assert_array_equal(found.operators["a"].outputs[0].array(), [1.0, 2.0])
@@ -71,60 +71,60 @@ def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> N
 
 def test_names_are_not_shortened_where_that_would_mix_operators(tmp_path: Path) -> None:
     for number in range(2):
-        add(tmp_path, f"Add.g_sgt_graph_{number}_conv.1.2.{TIME + number}", SOUND)
+        add(tmp_path, f"Add.g_sgt_graph_{number}_conv.1.2.{TIME + number}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["g_sgt_graph_0_conv", "g_sgt_graph_1_conv"]
 
 
 @pytest.mark.parametrize("name", ["head_quantity", "my_quantile", "quant"])
 def test_not_quantized_by_names(name: str, tmp_path: Path) -> None:
-    add(tmp_path, f"Op.{name}.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
     assert not read_dump(str(tmp_path)).quantized
 
 
 @pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant", "b_dequant", "c_quantized_1"])
 def test_quantized_by_names(name: str, tmp_path: Path) -> None:
-    add(tmp_path, f"Op.{name}.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
     assert read_dump(str(tmp_path)).quantized
 
 
 @pytest.mark.parametrize("op_type", ["AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendRequantS16"])
 def test_quantized_by_types(op_type: str, tmp_path: Path) -> None:
-    add(tmp_path, f"{op_type}.x.1.2.{TIME}", SOUND)
+    add(tmp_path, f"{op_type}.x.1.2.{TIME}", VALID_DUMP)
     assert read_dump(str(tmp_path)).quantized
 
 
 def test_names_with_and_without_rules(tmp_path: Path) -> None:
-    add(tmp_path, f"Add.g_sgt_graph_0_a_lxslice1.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Add.g_sgt_graph_0_a_lxslice1.1.2.{TIME}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]
     assert list(read_dump(str(tmp_path), with_rules=True).operators) == ["g_sgt_graph_0_a"]
 
 
 def test_the_one_folder_below(tmp_path: Path) -> None:
     below = tmp_path / "20240115103052" / "0" / "net" / "1" / "0"
-    add(below, f"Add.a.1.2.{TIME}", SOUND)
+    add(below, f"Add.a.1.2.{TIME}", VALID_DUMP)
     add(tmp_path, "README.txt", b"x")
     assert read_dump(str(tmp_path)).path == str(below)
 
 
 def test_files_of_the_directory_itself_come_first(tmp_path: Path) -> None:
-    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
-    add(tmp_path / "old", f"Add.b.1.2.{TIME}", SOUND)
+    add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
+    add(tmp_path / "old", f"Add.b.1.2.{TIME}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]
 
 
 def _several(root: Path) -> None:
     for number in range(7):
-        add(root / str(number), f"Add.a.1.2.{TIME}", SOUND)
+        add(root / str(number), f"Add.a.1.2.{TIME}", VALID_DUMP)
 
 
 def _mixed(root: Path) -> None:
-    add(root, f"Add.a.1.2.{TIME}", SOUND)
+    add(root, f"Add.a.1.2.{TIME}", VALID_DUMP)
     save(root, f"a.0.{TIME}.npy", 1.0)
 
 
 def _none(root: Path) -> None:
     add(root, "README.txt", b"x")
-    add(root, f"Opdebug.Node_OpDebug.1.2.{TIME}", SOUND)
+    add(root, f"Opdebug.Node_OpDebug.1.2.{TIME}", VALID_DUMP)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_directories_that_are_not_one_dump(fill: object, problem: str, tmp_path:
 
 
 def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
-    add(tmp_path, f"Add.a.1.2.{TIME}", SOUND)
-    add(tmp_path, f"Add.b.1.2.{TIME}.tmp", SOUND)
-    add(tmp_path, "1234567890", SOUND)
+    add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
+    add(tmp_path, f"Add.b.1.2.{TIME}.tmp", VALID_DUMP)
+    add(tmp_path, "1234567890", VALID_DUMP)
     add(tmp_path / "below", "README", b"")
     assert read_dump(str(tmp_path)).skipped == (
         SkippedPath(str(tmp_path / "1234567890"), because("read.hash_not_mapped")),

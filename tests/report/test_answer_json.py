@@ -12,7 +12,7 @@ import pytest
 
 from command_line import run
 from made_comparisons import measured
-from made_reports import kept, many_tokens, not_compared, row, strange_names, with_judgement
+from made_reports import judged_comparison, many_tokens, not_compared, row, strange_names, with_judgement
 from opdiff.core.comparison import Mode
 from opdiff.report.answer_json import Answer, encode_answer, make_answer, make_failure
 from opdiff.sample import write_sample
@@ -135,16 +135,16 @@ def test_directory_of_rules_is_rejected(sample: Sample, tmp_path: Path, capsys: 
 
 def test_verdicts() -> None:
     good = row("a")
-    assert make_answer(kept(good)).verdict == "clean"
-    assert make_answer(kept(good, not_compared("b"))).verdict == "unsure"
-    assert make_answer(kept(good, not_compared("b"), not_compared("c"))).verdict == "unsure"
-    assert make_answer(kept(not_compared("b"))).verdict == "unsure"
+    assert make_answer(judged_comparison(good)).verdict == "clean"
+    assert make_answer(judged_comparison(good, not_compared("b"))).verdict == "unsure"
+    assert make_answer(judged_comparison(good, not_compared("b"), not_compared("c"))).verdict == "unsure"
+    assert make_answer(judged_comparison(not_compared("b"))).verdict == "unsure"
     assert make_answer(with_judgement()).verdict == "wrong"
     assert make_answer(many_tokens(1, 2, 3)).verdict == "wrong"
 
 
 def test_reasons_are_codes_and_operators_without_tensors_have_their_names() -> None:
-    (tensor,) = make_answer(kept(not_compared("b"))).tensors
+    (tensor,) = make_answer(judged_comparison(not_compared("b"))).tensors
     assert (tensor.tensor, tensor.compared, tensor.golden, tensor.reason) == ("b", False, None, "core.text")
 
 

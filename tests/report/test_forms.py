@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command_line import run
-from made_reports import kept, many_tokens, row
+from made_reports import judged_comparison, many_tokens, row
 from opdiff import report
 from opdiff.cli import report_options
 from opdiff.core.errors import UsageError
@@ -54,7 +54,7 @@ def test_help_lists_the_new_form(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_every_form_is_documented_and_writes_a_file(form: ReportForm, tmp_path: Path) -> None:
     assert f"`{form.file_name('result_{timestamp}')}`" in PAGE.read_text(encoding="utf-8")
-    form.write(kept(row("a")), str(tmp_path / "out"))
+    form.write(judged_comparison(row("a")), str(tmp_path / "out"))
     assert (tmp_path / "out").stat().st_size > 0
     if not form.not_in_graph_mode:
         form.write(many_tokens(1, 1, 2), str(tmp_path / "tokens"))
@@ -76,7 +76,7 @@ def test_file_names_follow_the_table() -> None:
 
 def test_folder_with_several_comparisons_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.json", "b.json"):
-        save(kept(row("a")), str(tmp_path / name))
+        save(judged_comparison(row("a")), str(tmp_path / name))
     outcome = run(capsys, "report", tmp_path)
     assert outcome.code == 3
     assert "several saved comparisons are in this folder; give one of them: a.json, b.json" in outcome.err

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import run
 from graph_dumps import read_table
-from made_reports import kept
+from made_reports import judged_comparison
 from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
 from opdiff.core.judgement import Colour, DocumentedResult, Level, Verdict
 from opdiff.core.reasons import quoted
@@ -98,4 +98,4 @@ def test_unwritable_workbook_raises_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         workbook.write_table_workbook(table_of(), nowhere)
     with pytest.raises(FileNotFoundError):
-        workbook.write_workbook(kept(), nowhere)
+        workbook.write_workbook(judged_comparison(), nowhere)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 
 from made_comparisons import comparisons, failed_operator
-from made_reports import BAD, FAULT, kept, many_rows, not_compared, row, with_judgement
+from made_reports import BAD, FAULT, judged_comparison, many_rows, not_compared, row, with_judgement
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.reasons import Language, because, render
 from opdiff.report.changes import find_changes
@@ -32,11 +32,11 @@ def column(found: tuple[dict[str, Any], bytes], *names: str) -> list[Any]:
 
 
 def texts(found: tuple[dict[str, Any], bytes], *names: str) -> list[str]:
-    return [found[0]["texts"][place] for place in column(found, *names)]
+    return [found[0]["texts"][number] for number in column(found, *names)]
 
 
 def test_rows_levels_and_metrics_are_included() -> None:
-    found = unpacked(pack(kept(row("a"), not_compared("b"), row("c", **BAD))))
+    found = unpacked(pack(judged_comparison(row("a"), not_compared("b"), row("c", **BAD))))
     assert texts(found, "rows", "target") == ["a", "b", "c"]
     assert column(found, "rows", "level") == [2, 5, 4]
     assert column(found, "metrics", "rows") == [0, 2]
@@ -52,7 +52,7 @@ def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
     evidence, reason = because("pair.output_is", index=0, origin="a:0"), because("pair.no_tensor")
     step = because("align.padding_cut", count=3)
     rows = row("a")._replace(evidence=evidence, steps=(step,)), failed_operator(reason)
-    document = raw_document(pack(kept(*rows)))
+    document = raw_document(pack(judged_comparison(*rows)))
     chinese = [sentence for text in document["texts"] if isinstance(text, list)
                for sentence in sentences(text, document, Language.CHINESE)]  # fmt: skip
     for found in (evidence, reason, step):
@@ -76,7 +76,7 @@ def test_levels_are_those_of_the_judgement() -> None:
 
 
 def test_changes_are_included_if_given() -> None:
-    old, new = kept(row("a")), kept(row("a", **BAD))
+    old, new = judged_comparison(row("a")), judged_comparison(row("a", **BAD))
     found = unpacked(pack(new, find_changes(old, new)))
     assert texts(found, "changes", "kind") == ["worse"]
     assert "changes" not in unpacked(pack(new))[0]
@@ -89,7 +89,7 @@ def test_every_comparison_can_be_packed(made: Comparison) -> None:
 
 
 def test_page_contains_the_data(tmp_path: Path) -> None:
-    write_html(kept(row("</script><script>alert(1)")), str(tmp_path / "report.html"))
+    write_html(judged_comparison(row("</script><script>alert(1)")), str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     (data,) = re.findall(r'<script type="text/plain" id="data">([A-Za-z0-9+/=]+)</script>', page)
     assert unpacked(base64.b64decode(data))[0]["rows"]["count"] == 1

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from pyarrow import parquet
 
 from made_comparisons import comparisons
-from made_reports import BAD, OFF, kept, not_compared, row, with_judgement
+from made_reports import BAD, OFF, judged_comparison, not_compared, row, with_judgement
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
 
-SOME = kept(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))
+SOME = judged_comparison(row("a"), row("=1+1", **BAD), row("<b>", **OFF), not_compared("d", "no file\x00 here"))
 
 
 def test_workbooks_are_coloured_frozen_and_filtered(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_workbooks_are_coloured_frozen_and_filtered(tmp_path: Path) -> None:
     assert sheet.freeze_panes == "B2"
     assert sheet.auto_filter.ref.startswith("A1:")
     header = [cell.value for cell in sheet[1]]
-    cells = {name: sheet[3][place] for place, name in enumerate(header)}
+    cells = {name: sheet[3][column] for column, name in enumerate(header)}
     assert (cells["target"].value, cells["target"].data_type) == ("=1+1", "s")
     assert cells["cosine"].value == 0.5
     fills = [sheet.cell(line, 1).fill.start_color.rgb for line in range(2, 6)]
@@ -51,7 +51,7 @@ def test_workbooks_list_findings(tmp_path: Path) -> None:
 
 
 def test_parquet_has_types_nulls_and_nans(tmp_path: Path) -> None:
-    write_parquet(kept(row("a", cosine=math.nan), not_compared("b")), str(tmp_path / "out.parquet"))
+    write_parquet(judged_comparison(row("a", cosine=math.nan), not_compared("b")), str(tmp_path / "out.parquet"))
     table = parquet.read_table(tmp_path / "out.parquet")
     assert str(table.schema.field("cosine").type) == "double"
     assert str(table.schema.field("count").type) == "int64"
@@ -79,7 +79,7 @@ def test_junit_has_a_case_for_each_operator(tmp_path: Path) -> None:
 
 
 def test_node_data_has_the_worst_tensor_of_each_operator(tmp_path: Path) -> None:
-    write_model_explorer(kept(row("a"), row("a", **BAD), not_compared("b")), str(tmp_path / "out.json"))
+    write_model_explorer(judged_comparison(row("a"), row("a", **BAD), not_compared("b")), str(tmp_path / "out.json"))
     results = json.loads((tmp_path / "out.json").read_text())["results"]
     assert set(results) == {"a", "golden_a"}
     assert results["golden_a"] == {"value": 0.9, "bgColor": "#c62f45", "textColor": "#ffffff"}
@@ -100,11 +100,11 @@ def test_every_comparison_can_be_written(
 
 def test_sparkline_shows_the_worst_of_each_group() -> None:
     rows = [row("a", relative_euclidean_distance=10.0**power) for power in (-9, -5, -3, 0)]
-    assert sparkline(kept(*rows), 80) == "▁▃▆█"
-    assert sparkline(kept(*rows), 2) == "▃█"
-    assert sparkline(kept(rows[0]), 80) == ""
-    assert sparkline(kept(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
+    assert sparkline(judged_comparison(*rows), 80) == "▁▃▆█"
+    assert sparkline(judged_comparison(*rows), 2) == "▃█"
+    assert sparkline(judged_comparison(rows[0]), 80) == ""
+    assert sparkline(judged_comparison(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
 
 
 def test_sparkline_shows_non_finite_distances_at_the_top() -> None:
-    assert sparkline(kept(row("a", relative_euclidean_distance=math.inf), row("b")), 80)[0] == "█"
+    assert sparkline(judged_comparison(row("a", relative_euclidean_distance=math.inf), row("b")), 80)[0] == "█"

@@ -59,7 +59,7 @@ def numbers(column: dict[str, Any], data: bytes) -> list[float | None]:
         joined[plane :: made.itemsize] = planes[plane * column["count"] : (plane + 1) * column["count"]]
     made.frombytes(bytes(joined))
     absent = set(column.get("absent", ()))
-    return [None if place in absent else value for place, value in enumerate(made)]
+    return [None if index in absent else value for index, value in enumerate(made)]
 
 
 def same(found: list[float | None], wanted: list[float | None]) -> bool:
@@ -141,7 +141,7 @@ def test_equal_strings_are_stored_once(texts: list[str]) -> None:
     packer = Packer()
     column = packer.texts(texts)
     document, data = unpacked(packer.packed({}))
-    found = [document["texts"][int(place or 0)] for place in numbers(column, data)]
+    found = [document["texts"][int(index or 0)] for index in numbers(column, data)]
     assert found == list(map(printable, texts))
     assert len(document["texts"]) == len(set(texts))
 

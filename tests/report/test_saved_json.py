@@ -83,14 +83,14 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
 }
 
 
-@pytest.mark.parametrize(("place", "value", "message"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("keys", "value", "message"), WRONG.values(), ids=WRONG)
 def test_invalid_documents_are_rejected(
-    place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
+    keys: tuple[str | int, ...], value: object, message: str, tmp_path: Path
 ) -> None:
     inner = whole = document(tmp_path)
-    for step in place[:-1]:
+    for step in keys[:-1]:
         inner = inner[step]
-    inner[place[-1]] = value
+    inner[keys[-1]] = value
     (tmp_path / "saved.json").write_text(json.dumps(whole))
     with pytest.raises(InputError) as caught:
         load(str(tmp_path / "saved.json"))
@@ -112,12 +112,12 @@ _JSON = st.recursive(
 
 @given(st.sampled_from(["target", "scenario", "judgement", "view", "graphs", "rows", 0, 1, 3, 5, 7, 10]), _JSON)
 def test_any_document_is_loaded_or_rejected(
-    tmp_path_factory: pytest.TempPathFactory, place: str | int, value: object
+    tmp_path_factory: pytest.TempPathFactory, keys: str | int, value: object
 ) -> None:
     folder = tmp_path_factory.mktemp("json")
     whole = document(folder)
-    outer = whole["rows"][0] if isinstance(place, int) else whole
-    outer[place] = value
+    outer = whole["rows"][0] if isinstance(keys, int) else whole
+    outer[keys] = value
     (folder / "saved.json").write_text(json.dumps(whole))
     try:
         load(str(folder / "saved.json"))

@@ -287,8 +287,8 @@ CORE = ("model_id", "stream_id", "task_id", "task_type", "context_id", "thread_i
     ],
 )
 def test_overflow_words_of_each_unit(unit: Unit, version: int, words: tuple[str | int, ...]) -> None:
-    fields = {name: 100 + place for place, name in enumerate((*CORE, "pc_start", "para_base", "core_id", "block_id"))}
-    fields |= {name: 200 + place for place, name in enumerate(("cpu_id", "src_addr", "dst_addr", "channel_id"))}
+    fields = {name: 100 + index for index, name in enumerate((*CORE, "pc_start", "para_base", "core_id", "block_id"))}
+    fields |= {name: 200 + position for position, name in enumerate(("cpu_id", "src_addr", "dst_addr", "channel_id"))}
     raw = overflow_record(Overflow(unit, **fields, status=(5, 6), version=version))
     assert unpack_from("<6I", raw) == (0x5A5A5A5A, version, 1, unit, 0, 8 * len(words))
     expected = tuple(fields[word] if isinstance(word, str) else word for word in words)
@@ -302,7 +302,7 @@ def test_old_overflow_record_has_a_field_per_source() -> None:
     raw = old_overflow_record(dha, None, core)
     words = unpack_from("<256Q", raw)
     assert len(raw) == 2048
-    filled = {8 * place: word for place, word in enumerate(words) if word}
+    filled = {8 * position: word for position, word in enumerate(words) if word}
     assert filled == {
         0: 1, 8: 2, 16: 3, 24: 4, 32: 5, 40: 6,
         256: 11, 264: 12, 272: 13, 280: 14, 288: 15, 296: 16,

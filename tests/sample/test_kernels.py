@@ -59,9 +59,9 @@ def test_softmax_is_a_distribution_in_the_order_of_its_input() -> None:
 
 
 def test_top_k_is_sorted_and_the_first_of_equals_wins() -> None:
-    values, places = ops.top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), k=3)
+    values, indices = ops.top_k(np.array([[1.0, 3.0, 3.0, 2.0]]), k=3)
     assert values.tolist() == [[3, 3, 2]]
-    assert places.tolist() == [[1, 2, 3]]
+    assert indices.tolist() == [[1, 2, 3]]
 
 
 def test_activations() -> None:

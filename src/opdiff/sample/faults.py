@@ -50,7 +50,7 @@ def choose(names: Collection[str]) -> tuple[Fault, ...]:
 
 
 def inject(network: SampleNetwork, faults: Iterable[Fault]) -> SampleNetwork:
-    """Return the network with faulty device operators; operators behind them compute with the wrong values."""
+    """Return the network with faulty device operators; operators downstream compute with the wrong values."""
     faulty = {fault.operator: fault.make_faulty for fault in faults}
     device = tuple(faulty[op.name](op) if op.name in faulty else op for op in network.device)
     return replace(network, device=device)

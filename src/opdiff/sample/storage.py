@@ -59,7 +59,7 @@ def _permuted(array: AnyArray, layout: str) -> AnyArray:
     order = _PLAIN[layout]
     if len(order) != array.ndim:
         return array
-    return array.transpose([order.index(letter) for letter in layout])
+    return array.transpose([order.index(label) for label in layout])
 
 
 def _ceil(extent: int, size: int) -> int:

@@ -32,13 +32,13 @@ def noisy(golden: AnyArray, x: DType, y: DType, noise: float = 1e-3) -> Made:
     return to_codes(target, x), x, to_codes(golden, y), y
 
 
-def with_special(place: str) -> Made:
+def with_special(kind: str) -> Made:
     target, x, golden, y = noisy(NORMAL, FLOAT32, FLOAT32)
-    if place == "nan":
+    if kind == "nan":
         target[7] = np.nan
-    if place in {"target", "both"}:
+    if kind in {"target", "both"}:
         target[11] = np.inf
-    if place in {"golden", "both"}:
+    if kind in {"golden", "both"}:
         golden[11] = np.inf
     return target, x, golden, y
 

@@ -146,7 +146,8 @@ def test_special_numbers_have_their_logical_index() -> None:
     assert target is not None
     sums, _ = measured(by_kernel(target, Stored(y, FLOAT32), shape, 2))
     at = [
-        np.ravel_multi_index(place, shape) for place in ((1, 34, 10, 189), (0, 20, 3, 0), (1, 0, 0, 1), (1, 33, 4, 5))
+        np.ravel_multi_index(coordinates, shape)
+        for coordinates in ((1, 34, 10, 189), (0, 20, 3, 0), (1, 0, 0, 1), (1, 33, 4, 5))
     ]
     assert [sums.target.first_nan, sums.target.first_inf, sums.golden.first_inf] == at[:3]
     assert sums.worst is not None

@@ -173,7 +173,7 @@ SHRUNK = """
     for side in sides:
         with open(side.path, "wb") as file:
             file.truncate(size)
-    # When the caller is told of the progress for the first time, most of it is still to be measured.
+    # At the first progress report most of the file is not measured yet.
     shrink = lambda done: os.truncate(f"{folder}/{victim}", 0)
     result, = measure_all([native.NativeJob(*sides, (size,))], 2, shrink, with_kl=True)
     print(result.reason, end="")
@@ -206,8 +206,8 @@ def status(changes: dict[int, int], axes: Axes = (), *, size: int = 3000, axes_c
     assert library is not None
     array = Stored(np.arange(size, dtype="<f4"), FLOAT32, axes)
     packed = native.pack([job(array, array)], 1)
-    for place, value in changes.items():
-        packed.jobs[place] = value
+    for index, value in changes.items():
+        packed.jobs[index] = value
     results = (ctypes.c_int64 * (native._SIZES[3] // 8))()
     batch = native.Batch(
         packed.jobs.buffer_info()[0], ctypes.addressof(results), packed.axes.buffer_info()[0], None,
@@ -232,7 +232,7 @@ BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
     ("two absurd sizes", {NBYTES: MOST, GOLDEN + NBYTES: MOST, OFFSET: 1}),
     ("a negative offset", {GOLDEN + OFFSET: -1}),
     ("no data", {DATA: 0}),
-    ("a path behind all texts", {PATH: 0}),
+    ("a path offset beyond all paths", {PATH: 0}),
     ("an absurd path", {GOLDEN + PATH: MOST}),
     ("a kind that is not there", {KIND: 14}),
     ("a negative kind", {GOLDEN + KIND: -1}),
@@ -243,7 +243,7 @@ BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
     ("a negative rank", {RANK: -1}),
     ("an absurd rank", {RANK: MOST}),
     ("negative axes", {AXES: -1}),
-    ("axes behind all axes", {GOLDEN + AXES: 1}),
+    ("axes beyond all axes", {GOLDEN + AXES: 1}),
     ("absurd axes", {AXES: MOST, RANK: 1}),
     ("too many digits", {DIGITS: 53}),
     ("a large exponent", {MIN_EXPONENT: 1024}),
@@ -254,7 +254,7 @@ BAD_NUMBERS: list[tuple[str, dict[int, int]]] = [
 @pytest.mark.parametrize("size", [3000, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("changes", [row[1] for row in BAD_NUMBERS], ids=[row[0] for row in BAD_NUMBERS])
 def test_inconsistent_numbers(changes: dict[int, int], size: int) -> None:
-    changes = {place: LARGE + 1 if value == 3001 and size == LARGE else value for place, value in changes.items()}
+    changes = {index: LARGE + 1 if value == 3001 and size == LARGE else value for index, value in changes.items()}
     assert status(changes, size=size) == native_results._BAD_JOB
 
 
@@ -282,10 +282,10 @@ def test_unusual_numbers(changes: dict[int, int], size: int) -> None:
 BAD_AXES: list[tuple[str, Axes]] = [
     ("too few elements", ((2999, 1, 1, 0),)),
     ("too many elements", ((3001, 1, 1, 0),)),
-    ("elements behind the end", ((3000, 1, 2, 0),)),
-    ("one element behind the end", ((2, 1, 1501, 0), (1500, 1, 1, 0))),
-    ("a tile behind the end", ((3000, 1000, 1001, 1),)),
-    ("a tile that is not the last one behind the end", ((3000, 1600, 1, 2),)),
+    ("elements beyond the end", ((3000, 1, 2, 0),)),
+    ("one element beyond the end", ((2, 1, 1501, 0), (1500, 1, 1, 0))),
+    ("a tile beyond the end", ((3000, 1000, 1001, 1),)),
+    ("a tile other than the last one beyond the end", ((3000, 1600, 1, 2),)),
     ("a negative extent", ((-3000, 1, 1, 0),)),
     ("two negative extents", ((-3, 1, 1000, 0), (-1000, 1, 1, 0))),
     ("an extent of zero", ((0, 1, 1, 0), (3000, 1, 1, 0))),

@@ -61,11 +61,11 @@ def pairs() -> tuple[tuple[Stored, Stored, tuple[int, ...]], ...]:
 
 def results_as_strings(threads: int, order: AnyArray | None = None) -> list[str]:
     """Return the results as strings, since NaN is not equal to itself, in the order of `pairs`."""
-    places = range(len(pairs())) if order is None else order.tolist()
-    found = run([job(*pairs()[place]) for place in places], threads)
+    indices = range(len(pairs())) if order is None else order.tolist()
+    found = run([job(*pairs()[index]) for index in indices], threads)
     assert not any(isinstance(result, Failure) for result in found)
-    texts = dict(zip(places, map(repr, found), strict=True))
-    return [texts[place] for place in range(len(pairs()))]
+    texts = dict(zip(indices, map(repr, found), strict=True))
+    return [texts[index] for index in range(len(pairs()))]
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
@@ -116,11 +116,11 @@ def large(count: int) -> list[native.NativeJob]:
 
 
 def test_progress_grows_up_to_all_bytes() -> None:
-    told: list[int] = []
+    progress: list[int] = []
     jobs = large(8)
-    measure_all(jobs, 2, told.append, with_kl=True)
-    assert told == sorted(told)
-    assert told[-1] == sum(one.target.nbytes + one.golden.nbytes for one in jobs)
+    measure_all(jobs, 2, progress.append, with_kl=True)
+    assert progress == sorted(progress)
+    assert progress[-1] == sum(one.target.nbytes + one.golden.nbytes for one in jobs)
 
 
 class StopError(Exception):
@@ -154,5 +154,5 @@ def test_a_batch_that_is_cancelled_before_it_begins(threads: int) -> None:
         len(jobs), len(packed.axes) // 4, 0, threads, 1 << 20, 0, 1,
     )  # fmt: skip
     assert library.od_measure(ctypes.byref(batch)) == 0
-    assert {results[place] for place in range(0, len(results), native._SIZES[3] // 8)} == {native_results._NOT_MEASURED}
+    assert {results[index] for index in range(0, len(results), native._SIZES[3] // 8)} == {native_results._NOT_MEASURED}
     assert batch.done == 0

@@ -178,9 +178,9 @@ def test_empty_tensors() -> None:
 # Splitting
 
 
-def cut(target: AnyArray, golden: AnyArray, places: list[int]) -> list[ExactSums]:
-    borders = [0, *sorted(places), len(target)]
-    return [measure_exact(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(borders)]
+def measure_parts(target: AnyArray, golden: AnyArray, cuts: list[int]) -> list[ExactSums]:
+    bounds = [0, *sorted(cuts), len(target)]
+    return [measure_exact(target[a:b], dtypes.FLOAT32, golden[a:b], dtypes.FLOAT64) for a, b in pairwise(bounds)]
 
 
 def special_pair(size: int) -> tuple[AnyArray, AnyArray]:
@@ -193,16 +193,16 @@ def special_pair(size: int) -> tuple[AnyArray, AnyArray]:
 def test_parts_of_whole_blocks_merge_to_the_same_sums() -> None:
     target, golden = special_pair(4 * BLOCK + 77)
     whole = measure_exact(target, dtypes.FLOAT32, golden, dtypes.FLOAT64)
-    for places in ([BLOCK], [2 * BLOCK], [BLOCK, 3 * BLOCK], [BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK]):
-        assert reduce(ExactSums.merge, cut(target, golden, places)) == whole
+    for cuts in ([BLOCK], [2 * BLOCK], [BLOCK, 3 * BLOCK], [BLOCK, 2 * BLOCK, 3 * BLOCK, 4 * BLOCK]):
+        assert reduce(ExactSums.merge, measure_parts(target, golden, cuts)) == whole
 
 
 @given(st.data(), st.integers(2, 40))
 @settings(max_examples=50)
 def test_merging_is_associative_and_has_a_neutral_element(data: st.DataObject, size: int) -> None:
     target, golden = data.draw(codes(dtypes.FLOAT32, size)), data.draw(codes(dtypes.FLOAT64, size))
-    places = [data.draw(st.integers(0, size)) for _ in range(2)]
-    a, b, c = cut(target, golden, places)
+    cuts = [data.draw(st.integers(0, size)) for _ in range(2)]
+    a, b, c = measure_parts(target, golden, cuts)
     assert a.merge(b).merge(c) == a.merge(b.merge(c))
     assert a.merge(ExactSums()) == ExactSums().merge(a) == a
 

@@ -11,14 +11,14 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, numbered
-from made_dumps import Case, assert_measured, describe, numbers, rule, rule_file, spoiled
+from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule, rule_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 GOLDEN = numbers(4, 6)
-TARGET = spoiled(GOLDEN)
+TARGET = perturbed(GOLDEN)
 SIDES = pytest.mark.parametrize("side", ["target", "golden"])
 
 
@@ -60,9 +60,9 @@ def test_file_instead_of_a_directory(case: Case, side: str) -> None:
     folder = emptied(side_of(case, side))
     folder.rmdir()
     folder.write_bytes(numbered(3))
-    said = case.refused("-fr", rules)
-    assert f"{folder}: " in said
-    assert "not a directory" in said
+    expected = case.refused("-fr", rules)
+    assert f"{folder}: " in expected
+    assert "not a directory" in expected
 
 
 @SIDES
@@ -94,9 +94,9 @@ def test_mixed_kinds_in_one_directory(case: Case, side: str) -> None:
     rules = write_valid(case)
     case.npu("x", GOLDEN, folder=side_of(case, side))
     case.npy("y", GOLDEN, folder=side_of(case, side))
-    said = case.refused("-fr", rules)
-    assert f"{side_of(case, side)}: " in said
-    assert "are mixed here; keep them in two folders" in said
+    expected = case.refused("-fr", rules)
+    assert f"{side_of(case, side)}: " in expected
+    assert "are mixed here; keep them in two folders" in expected
 
 
 def test_several_folders_to_choose_from(case: Case) -> None:
@@ -136,7 +136,7 @@ def with_operator(**fields: object) -> bytes:
 
 @pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr"])
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         pytest.param(b"", "not valid JSON", id="empty"),
         pytest.param(b'{"graph": [', "not valid JSON", id="cut"),
@@ -156,30 +156,30 @@ def with_operator(**fields: object) -> bytes:
         ),
     ],
 )
-def test_a_malformed_rule_file(case: Case, option: str, content: bytes, said: str) -> None:
+def test_a_malformed_rule_file(case: Case, option: str, content: bytes, expected: str) -> None:
     rules = write_valid(case)
     (case.root / "bad.json").write_bytes(content)
     words = () if option == "-fr" else ("-fr", rules)
-    told = case.refused(option, case.root / "bad.json", *words)
-    assert f"{case.root}/bad.json: " in told
-    assert said in told
+    message = case.refused(option, case.root / "bad.json", *words)
+    assert f"{case.root}/bad.json: " in message
+    assert expected in message
 
 
 @pytest.mark.parametrize("option", ["-fr", "-qfr", "-cfr", "--pairs"])
 def test_a_missing_rule_file(case: Case, option: str) -> None:
     rules = write_valid(case)
     words = () if option == "-fr" else ("-fr", rules)
-    said = case.refused(option, case.root / "nowhere.json", *words)
-    assert f"{case.root}/nowhere.json: " in said
-    assert "o such file" in said
+    expected = case.refused(option, case.root / "nowhere.json", *words)
+    assert f"{case.root}/nowhere.json: " in expected
+    assert "o such file" in expected
 
 
 @pytest.mark.parametrize("option", ["-qfr", "-cfr"])
 def test_directory_instead_of_a_rule_file(case: Case, option: str) -> None:
     rules = write_valid(case)
     (case.root / "folder").mkdir()
-    said = case.refused("-fr", rules, option, case.root / "folder")
-    assert "a directory, where one rule file is expected" in said
+    expected = case.refused("-fr", rules, option, case.root / "folder")
+    assert "a directory, where one rule file is expected" in expected
 
 
 def test_rules_of_another_model_still_give_rows_with_reasons(case: Case) -> None:
@@ -276,8 +276,8 @@ def test_an_output_path_that_is_a_file(case: Case, below: bool) -> None:
     rules = write_valid(case)
     (case.root / "taken").write_text("mine")
     case.out = case.root / "taken" / "more" if below else case.root / "taken"
-    said = case.refused("-fr", rules)
-    assert f"{case.root}/taken" in said
+    expected = case.refused("-fr", rules)
+    assert f"{case.root}/taken" in expected
     assert (case.root / "taken").read_text() == "mine"
 
 

@@ -29,10 +29,10 @@ def profiles(case: Case, *options: object) -> tuple[Profile, ...]:
     return load(str(path)).profiles
 
 
-def with_bad(axis: int, place: int, values: AnyArray = GOOD) -> AnyArray:
-    made = values.copy()
-    np.moveaxis(made, axis, 0)[place] += 3
-    return made
+def with_bad(axis: int, index: int, values: AnyArray = GOOD) -> AnyArray:
+    values_with_error = values.copy()
+    np.moveaxis(values_with_error, axis, 0)[index] += 3
+    return values_with_error
 
 
 @pytest.fixture(params=["native", "numpy"])
@@ -45,7 +45,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_profile_of_a_bad_channel(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
     assert (found.row, found.axis, found.letter, found.extent, found.width, found.seen) == (0, 1, "C", 12, 1, 1.0)
-    assert found.errors == tuple(3.0 * (place == 7) for place in range(12))
+    assert found.errors == tuple(3.0 * (index == 7) for index in range(12))
     assert found.largest == found.errors
     assert set(found.not_finite) == {0}
 
@@ -55,7 +55,7 @@ def test_second_profile_of_an_axis_with_concentrated_errors(case: Case) -> None:
     found = profiles(case, "-fr", case.one(with_bad(3, 4), GOOD, layout="NCHW", shape=GOOD.shape))
     assert [(each.axis, each.letter) for each in found] == [(1, "C"), (3, "W")]
     assert len(set(found[0].errors)) == 1
-    assert [place for place, error in enumerate(found[1].errors) if error] == [4]
+    assert [index for index, error in enumerate(found[1].errors) if error] == [4]
 
 
 def test_channels_are_the_last_axis_in_nhwc(case: Case) -> None:
@@ -68,7 +68,7 @@ def test_without_layout_the_axis_with_most_concentrated_errors_is_chosen(case: C
     values = numbers(12, 30)
     (found,) = profiles(case, "-fr", case.one(with_bad(axis, 7, values), values))
     assert (found.axis, found.letter) == (axis, "")
-    assert [place for place, error in enumerate(found.errors) if error] == [7]
+    assert [index for index, error in enumerate(found.errors) if error] == [7]
 
 
 def test_good_tensors_have_no_profile(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,8 @@ def test_number_of_examined_elements_is_limited(case: Case, monkeypatch: pytest.
     for name in names:
         case.npu(name, with_bad(1, 7))
         case.npy(name, GOOD)
-    made = (rule(name, inputs=("data:0",), outputs=(describe(name, 0),)) for name in names)
-    rules = case.rules(rule("data", "Data"), *made)
+    values_with_error = (rule(name, inputs=("data:0",), outputs=(describe(name, 0),)) for name in names)
+    rules = case.rules(rule("data", "Data"), *values_with_error)
     assert len({each.row for each in profiles(case, "-fr", rules)}) == 6
     monkeypatch.setattr(channels, "_MAX_TENSORS", 4)
     case.out = case.root / "other"
@@ -113,7 +113,7 @@ def test_custom_conversions_are_used(case: Case, tmp_path: Path) -> None:
         "def convert(shape_from, shape_to, array):\n    return array.reshape(shape_from)\n"
     )
     found = profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW"), "-c", tmp_path / "own")
-    assert [place for place, error in enumerate(found[0].errors) if error] == [7]
+    assert [index for index, error in enumerate(found[0].errors) if error] == [7]
 
 
 def test_profiles_are_saved(case: Case, tmp_path: Path) -> None:

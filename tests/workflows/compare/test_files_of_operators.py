@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, tensor
-from made_dumps import Case, assert_measured, describe, numbers, rule, spoiled
+from made_dumps import Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.sample.container import EncodedDump, standard_dump
 from opdiff.sample.names import DumpName, golden_name, hashed_name, mapping_csv
 from sliced_dumps import Cuts, automatic_slices, manual_slices
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sliced_dumps import SliceFile
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
-X, Y, Z = (spoiled(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
+X, Y, Z = (perturbed(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
 
 
 def slices_of(name: DumpName, dump: EncodedDump, cuts: Cuts, *, automatic: bool) -> tuple[SliceFile, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, tensor
-from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, rule, spoiled
+from made_dumps import DOCUMENTED, Case, assert_measured, describe, numbers, perturbed, rule
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, standard_dump
 from opdiff.sample.names import DumpName, golden_name
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
 
 GOOD = numbers(4, 6)
-OTHER = spoiled(GOOD)
+OTHER = perturbed(GOOD)
 
 
 def npy(array: AnyArray, *, pickled: bool = False) -> bytes:
@@ -35,7 +35,7 @@ def opaque() -> bytes:
     return standard_dump(EncodedDump(outputs=(EncodedTensor(999, (2, 3), "ND", bytes(24)),)))
 
 
-SOUND = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
+VALID_DUMP = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
 
 
 # A bad file costs only its row
@@ -48,8 +48,8 @@ SOUND = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
         pytest.param(b"", "cannot be read", id="empty file"),
         pytest.param(b"\x08", "cannot be read", id="one byte"),
         pytest.param(b"\xff" * 100, "cannot be read", id="nonsense"),
-        pytest.param(SOUND[:-5], "cannot be read", id="cut short"),
-        pytest.param(SOUND[:20], "cannot be read", id="cut in the header"),
+        pytest.param(VALID_DUMP[:-5], "cannot be read", id="cut short"),
+        pytest.param(VALID_DUMP[:20], "cannot be read", id="cut in the header"),
         pytest.param(opaque(), "999", id="unknown element type"),
     ],
 )
@@ -100,7 +100,7 @@ def test_corrupt_golden_dump_costs_only_its_row(case: Case) -> None:
     case.npu("bad", GOOD)
     case.npu("good", OTHER)
     case.npu_golden("good", GOOD)
-    case.add(case.golden, str(DumpName("Op", "bad", 9, 3, TIME)), SOUND[:-1])
+    case.add(case.golden, str(DumpName("Op", "bad", 9, 3, TIME)), VALID_DUMP[:-1])
     result = case.compared()
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
     assert "the golden file of bad cannot be read" in result.of("bad")["CompareFailReason"]
@@ -299,7 +299,7 @@ def test_equal_infinities_are_equal(case: Case) -> None:
     [
         pytest.param([65504.0, 1.0], dtypes.FLOAT16, "YES", id="largest float16"),
         pytest.param([np.inf, 1.0], dtypes.FLOAT16, "YES", id="infinite"),
-        pytest.param([np.nan, -65504.0], dtypes.FLOAT16, "YES", id="NaN beside the largest"),
+        pytest.param([np.nan, -65504.0], dtypes.FLOAT16, "YES", id="NaN and the largest"),
         pytest.param([65472.0, 1.0], dtypes.FLOAT16, "NO", id="below the largest"),
         pytest.param([], dtypes.FLOAT16, "NO", id="empty"),
         pytest.param([1, 2], dtypes.INT32, "NaN", id="integers"),
@@ -312,8 +312,8 @@ def test_overflow(case: Case, values: list[float], dtype: dtypes.DType, overflow
     case.npu("a", tensor(array, dtype))
     case.npy("a", array)
     result = case.compared("-fr", case.rules(rule("a"), rule("good")), "--overflow")
-    place = result.header.index("OverFlow")
-    assert (result.header[place - 1], result.header[place + 1]) == ("Shape", "CosineSimilarity")
+    column = result.header.index("OverFlow")
+    assert (result.header[column - 1], result.header[column + 1]) == ("Shape", "CosineSimilarity")
     assert result.row("a:output:0")["OverFlow"] == overflow
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
 

@@ -14,7 +14,7 @@ import pytest
 
 from command_line import COMMAND
 from dump_files import TIME
-from made_dumps import Case, assert_measured, numbers, read_result, rule, spoiled
+from made_dumps import Case, assert_measured, numbers, perturbed, read_result, rule
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOLDEN = numbers(4, 6)
-TARGET = spoiled(GOLDEN)
+TARGET = perturbed(GOLDEN)
 
 # Custom metrics make a comparison slow, or kill its worker.
 SLOW = """

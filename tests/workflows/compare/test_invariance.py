@@ -13,7 +13,7 @@ import pytest
 
 from command_line import run_outside
 from dump_files import TIME, tensor
-from made_dumps import Case, describe, numbers, read_result, rule, spoiled
+from made_dumps import Case, describe, numbers, perturbed, read_result, rule
 from opdiff.core import dtypes
 from opdiff.core.comparison import Pairing
 from opdiff.measure.kernel import library as native
@@ -117,7 +117,7 @@ def test_other_times_change_nothing(case: Case, with_rules: bool) -> None:
 @pytest.mark.parametrize("cuts", [(2, 1), (1, 3), (4, 1)], ids=str)
 def test_slices_change_no_number(case: Case, cut: Callable[..., tuple[SliceFile, ...]], cuts: tuple[int, int]) -> None:
     golden = numbers(6, 7)
-    dump = EncodedDump(inputs=(tensor(golden),), outputs=(tensor(spoiled(golden)),), op_name="a")
+    dump = EncodedDump(inputs=(tensor(golden),), outputs=(tensor(perturbed(golden)),), op_name="a")
     name = DumpName("Op", "a", 4, 3, TIME)
     case.npy("a", golden)
     case.npy("b", golden)
@@ -153,7 +153,7 @@ def test_serial_and_parallel_runs_are_equal_byte_for_byte(case: Case) -> None:
 def test_large_tensors_in_threads_give_the_same_bytes(case: Case) -> None:
     golden = numbers(64, 8192)
     for number in range(4):
-        case.npu(f"op{number}", spoiled(golden, seed=number))
+        case.npu(f"op{number}", perturbed(golden, seed=number))
         case.npy(f"op{number}", golden)
     rules = case.rules(*(rule(f"op{number}") for number in range(4)))
     texts = [text(case.compared("-fr", rules, "-j", workers)) for workers in (1, 2)]
@@ -182,7 +182,7 @@ def test_memory_limits_the_workers_and_changes_nothing_else(
 
     golden = numbers(50, 8)
     for number in range(3):
-        case.npu(f"op{number}", spoiled(golden, seed=number))
+        case.npu(f"op{number}", perturbed(golden, seed=number))
         case.npy(f"op{number}", golden)
     rules = case.rules(*(rule(f"op{number}") for number in range(3)))
     plain = text(case.compared("-fr", rules))

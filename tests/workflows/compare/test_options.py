@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from command_line import run, run_outside
-from made_dumps import DOCUMENTED, Case, assert_measured, describe, expected, numbers, read_result, rule, spoiled
+from made_dumps import DOCUMENTED, Case, assert_measured, describe, expected, numbers, perturbed, read_result, rule
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from made_dumps import Result
 
 GOLDEN = tuple(numbers(4, 6, seed=seed) for seed in range(6))
-TARGET = tuple(spoiled(golden, seed=seed) for seed, golden in enumerate(GOLDEN))
+TARGET = tuple(perturbed(golden, seed=seed) for seed, golden in enumerate(GOLDEN))
 
 
 def chain(case: Case) -> Path:

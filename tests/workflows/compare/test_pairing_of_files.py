@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dump_files import TIME, tensor
-from made_dumps import Case, Json, assert_measured, describe, numbers, rule, spoiled
+from made_dumps import Case, Json, assert_measured, describe, numbers, perturbed, rule
 from opdiff.core import dtypes
 
 A, B, C = (numbers(4, 6, seed=seed) for seed in range(3))
-X, Y, Z = (spoiled(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
+X, Y, Z = (perturbed(golden, seed=seed) for seed, golden in enumerate((A, B, C)))
 
 
 def described(*origins: str) -> tuple[Json, ...]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from made_dumps import DOCUMENTED, assert_measured, describe, numbers, rule, spoiled
+from made_dumps import DOCUMENTED, assert_measured, describe, numbers, perturbed, rule
 
 if TYPE_CHECKING:
     from made_dumps import Case
 
 GOLDEN = numbers(3, 5)
-TARGET = spoiled(GOLDEN)
+TARGET = perturbed(GOLDEN)
 QUANT = "conv_dequant_layer"
 
 # Names of the four kinds of data in messages.

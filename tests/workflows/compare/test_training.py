@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from made_dumps import Json, assert_measured, describe, numbers, read_result, rule, spoiled
+from made_dumps import Json, assert_measured, describe, numbers, perturbed, read_result, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,10 @@ def step_folder(case: Case, step: int, *, device: int = 0, model: str = "train_7
     return case.target / TIME / str(device) / model / str(model_id) / str(step)
 
 
-def write_step(case: Case, step: int, **place: int | str) -> None:
+def write_step(case: Case, step: int, **location: int | str) -> None:
     """Write a step; every step of every device has different errors."""
-    folder = step_folder(case, step, **place)  # type: ignore[arg-type]  # a table of both kinds
-    case.npu("conv", spoiled(GOLDEN, seed=step), folder=folder)
+    folder = step_folder(case, step, **location)  # type: ignore[arg-type]  # a table of both kinds
+    case.npu("conv", perturbed(GOLDEN, seed=step), folder=folder)
 
 
 def write_rules(case: Case, **files: tuple[str, Json]) -> Path:
@@ -49,11 +49,11 @@ def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
     assert outcome.code == 0, outcome
     wanted = [(device, step) for device in (0, 1) for step in (2, 9, 10)]
     assert sorted(names(case)) == sorted(f"{device}_train_7_11_{step}_result.csv" for device, step in wanted)
-    told = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", outcome.out)
-    assert [(int(device), int(step)) for device, step in told] == wanted
+    printed = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", outcome.out)
+    assert [(int(device), int(step)) for device, step in printed] == wanted
     for device, step in wanted:
         (path,) = case.results(f"{device}_train_7_11_{step}_result_*.csv")
-        assert_measured(read_result(path).row("conv:output:0"), spoiled(GOLDEN, seed=step), GOLDEN)
+        assert_measured(read_result(path).row("conv:output:0"), perturbed(GOLDEN, seed=step), GOLDEN)
 
 
 def test_each_model_uses_the_rules_of_its_graph(case: Case) -> None:

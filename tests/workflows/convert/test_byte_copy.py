@@ -68,7 +68,7 @@ def test_headers_equal_those_of_numpy(descr: str, dims: list[int]) -> None:
 @pytest.mark.parametrize("number", [None, errno.EINVAL, errno.ENOSYS], ids=["sent", "not_possible", "not_there"])
 def test_copies_of_every_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nbytes: int, number: int | None) -> None:
     data = np.random.default_rng(0).bytes(nbytes)
-    path = add(tmp_path, "source", b"12345" + data + b"behind")
+    path = add(tmp_path, "source", b"12345" + data + b"trailing")
     if number is not None:
 
         def refuse(*_: object) -> int:

@@ -213,16 +213,16 @@ def test_a_defect_is_shown_as_one_and_costs_one_file(
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("folder", "why"),
     [("file", "File exists"), ("file/below", "Not a directory"), ("/proc/opdiff", "No such file or directory")],
     ids=["a_file", "below_a_file", "where_nothing_can_be_made"],
 )
-def test_impossible_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str) -> None:
+def test_impossible_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, why: str) -> None:
     add(tmp_path, "file", b"precious")
     path = add(tmp_path / "in", FILE)
-    outcome = run(capsys, "convert", path, "-out", tmp_path / place)
+    outcome = run(capsys, "convert", path, "-out", tmp_path / folder)
     assert (outcome.code, outcome.out) == (3, "")
-    assert outcome.err == f"opdiff: {tmp_path / place}: results cannot be put here: {why}\n"
+    assert outcome.err == f"opdiff: {tmp_path / folder}: results cannot be put here: {why}\n"
     assert (tmp_path / "file").read_bytes() == b"precious"
 
 

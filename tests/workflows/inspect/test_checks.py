@@ -24,7 +24,7 @@ Locations = dict[str, list[str]]
 
 ADD = f"Add.a.1.2.{TIME}"
 SUB = f"Sub.b.3.2.{TIME + 1}"
-SOUND = dump(tensor([1.0, 2.0]), inputs=(tensor([3.0, 4.0]),))
+VALID_DUMP = dump(tensor([1.0, 2.0]), inputs=(tensor([3.0, 4.0]),))
 RECORD = overflow_record(Overflow())
 
 
@@ -46,7 +46,7 @@ def test_not_finite_values_are_found_when_all_are_read(tmp_path: Path) -> None:
 
 def test_a_sound_directory(tmp_path: Path) -> None:
     for name in (ADD, SUB):
-        add(tmp_path, name, SOUND)
+        add(tmp_path, name, VALID_DUMP)
     assert examine(tmp_path) == {}
 
 
@@ -54,14 +54,15 @@ def test_a_sound_directory(tmp_path: Path) -> None:
 
 
 def _unknown_field(root: Path) -> Locations:
-    add(root, SUB, with_header_field(SOUND, b"\x50\x07"))
+    add(root, SUB, with_header_field(VALID_DUMP, b"\x50\x07"))
     about = "the header has a field of unknown number 10: it is damaged, or of a newer version (byte 49)"
     return {"doubtful": [f"./{SUB}: {about}"]}
 
 
 def _bytes_left(root: Path) -> Locations:
-    add(root, SUB, SOUND + b"more")
-    about = f"header and tensors take {len(SOUND)} bytes, but the file has {len(SOUND) + 4} (byte {len(SOUND)})"
+    add(root, SUB, VALID_DUMP + b"more")
+    size = len(VALID_DUMP)
+    about = f"header and tensors take {size} bytes, but the file has {size + 4} (byte {size})"
     return {"unreadable": [f"./{SUB}: {about}"]}
 
 
@@ -71,8 +72,8 @@ def _empty(root: Path) -> Locations:
 
 
 def _cut_off(root: Path) -> Locations:
-    add(root, SUB, SOUND[:-1])
-    size = len(SOUND)
+    add(root, SUB, VALID_DUMP[:-1])
+    size = len(VALID_DUMP)
     problem = f"8 bytes of data start here, but the file ends at {size - 1}: it is truncated (byte {size - 8})"
     return {"unreadable": [f"./{SUB}: {problem}"]}
 
@@ -81,7 +82,7 @@ def _cut_off_behind_a_newer_one(root: Path) -> Locations:
     """An older dump of an operator is not needed, but its loss is reported."""
     older = f"Sub.b.3.2.{TIME - 5}"
     add(root, older, b"123")
-    add(root, SUB, SOUND)
+    add(root, SUB, VALID_DUMP)
     return {
         "unreadable": [f"./{older}: 3 bytes are too few for a dump; the file is truncated or was never written"],
         "several-dumps": [".: b: 2 files"],
@@ -143,7 +144,7 @@ def _link(root: Path) -> Locations:
 
 
 def _hash(root: Path) -> Locations:
-    add(root, "1234567890", SOUND)
+    add(root, "1234567890", VALID_DUMP)
     (root / "mapping.csv").write_text("no comma\n")
     return {
         "not-taken": [
@@ -194,14 +195,14 @@ def _constants(root: Path) -> Locations:
 
 
 def _several(root: Path) -> Locations:
-    add(root, f"Sub.b.3.2.{TIME}", SOUND)
-    add(root, SUB, SOUND)
+    add(root, f"Sub.b.3.2.{TIME}", VALID_DUMP)
+    add(root, SUB, VALID_DUMP)
     return {"several-dumps": [".: b: 2 files"]}
 
 
 def _same_time(root: Path) -> Locations:
-    add(root, f"Sub.b.3.2.{TIME}", SOUND)
-    add(root, f"Sub.b.4.2.{TIME}", SOUND)
+    add(root, f"Sub.b.3.2.{TIME}", VALID_DUMP)
+    add(root, f"Sub.b.4.2.{TIME}", VALID_DUMP)
     return {"several-dumps": [".: b: 2 files"], "same-timestamp": [".: b: 2 files"]}
 
 
@@ -260,14 +261,14 @@ def _shared_address_of_many(root: Path) -> Locations:
 
 def _missing_steps(root: Path) -> Locations:
     for number in (0, 1, 4, 12):
-        add(step(root, number), ADD, SOUND)
+        add(step(root, number), ADD, VALID_DUMP)
     return {"missing-steps": ["./20240115103052/0/net/1: no step 2, 3, 5, 6, 7 and 4 more"]}
 
 
 def _uneven_steps_of_golden(root: Path) -> Locations:
     """Operators with several files in a step count once."""
     for number, outputs in ((0, 3), (1, 0), (2, 1)):
-        add(step(root, number), ADD, SOUND)
+        add(step(root, number), ADD, VALID_DUMP)
         for index in range(outputs):
             np.save(step(root, number) / f"gold.{index}.{TIME}.npy", np.arange(3))
     return {"uneven-steps": ["./20240115103052/0/net/1: gold: in 2 of 3 steps"]}
@@ -275,8 +276,8 @@ def _uneven_steps_of_golden(root: Path) -> Locations:
 
 def _uneven_steps(root: Path) -> Locations:
     for number in (0, 1, 2):
-        add(step(root, number), ADD, SOUND)
-    add(step(root, 1), SUB, SOUND)
+        add(step(root, number), ADD, VALID_DUMP)
+    add(step(root, 1), SUB, VALID_DUMP)
     return {"uneven-steps": ["./20240115103052/0/net/1: b: in 1 of 3 steps"]}
 
 
@@ -292,7 +293,7 @@ CASES = (
 
 @pytest.mark.parametrize("provoke", CASES, ids=lambda case: case.__name__.strip("_"))
 def test_findings(tmp_path: Path, provoke: Callable[[Path], Locations]) -> None:
-    add(tmp_path, ADD, SOUND)
+    add(tmp_path, ADD, VALID_DUMP)
     expected = provoke(tmp_path)
     assert examine(tmp_path) == expected
 
@@ -324,20 +325,20 @@ def test_depth_of_headers_reads_no_data(tmp_path: Path, provoke: Callable[[Path]
 
 
 def test_headers_are_enough_for_truncation(tmp_path: Path) -> None:
-    add(tmp_path, ADD, SOUND)
+    add(tmp_path, ADD, VALID_DUMP)
     expected = _cut_off(tmp_path)
     assert examine(tmp_path, Depth.HEADERS) == expected
 
 
 def test_steps_of_other_runs_are_not_missing(tmp_path: Path) -> None:
     for run, number in ((1, 0), (1, 1), (2, 7), (2, 8)):
-        add(tmp_path / "20240115103052" / "0" / "net" / str(run) / str(number), ADD, SOUND)
+        add(tmp_path / "20240115103052" / "0" / "net" / str(run) / str(number), ADD, VALID_DUMP)
     assert examine(tmp_path) == {}
 
 
 def test_far_apart_steps_are_not_counted_one_by_one(tmp_path: Path) -> None:
     for number in (0, 10**17):
-        add(step(tmp_path, number), ADD, SOUND)
+        add(step(tmp_path, number), ADD, VALID_DUMP)
     assert examine(tmp_path) == {}
 
 
@@ -360,14 +361,14 @@ def test_content_is_compared_at_three_positions(tmp_path: Path) -> None:
 
 def test_deleted_file_is_reported(tmp_path: Path) -> None:
     """Dumps may still be written, moved and deleted while they are inspected."""
-    add(tmp_path, ADD, SOUND)
+    add(tmp_path, ADD, VALID_DUMP)
     gone = add(tmp_path, SUB, numbered(3))
     report = inspect_tree(str(tmp_path), progress=lambda _done, _all: os.unlink(gone))
     assert report.files == 2
 
 
 def test_records_without_overflow_are_notes(tmp_path: Path) -> None:
-    add(tmp_path, ADD, SOUND)
+    add(tmp_path, ADD, VALID_DUMP)
     name = f"Opdebug.Node_OpDebug.1.2.{TIME}"
     add(tmp_path, name, standard_dump(overflow_dump(overflow_record(Overflow(status=(0,))))))
     assert examine(tmp_path) == {"no-overflow": [f"./{name}"]}
@@ -375,5 +376,5 @@ def test_records_without_overflow_are_notes(tmp_path: Path) -> None:
 
 def test_runs_in_different_folders_are_different_runs(tmp_path: Path) -> None:
     for folder, number in (("a", 0), ("b", 2)):
-        add(step(tmp_path / folder, number), ADD, SOUND)
+        add(step(tmp_path / folder, number), ADD, VALID_DUMP)
     assert examine(tmp_path) == {}

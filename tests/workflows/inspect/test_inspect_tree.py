@@ -16,7 +16,7 @@ from opdiff.workflows.inspect.report import inspect_tree
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOUND = dump(
+VALID_DUMP = dump(
     tensor([1.0, 2.0], dtypes.FLOAT16), inputs=(tensor(np.arange(12.0).reshape(1, 3, 2, 2), layout="NC1HWC0"),)
 )
 ADD = f"Add.a.1.2.{TIME}"
@@ -39,7 +39,7 @@ def converted(folder: Path) -> None:
 
 
 def npu(folder: Path) -> None:
-    add(folder, ADD, SOUND)
+    add(folder, ADD, VALID_DUMP)
 
 
 def statistics(folder: Path) -> None:
@@ -74,14 +74,14 @@ def test_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, ma
 def test_a_tree_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for rank in (0, 1):
         for step in (0, 1, 2, 10):
-            add(tmp_path / f"worldsize2_global_rank{rank}/20240115103052/{rank}/net/1/{step}", ADD, SOUND)
+            add(tmp_path / f"worldsize2_global_rank{rank}/20240115103052/{rank}/net/1/{step}", ADD, VALID_DUMP)
     add(tmp_path, "dynamo_original_graph.txt", b"graph")
     outcome = run(capsys, "inspect", tmp_path)
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert lines[:9] == [
         f"{tmp_path}: NPU dumps",
-        f"  8 files, {8 * len(SOUND) / 1024:.1f} KiB, 1 operator, 16 tensors",
+        f"  8 files, {8 * len(VALID_DUMP) / 1024:.1f} KiB, 1 operator, 16 tensors",
         "  steps: 0-2, 10",
         "  ranks: 0-1",
         "  devices: 0-1",
@@ -92,8 +92,8 @@ def test_a_tree_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
     assert lines[9] == "  operators by type: Add 1"
     table = [line.split() for line in lines if "worldsize" in line]
-    place = "worldsize2_global_rank0/20240115103052/0/net/1"
-    assert table[0][:6] == [place, "0-2,", "10", "1", "4", f"{4 * len(SOUND) / 1024:.1f}"]
+    location = "worldsize2_global_rank0/20240115103052/0/net/1"
+    assert table[0][:6] == [location, "0-2,", "10", "1", "4", f"{4 * len(VALID_DUMP) / 1024:.1f}"]
     assert len([line for line in table if line[0].startswith("worldsize")]) == 2
     assert "  warning: gaps in the step numbers (2)  [missing-steps]" in lines
 
@@ -107,7 +107,7 @@ def test_one_folder_has_no_table_of_runs(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_long_lists_of_types_and_folders_are_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(25):
-        add(tmp_path / f"f{number}", f"Type{number}.a{number}.1.2.{TIME}", SOUND)
+        add(tmp_path / f"f{number}", f"Type{number}.a{number}.1.2.{TIME}", VALID_DUMP)
     out = run(capsys, "inspect", tmp_path).out
     assert "Type11 1 and 13 more\n" in out
     assert "… and 5 more folders; --json lists them all\n" in out
@@ -136,7 +136,7 @@ TREE_FIELDS = {
 
 
 def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    add(tmp_path / "20240115103052/0/net/1/3", ADD, SOUND)
+    add(tmp_path / "20240115103052/0/net/1/3", ADD, VALID_DUMP)
     add(tmp_path / "20240115103052/0/net/1/3", f"Sub.b.1.2.{TIME}", b"")
     found = run(capsys, "inspect", tmp_path, "--json").json
     assert set(found) == TREE_FIELDS
@@ -144,7 +144,7 @@ def test_json_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (found["steps"], found["devices"], found["models"], found["ranks"]) == ([3], [0], ["net"], [])
     assert found["dtypes"] == [["float32", 1], ["float16", 1]]
     assert found["runs"] == [
-        {"place": "20240115103052/0/net/1", "steps": [3], "operators": 1, "files": 2, "nbytes": len(SOUND)}
+        {"place": "20240115103052/0/net/1", "steps": [3], "operators": 1, "files": 2, "nbytes": len(VALID_DUMP)}
     ]
     (finding,) = found["findings"]
     assert set(finding) == {"severity", "code", "what", "where"}
@@ -177,7 +177,7 @@ def test_statistics_of_a_directory_read_every_value(tmp_path: Path, capsys: pyte
 def test_progress_is_reported(tmp_path: Path) -> None:
     for folder in "ab":
         for number in range(3):
-            add(tmp_path / folder, f"Add.a{number}.1.2.{TIME}", SOUND)
+            add(tmp_path / folder, f"Add.a{number}.1.2.{TIME}", VALID_DUMP)
     reported: list[tuple[int, int]] = []
     inspect_tree(str(tmp_path), progress=lambda done, total: reported.append((done, total)))
     assert reported == [(3, 6), (6, 6)]

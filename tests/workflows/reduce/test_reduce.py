@@ -78,9 +78,9 @@ def test_files_become_statistics(folder: Path, capsys: pytest.CaptureFixture[str
     ]  # fmt: skip
     after = sum(path.stat().st_size for path in folder.iterdir())
     assert f"reduced: 2 files, {before / 1024:.1f} KiB to {after / 1024:.1f} KiB" in outcome.out
-    figures = read_reduced(str(folder / f"{GE}_min_max.npz"))
-    assert (len(figures[Slot.INPUT]), len(figures[Slot.OUTPUT])) == (1, 2)
-    found = figures[Slot.INPUT][0]
+    stats = read_reduced(str(folder / f"{GE}_min_max.npz"))
+    assert (len(stats[Slot.INPUT]), len(stats[Slot.OUTPUT])) == (1, 2)
+    found = stats[Slot.INPUT][0]
     assert (found.minimum, found.maximum) == (VALUES.min(), VALUES.max())
     assert found.mean == pytest.approx(VALUES.mean(dtype=np.float64))
     assert found.norm == pytest.approx(np.linalg.norm(VALUES.astype(np.float64)))

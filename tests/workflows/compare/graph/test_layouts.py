@@ -44,7 +44,7 @@ def test_every_layout_of_fx(
     (path,) = (tmp_path / "o").glob("*.csv")
     assert path.name.startswith(name)
     results = {(row["token_id"], row["API Name"]): row["Result"] for row in read_table(path).rows}
-    assert {result for place, result in results.items() if place[0] == "0"} == {"PASS", "N/A"}
+    assert {result for start, result in results.items() if start[0] == "0"} == {"PASS", "N/A"}
     assert results["1", "MatMul_1.input.0"] == "PASS"
     assert results["1", "MatMul_1.output.0"] == "FAIL"
 
@@ -241,7 +241,7 @@ def test_table_of_tokens_fits_a_terminal(
     tokens: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = write_graph_sample(str(tmp_path), ranks=1, tokens=tokens)
-    told = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o", "--no-html").out.splitlines()
-    place = next(number for number, line in enumerate(told) if line.startswith("FAIL by rank and token"))
-    assert told[place + 1 : place + 3] == lines
+    output = run(capsys, "compare", sample.target, sample.golden, "-o", tmp_path / "o", "--no-html").out.splitlines()
+    start = next(number for number, line in enumerate(output) if line.startswith("FAIL by rank and token"))
+    assert output[start + 1 : start + 3] == lines
     assert max(map(len, lines)) <= 80

@@ -147,8 +147,11 @@ def test_unpaired_operators_have_a_row(case: GraphCase) -> None:
     assert reasons["x"] == "x (Data) only carries data; FX has no such operator"
     assert reasons["Neg.output.0"] == "the golden dump has no output 1 of neg-aten.neg"
     assert reasons["PartitionedCall_0"].startswith("the graph has no operator PartitionedCall_0;")
-    lonely = [row for row in table.rows if row["API Name"] == "N/A"]
-    assert [row["Data Name"][:28] for row in lonely] == ["[N/A, neg-aten.neg.OUTPUT.0.", "[N/A, unused-aten.unused.OUT"]
+    rows = [row for row in table.rows if row["API Name"] == "N/A"]
+    assert [row["Data Name"][:28] for row in rows] == [
+        "[N/A, neg-aten.neg.OUTPUT.0.",
+        "[N/A, unused-aten.unused.OUT",
+    ]
     assert all(row["cmp_fail_reason"] for row in table.rows)
     assert {row["Result"] for row in table.rows} == {"FAIL", "N/A"}
 
@@ -164,9 +167,9 @@ def test_largest_of_several_dumps_of_one_operator_is_used(case: GraphCase) -> No
 def test_rows_are_in_the_order_of_time(case: GraphCase) -> None:
     nodes = [TextNode(f"Op_{n}", "Op", ("x:0",) * 12, output_fx=(f"op_{n}-aten.op.OUTPUT.0",)) for n in range(3)]
     case.text(*nodes)
-    for place in (2, 0, 1):
-        case.ge(f"Op_{place}", (SMALL,) * 12, (A,), op_type="Op", time=9 + place)
-        case.node(f"op_{place}-aten.op", (SMALL,) * 12, (A,))
+    for number in (2, 0, 1):
+        case.ge(f"Op_{number}", (SMALL,) * 12, (A,), op_type="Op", time=9 + number)
+        case.node(f"op_{number}-aten.op", (SMALL,) * 12, (A,))
     rows = case.table().rows
     expected = [f"Op_{n}.{slot}" for n in range(3) for slot in (*(f"input.{k}" for k in range(12)), "output.0")]
     assert [row["API Name"] for row in rows] == expected

@@ -41,10 +41,10 @@ class ReportData:
         return numbers(packed, self.bytes)
 
     def texts(self, packed: Any) -> list[str]:
-        return [self.document["texts"][place] for place in self.numbers(packed)]
+        return [self.document["texts"][number] for number in self.numbers(packed)]
 
     def rows_of(self, operator: str) -> list[int]:
-        return [place for place, name in enumerate(self.texts(self.document["rows"]["target"])) if name == operator]
+        return [number for number, name in enumerate(self.texts(self.document["rows"]["target"])) if name == operator]
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     assert [unit[:3] for unit in units] == [[0, 0, None], [0, 1, None], [1, 0, None], [1, 1, None]]
     (finding,) = page.document["story"]["findings"]
     assert (finding["operator"], finding["kind"]) == ("MatMul_1", "scale")
-    (place,) = page.graph_mode["findings"]
-    assert [units[number][:2] for number in place["units"]] == [[0, 1], [1, 1]]
-    assert page.texts(page.document["rows"]["operator"])[place["row"]] == "MatMul_1"
+    (finding,) = page.graph_mode["findings"]
+    assert [units[number][:2] for number in finding["units"]] == [[0, 1], [1, 1]]
+    assert page.texts(page.document["rows"]["operator"])[finding["row"]] == "MatMul_1"
     assert sentences(page.document["story"]["advice"], page.document)[1] == "Look first at MatMul_1 in rank 0, token 1."
     assert page.document["environment"]["opdiff"] == opdiff.__version__
     levels = page.numbers(page.document["rows"]["level"])
@@ -93,8 +93,8 @@ def test_network_is_that_of_the_graph_text_with_fused_operators_merged(
     fan_in, inputs = page.numbers(network["fanIn"]), page.numbers(network["inputs"])
     starts = np.cumsum([0, *fan_in])
     fed = {name: inputs[starts[at] : starts[at] + fan_in[at]] for at, name in enumerate(names)}
-    assert [names[place] for place in fed["Add_1Mul_1"]] == ["Muls", "MatMul_1", "Muls"]
-    assert [names[place] for place in fed["TopKV2"]] == ["Add_1Mul_1"]
+    assert [names[number] for number in fed["Add_1Mul_1"]] == ["Muls", "MatMul_1", "Muls"]
+    assert [names[number] for number in fed["TopKV2"]] == ["Add_1Mul_1"]
     # Inserted by the compiler: its inputs are unknown.
     assert fed["trans_TransData_7"] == [-1]
     assert page.texts(network["originals"])[names.index("Add_1Mul_1")].split() == ["Add_1", "Mul_1"]
@@ -132,12 +132,12 @@ def test_checksums_have_no_metrics(case: GraphCase) -> None:
 
 def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
     case.one(floats([1, 2]), floats([1, 2]))
-    case.ge("Strange", (), (floats([1]),))
-    case.node("lonely-aten.sub", (), (floats([1]),))
+    case.ge("Unknown", (), (floats([1]),))
+    case.node("unused-aten.sub", (), (floats([1]),))
     case.run()
     page = shown(case.out)
     levels, reasons = page.numbers(page.document["rows"]["level"]), page.texts(page.document["rows"]["reason"])
-    for name, reason in (("Strange", "the graph has no operator Strange"), ("lonely-aten.sub", "no operator of the")):
+    for name, reason in (("Unknown", "the graph has no operator Unknown"), ("unused-aten.sub", "no operator of the")):
         (row,) = page.rows_of(name)
         assert levels[row] == 5
         assert reasons[row].startswith(reason)
@@ -290,11 +290,11 @@ def test_different_statistics_count_as_other_numbers(case: GraphCase, tmp_path: 
 
 
 def test_changes_between_modes_are_rejected(case: GraphCase, tmp_path: Path) -> None:
-    from made_reports import kept, row
+    from made_reports import judged_comparison, row
 
     case.one(floats([1, 2]), floats([1, 2]))
     case.run()
-    save(kept(row("a")), str(tmp_path / "offline.json"))
+    save(judged_comparison(row("a")), str(tmp_path / "offline.json"))
     outcome = run(case.capsys, "diff", tmp_path / "offline.json", case.out)
     assert outcome.code == 2
     assert "one of the two is a result of graph mode" in outcome.err
