@@ -13,22 +13,33 @@ if TYPE_CHECKING:
 _MESSAGES: dict[str, tuple[str, ...]] = {
     "AttrEntry": ("1 key bytes", "2 value AttrDef"),
     "ListValue": (
-        "2 s bytes*", "3 i int64*", "4 f float*", "5 b bool*", "7 bt bytes*", "8 td TensorDescriptor*", "12 dt int64*",
-        "20 val_type int32",
+        "2 s bytes*", "3 i int64*", "4 f float*", "5 b bool*", "7 bt bytes*", "8 td TensorDescriptor*",
+        "9 t TensorDef*", "10 g GraphDef*", "11 na NamedAttrs*", "12 dt int64*", "20 val_type int32",
     ),
+    "ListInt": ("1 list_i int64*",),
+    "ListListInt": ("1 list_list_i ListInt*",),
+    "ListFloat": ("1 list_f float*",),
+    "ListListFloat": ("1 list_list_f ListFloat*",),
+    "NamedAttrs": ("1 name string", "2 attr AttrEntry*"),
     "AttrDef": (
         "1 list ListValue=value", "2 s bytes=value", "3 i int64=value", "4 f float=value", "5 b bool=value",
-        "7 bt bytes=value", "11 td TensorDescriptor=value", "12 t TensorDef=value", "13 g GraphDef=value",
-        "15 dt int64=value",
+        "7 bt bytes=value", "10 func NamedAttrs=value", "11 td TensorDescriptor=value", "12 t TensorDef=value",
+        "13 g GraphDef=value", "14 list_list_int ListListInt=value", "15 dt int64=value",
+        "16 list_list_float ListListFloat=value", "17 expression bytes=value",
     ),
     "ShapeDef": ("1 dim int64*",),
     "TensorDescriptor": (
-        "1 name string", "2 dtype int32", "3 shape ShapeDef", "4 layout string", "5 attr AttrEntry*", "10 size int64",
+        "1 name string", "2 dtype int32", "3 shape ShapeDef", "4 layout string", "5 attr AttrEntry*",
+        "9 has_out_attr bool", "10 size int64", "11 weight_size int64", "12 reuse_input bool", "13 output_tensor bool",
+        "14 device_type string", "15 input_tensor bool", "16 real_dim_cnt int64", "17 reuse_input_index int64",
+        "18 data_offset int64", "19 cmps_size int64", "20 cmps_tab string", "21 cmps_tab_offset int64",
     ),
     "TensorDef": ("1 desc TensorDescriptor", "2 data bytes"),
     "OpDef": (
-        "1 name string", "2 type string", "5 input string*", "10 attr AttrEntry*", "21 id int64", "22 stream_id int64",
-        "24 src_name string*", "25 src_index int64*", "29 output_i int64*", "33 input_desc TensorDescriptor*",
+        "1 name string", "2 type string", "5 input string*", "10 attr AttrEntry*", "20 has_out_attr bool",
+        "21 id int64", "22 stream_id int64", "23 input_name string*", "24 src_name string*", "25 src_index int64*",
+        "26 dst_name string*", "27 dst_index int64*", "28 input_i int64*", "29 output_i int64*", "30 workspace int64*",
+        "31 workspace_bytes int64*", "32 is_input_const bool*", "33 input_desc TensorDescriptor*",
         "34 output_desc TensorDescriptor*", "35 subgraph_name string*",
     ),
     "GraphDef": ("1 name string", "4 input string*", "5 output string*", "6 op OpDef*", "11 attr AttrEntry*"),
@@ -39,6 +50,8 @@ _MESSAGES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 ModelDef: Any = message_class("ge.proto", _MESSAGES, "ModelDef")
+
+OpDef: Any = message_class("ge.proto", _MESSAGES, "OpDef")
 
 MODEL_DEF, WEIGHTS, TASKS, KERNELS = 0, 1, 2, 3
 
@@ -69,6 +82,21 @@ INSERTED: dict[str, object] = {
 MODEL: Any = ModelDef(
     name="net", graph=[{"name": "net_0", "op": [CONV, INSERTED]}], attr=[attr("atc_version", s=b"7.6")]
 )
+
+
+def compressed_key(number: int) -> bytes:
+    """The key of an attribute by its number in the table of names."""
+    return b"\0" + (bytes([number + 1]) if number < 127 else bytes([number % 127 + 1, number // 127 + 1]))
+
+
+def compressed_model(operator: object, names: list[bytes], flags: list[bool], strings: list[bytes]) -> bytes:
+    """A model message of one operator, with the tables of compressed attributes."""
+    tables = [
+        attr("om_compress_version", i=1), attr("attr_name_enum", list={"s": names}),
+        attr("attrs_use_string_value", list={"b": flags}), attr("attr_value_enum", list={"s": strings}),
+    ]  # fmt: skip
+    content: bytes = ModelDef(graph=[{"name": "g", "op": [operator]}], attr=tables).SerializeToString()
+    return content
 
 
 def om_file(

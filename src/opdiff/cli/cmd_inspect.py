@@ -1,4 +1,4 @@
-"""`opdiff inspect`: contents of a dump file or a directory of dumps, and its problems."""
+"""`opdiff inspect`: contents of a dump file, a directory of dumps or a compiled model, and problems of a directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable, size, table
+from opdiff.cli.terminal import Progress, counted, json_text, printable, shown_counts, shown_shape, size, table
 from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Show the contents of a dump, without vendor toolkit or device. For a file: its header and tensors. For a directory: the
-kind of dump, the numbers of operators, steps, ranks and bytes, and the findings of checks for common problems."""
+kind of dump, the numbers of operators, steps, ranks and bytes, and the findings of checks for common problems. For an
+offline model or a graph text: graphs, operators, versions, command line, fusion passes, inputs and outputs."""
 EPILOG = """\
 examples:
   opdiff inspect DUMP_DIR
@@ -27,18 +28,17 @@ examples:
   opdiff inspect DUMP_DIR --stats            read all values: find NaN and infinities
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
+  opdiff inspect model.om                    operators, versions, fusion passes of a compiled model
 """
 _MAX_LOCATIONS = 5
 _MAX_RUNS = 20
-_MAX_AXES = 16
-_MAX_TYPES = 12
 # Microseconds since the epoch, in the years 2001 to 2096.
 _EARLIEST_US, _LATEST_US = 1_000_000_000_000_000, 4_000_000_000_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("path", metavar="PATH", help="dump file or directory")
+    parser.add_argument("path", metavar="PATH", help="dump file or directory, offline model, graph text or rule file")
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument(
         "--stats", action="store_true", help="read all values: statistics of a file, NaN and infinities in a directory"
@@ -50,11 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Inspect, print, and return the exit code."""
+    from opdiff.workflows.inspect.model_report import describes_model
     from opdiff.workflows.inspect.report import FileReport, inspect_file
 
     require_paths(args.path)
     if os.path.isdir(args.path):
         return _run_tree(args)
+    if describes_model(args.path):
+        return _run_model(args)
     report = inspect_file(args.path, statistics=args.stats)
     if args.json:
         print(json_text(report))
@@ -62,6 +65,18 @@ def run(args: argparse.Namespace) -> int:
         _print_file(report)
     else:
         _print_statistics(report)
+    return ExitCode.OK
+
+
+def _run_model(args: argparse.Namespace) -> int:
+    from opdiff.cli.model_text import print_model
+    from opdiff.workflows.inspect.model_report import inspect_model
+
+    report = inspect_model(args.path)
+    if args.json:
+        print(json_text(report))
+    else:
+        print_model(report)
     return ExitCode.OK
 
 
@@ -93,9 +108,9 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
         ("models", ", ".join(printable(model) for model in report.models)),
         ("graphs", _numbers(report.graphs)),
         ("graph texts", str(report.graph_texts or "")),
-        ("types", _counts(report.dtypes)),
-        ("layouts", _counts(report.layouts)),
-        ("operators by type", _counts(report.op_types)),
+        ("types", shown_counts(report.dtypes)),
+        ("layouts", shown_counts(report.layouts)),
+        ("operators by type", shown_counts(report.op_types)),
     )
     for name, value in facts:
         if value:
@@ -145,8 +160,8 @@ def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
             f"{tensor.slot}:{tensor.index}" + (f" {tensor.name}" if tensor.name else ""),
             tensor.dtype,
             tensor.layout + (f" groups={tensor.groups}" if tensor.groups > 1 else ""),
-            _shape(tensor.shape),
-            _shape(tensor.origin_shape) if tensor.origin_shape else "",
+            shown_shape(tensor.shape),
+            shown_shape(tensor.origin_shape) if tensor.origin_shape else "",
             "" if tensor.offset is None else tensor.offset,
             tensor.nbytes,
             "" if tensor.address is None else hex(tensor.address),
@@ -178,7 +193,7 @@ def _print_statistics(report: StatisticsReport) -> None:
             f"{line.slot}:{line.index}",
             line.dtype,
             line.layout,
-            _shape(line.shape),
+            shown_shape(line.shape),
             *(_number(v) for _, v in line.values),
         ]
         for line in report.tensors
@@ -195,16 +210,6 @@ def _time(timestamp: int | None) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else str(value) if isinstance(value, int) else f"{value:.7g}"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    listed = ",".join(map(str, shape[:_MAX_AXES]))
-    return f"[{listed}]" if len(shape) <= _MAX_AXES else f"[{listed},… {len(shape)} axes]"
-
-
-def _counts(counts: tuple[tuple[str, int], ...]) -> str:
-    listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_TYPES])
-    return listed if len(counts) <= _MAX_TYPES else f"{listed} and {len(counts) - _MAX_TYPES} more"
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

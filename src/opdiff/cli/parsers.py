@@ -23,6 +23,7 @@ COMMANDS = {
     "judge": "judge a saved comparison again: faulty operators and their causes",
     "limits": "print the limits by which tensors are judged",
     "inspect": "show the contents of a dump file or directory, and its problems",
+    "rules": "write the rules of an offline model or graph text as the JSON that ATC makes of it",
     "convert": "convert dump files to .npy, .npz, .bin or .pt files",
     "reduce": "replace finished dump files by tensor statistics to save disk space",
     "compat-path": "print the directory that lets the documented conversion script run",

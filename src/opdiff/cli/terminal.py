@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Lines of piped output are not wrapped.
 _PIPED_WIDTH = 500
 _SECONDS_PER_REPORT = 10.0
+_MAX_AXES = 16
+_MAX_COUNTS = 12
 
 
 def console() -> Console:
@@ -71,6 +73,18 @@ def size(nbytes: int) -> str:
     steps = max((nbytes.bit_length() - 1) // 10, 0)
     unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[min(steps, 5)]
     return f"{nbytes} B" if not steps else f"{nbytes / 1024 ** min(steps, 5):.1f} {unit}"
+
+
+def shown_shape(shape: tuple[int, ...]) -> str:
+    """Return a shape in brackets; of a long one the first axes."""
+    axes = ",".join(map(str, shape[:_MAX_AXES]))
+    return f"[{axes}]" if len(shape) <= _MAX_AXES else f"[{axes},… {len(shape)} axes]"
+
+
+def shown_counts(counts: tuple[tuple[str, int], ...]) -> str:
+    """Return names with their counts; of many the first."""
+    listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_COUNTS])
+    return listed if len(counts) <= _MAX_COUNTS else f"{listed} and {len(counts) - _MAX_COUNTS} more"
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:

@@ -111,11 +111,49 @@ class RuleGraph(NamedTuple):
     operators: tuple[RuleOp, ...]
 
 
+class ModelOrigin(NamedTuple):
+    """How a model was compiled, as far as its file says; what is not known is empty.
+
+    Attributes:
+        name: name of the model.
+        command_line: arguments of the compiler, of paths only the last part.
+        framework: framework of the original model, as `Onnx`.
+        compiler: version of the compiler.
+        operators: version of the operator library.
+        processor: processor that it was compiled for, as `Ascend310`.
+    """
+
+    name: str = ""
+    command_line: tuple[str, ...] = ()
+    framework: str = ""
+    compiler: str = ""
+    operators: str = ""
+    processor: str = ""
+
+    def option(self, name: str) -> str:
+        """Return the value of an option of the command line, written `--name=value` or `--name value`."""
+        for position, argument in enumerate(self.command_line, 1):
+            if argument == name:
+                return "".join(self.command_line[position : position + 1])
+            if argument.startswith(f"{name}="):
+                return argument.removeprefix(f"{name}=")
+        return ""
+
+
 class RuleFile(NamedTuple):
-    """A rule file: the operators of a compiled or a quantized model."""
+    """A rule file: the operators of a compiled or a quantized model.
+
+    Attributes:
+        path: the file.
+        graphs: the root graph, then its sub-graphs.
+        origin: how the model was compiled.
+        notes: parts of the file that were not read.
+    """
 
     path: str
     graphs: tuple[RuleGraph, ...]
+    origin: ModelOrigin = ModelOrigin()
+    notes: tuple[Reason, ...] = ()
 
     def operators(self) -> Iterator[RuleOp]:
         """Yield the operators of all graphs, in the order of the file."""

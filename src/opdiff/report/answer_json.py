@@ -91,6 +91,7 @@ class Answer(msgspec.Struct):
     advice: list[str]
     findings: list[Fault]
     tensors: list[TensorAnswer]
+    notes: list[str] = []
 
 
 def make_answer(comparison: Comparison) -> Answer:
@@ -107,6 +108,7 @@ def make_answer(comparison: Comparison) -> Answer:
         advice=[_text(render(sentence)) for sentence in judgement.advice],
         findings=[_fault(finding, comparison.graphs) for finding in judgement.findings],
         tensors=list(_tensors(comparison)),
+        notes=[_text(render(note)) for note in comparison.notes],
     )
 
 

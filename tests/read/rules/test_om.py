@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_files import CONV, KERNELS, MODEL, MODEL_DEF, TASKS, WEIGHTS, ModelDef, attr, om_file
+from model_files import (
+    CONV,
+    KERNELS,
+    MODEL,
+    MODEL_DEF,
+    TASKS,
+    WEIGHTS,
+    ModelDef,
+    attr,
+    compressed_key,
+    compressed_model,
+    om_file,
+)
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.read.rules import read_model, read_rules
@@ -20,8 +32,6 @@ from opdiff.read.rules.model_schema import ELEMENT_TYPES
 from opdiff.read.rules.wire import MessageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opdiff.core.graph import RuleFile
     from opdiff.read.rules.model import Attribute, Model, TensorDesc
 
@@ -114,28 +124,13 @@ def test_sub_graphs_are_joined_with_their_owner() -> None:
 # Compressed attribute names
 
 
-def compressed(number: int) -> bytes:
-    return b"\0" + (bytes([number + 1]) if number < 127 else bytes([number % 127 + 1, number // 127 + 1]))
-
-
-def compressed_model(
-    operator: Mapping[str, object], names: list[bytes], flags: list[bool], texts: list[bytes]
-) -> bytes:
-    tables = [
-        attr("om_compress_version", i=1), attr("attr_name_enum", list={"s": names}),
-        attr("attrs_use_string_value", list={"b": flags}), attr("attr_value_enum", list={"s": texts}),
-    ]  # fmt: skip
-    message: Any = ModelDef(graph=[{"name": "g", "op": [operator]}], attr=tables)
-    content: bytes = message.SerializeToString()
-    return content
-
-
 @pytest.mark.parametrize("number", [0, 20, 126, 127, 500])
 def test_compressed_names_and_texts_are_expanded(number: int) -> None:
     names = [b"filler"] * number + [b"_datadump_original_op_names", b"_datadump_is_multiop"]
     flags = [False] * number + [True, False]
     operator = {"name": "a", "type": "A", "attr": [
-        attr(compressed(number), list={"i": [1, 0]}), attr(compressed(number + 1), b=True), attr("pass_name", s=b"P"),
+        attr(compressed_key(number), list={"i": [1, 0]}), attr(compressed_key(number + 1), b=True),
+        attr("pass_name", s=b"P"),
     ]}  # fmt: skip
     (found,) = rules(parse_model(compressed_model(operator, names, flags, [b"conv", b"relu"]))).operators()
     assert (found.originals, found.is_multiop, found.passes) == (("relu", "conv"), True, ("P",))
@@ -144,8 +139,8 @@ def test_compressed_names_and_texts_are_expanded(number: int) -> None:
 def test_a_plain_name_wins_over_a_compressed_one() -> None:
     names, flags = [b"pass_name"], [True]
     for attributes in (
-        [attr(compressed(0), i=0), attr("pass_name", s=b"P")],
-        [attr("pass_name", s=b"P"), attr(compressed(0), i=0)],
+        [attr(compressed_key(0), i=0), attr("pass_name", s=b"P")],
+        [attr("pass_name", s=b"P"), attr(compressed_key(0), i=0)],
     ):
         model = parse_model(compressed_model({"name": "a", "attr": attributes}, names, flags, [b"other"]))
         assert model.graphs[0].operators[0].attributes == {"pass_name": "P"}
@@ -154,9 +149,9 @@ def test_a_plain_name_wins_over_a_compressed_one() -> None:
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
-        (attr(compressed(3), i=0), "attribute number 3 of 1 does not exist"),
-        (attr(compressed(0), i=7), "string number 7 of 1 does not exist"),
-        (attr(compressed(0), list={"i": [0, -1]}), "string number -1 of 1 does not exist"),
+        (attr(compressed_key(3), i=0), "attribute number 3 of 1 does not exist"),
+        (attr(compressed_key(0), i=7), "string number 7 of 1 does not exist"),
+        (attr(compressed_key(0), list={"i": [0, -1]}), "string number -1 of 1 does not exist"),
     ],
 )
 def test_numbers_outside_of_their_tables(attribute: dict[str, object], message: str) -> None:

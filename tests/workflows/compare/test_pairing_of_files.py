@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -326,6 +328,21 @@ def test_fusion_on_against_off_keeps_every_operator(case: Case) -> None:
     ]
     assert_measured(result.row("fc_2:output:0"), Z, C)
     assert_measured(result.row("td_0:output:0"), Y, B)
+
+
+def test_doubts_about_rule_files_come_first(case: Case) -> None:
+    case.npu("stem", X)
+    case.npu_golden("stem", A)
+    fused = rule("stem", originals=("c1", "r1"), outputs=described("r1"))
+    rules = [case.rules(fused, file=name) for name in ("on.json", "off.json")]
+    answer = case.root / "answer.json"
+    outcome = case.run("-fr", rules[0], "-cfr", rules[1], "--json", answer)
+    doubt = (
+        "warning: the model of -cfr (off.json) seems to be compiled with fusion on: of 1 fused operator of -fr, "
+        "it fuses 1 in the same way"
+    )
+    assert outcome.out.splitlines()[0] == doubt
+    assert json.loads(answer.read_text())["notes"] == [doubt]
 
 
 def test_missing_files_are_rows_with_reasons(case: Case) -> None:

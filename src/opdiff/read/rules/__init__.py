@@ -33,11 +33,9 @@ def read_model(path: str) -> tuple[Model, ModelKind]:
     Raises:
         InputError: the file cannot be read, or does not describe a model.
     """
-    from opdiff.read.rules.description import KINDS_TAKEN, ModelKind, find_kind, read_description
+    from opdiff.read.rules.description import ModelKind, read_description, require_kind
 
-    kind = find_kind(path)
-    if kind is None:
-        raise InputError(path, f"not a rule file; it should be {KINDS_TAKEN}")
+    kind = require_kind(path)
     if kind is ModelKind.JSON:
         return read_atc_json(path), kind
     return _parse(path, read_description(path, kind)), kind

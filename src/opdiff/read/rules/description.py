@@ -32,7 +32,7 @@ _JSON = re.compile(rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:
 # A message begins with a name; its length may look like a bracket.
 _MESSAGE = re.compile(rb"\n[{\[][^\s\0\"{}\[\]]")
 _TEXT_FIELDS = frozenset({b"graph", b"name", b"op", b"attr"})
-KINDS_TAKEN = (
+_KINDS_TAKEN = (
     "an offline model (.om, .om2), its JSON by ATC, a graph text (ge_proto_*.txt, dynamo_*.txt) or a bare model message"
 )
 
@@ -71,6 +71,18 @@ def find_kind(path: str) -> ModelKind | None:
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     return _kind_of(start)
+
+
+def require_kind(path: str) -> ModelKind:
+    """Return the kind of a file by its first bytes.
+
+    Raises:
+        InputError: the file cannot be read, or is none of the kinds.
+    """
+    kind = find_kind(path)
+    if kind is None:
+        raise InputError(path, f"not a rule file; it should be {_KINDS_TAKEN}")
+    return kind
 
 
 def _kind_of(start: bytes) -> ModelKind | None:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
+from opdiff.read.rules.origin import find_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +115,8 @@ class Model(NamedTuple):
 
 def to_rules(model: Model, path: str) -> RuleFile:
     """Return the rules for pairing that a model describes."""
-    return RuleFile(path, tuple(_graph(graph, number) for number, graph in enumerate(model.graphs)))
+    graphs = tuple(_graph(graph, number) for number, graph in enumerate(model.graphs))
+    return RuleFile(path, graphs, find_origin(model), model.notes)
 
 
 def _graph(graph: ModelGraph, number: int) -> RuleGraph:

@@ -36,14 +36,12 @@ def parse_model(data: bytes) -> Model:
     Raises:
         MessageError: the bytes are not such a message, or the model is in a form that cannot be read.
     """
-    name, graphs, entries, has_bare_operators = "", [], [], False
+    name, graphs, has_bare_operators = "", [], False
     for number, wire, first, last in iter_fields(data, 0, len(data)):
         if number == 1 and wire == LENGTH:
             name = string(data, first, last)
         elif number == 7 and wire == LENGTH:
             graphs.append((first, last))
-        elif number == 11 and wire == LENGTH:
-            entries.append((first, last))
         elif number == 20:
             has_bare_operators = True
     if not graphs:
@@ -55,11 +53,24 @@ def parse_model(data: bytes) -> Model:
         raise MessageError(old, 0)
     if len(graphs) > MAX_GRAPHS:
         raise MessageError(f"{len(graphs)} graphs are not credible", 0)
-    attributes = dict(_attribute_entry(data, *entry) for entry in entries)
+    attributes = parse_entries(data, 0, len(data), number=11)
     reader = _Reader(data, AttributeNames(attributes, READ_ATTRIBUTES))
     model_graphs = tuple(reader.graph(*graph) for graph in graphs)
     shown = {key: value for key, value in attributes.items() if key not in COMPRESSION_TABLES}
     return Model(name, model_graphs, shown)
+
+
+def parse_entries(data: bytes, first: int, last: int, *, number: int) -> dict[str, Attribute]:
+    """Return a map of plain attributes, which is the field `number` of a message.
+
+    Raises:
+        MessageError: the bytes are not such a message.
+    """
+    return dict(
+        _attribute_entry(data, start, end)
+        for found, wire, start, end in iter_fields(data, first, last)
+        if found == number and wire == LENGTH
+    )
 
 
 def _attribute_entry(data: bytes, first: int, last: int) -> tuple[str, Attribute]:

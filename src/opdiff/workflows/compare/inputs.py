@@ -14,6 +14,7 @@ from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.pair import PairOptions, Rules, choose, pair
+from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
@@ -123,7 +124,7 @@ def _inputs(
         _side(golden),
         scenario.reason,
         batches(),
-        _skipped_file_notes(target, golden),
+        (*rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
     )

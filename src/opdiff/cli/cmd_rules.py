@@ -1,0 +1,53 @@
+"""`opdiff rules`: write the rules of a compiled model as JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from opdiff.cli.arguments import require_paths
+from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.terminal import counted, printable
+from opdiff.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Write the JSON that `atc --mode=1` or `--mode=5` makes of an offline model or a graph text, without ATC. `compare` needs
+no such file: -fr and -cfr take the model itself."""
+EPILOG = """\
+examples:
+  opdiff rules model.om -o rules.json
+  opdiff rules ge_proto_00000062_Build.txt -o rules.json --force
+  opdiff rules model.om -o - | less
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("path", metavar="MODEL", help="offline model (.om, .om2), graph text, or bare model message")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="JSON file to write; - is standard output"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the rules, and return the exit code."""
+    from opdiff.workflows.model_rules import make_rules, write_rules
+
+    require_paths(args.path)
+    if args.output != "-" and os.path.exists(args.output) and not args.force:
+        raise UsageError(f"{args.output} exists; choose another file, or add --force")
+    rules = make_rules(args.path)
+    for note in rules.notes:
+        print(f"opdiff: {printable(str(note))}", file=sys.stderr)
+    if args.output == "-":
+        print(rules.content.decode(), end="")
+        return ExitCode.OK
+    write_rules(rules, args.output)
+    counts = f"{counted(rules.graphs, 'graph')}, {counted(rules.operators, 'operator')}"
+    print(printable(f"result: {args.output} ({counts})"))
+    return ExitCode.OK
