@@ -171,6 +171,7 @@ FX: dict[str, Callable[..., Any]] = {
     "full": lambda shape, value: np.full(shape, value, np.float32),
     "arange": lambda end: np.arange(end, dtype=np.int64),
     "copy_": lambda _, y: y.copy(),
+    "log_sigmoid_forward": lambda x: [(-np.log1p(np.exp(-x))).astype(x.dtype), np.exp(-np.abs(x))],
     "max_pool2d_with_indices": pool,
     "convolution": conv1d,
     "addcmul": lambda x, a, b: (x + a * b).astype(x.dtype),

@@ -181,7 +181,7 @@ class Network:
             (ge / name).write_text("\n".join(self.text()) + "\n")
         for number, op in enumerate(self.dumped()):
             name = str(DumpName(op.op_type, op.name, number + 1, 6, TIME + 1137 * number))
-            inputs = [tensor.array for _, tensor in op.inputs if tensor is not None]
+            inputs = [array for _, array, _ in op.dumped_inputs()]
             (leaf / name).write_bytes(ge_dump(inputs, [output.array for output in op.outputs]))
         fx = root / "msprobe_fx_dump" / f"worldsize1_global_rank{rank}" / f"graph_{self.graph}" / str(token)
         fx.mkdir(parents=True)
@@ -218,11 +218,11 @@ class Network:
                 holders[became.edge].add(name)
         found = {}
         for op in self.dumped():
-            fed = [value for _, value in op.inputs if value is not None]
-            for slot, tensors in (("input", fed), ("output", op.outputs)):
-                for index, ours in enumerate(tensors):
-                    near = {name for key, names in equal.items() if _is_close(ours.array, key) for name in names}
-                    found[f"{op.name}:{slot}:{index}"] = (holders[ours.edge], near)
+            made = [(output, output.array, False) for output in op.outputs]
+            for slot, tensors in (("input", op.dumped_inputs()), ("output", made)):
+                for index, (ours, array, is_updated) in enumerate(tensors):
+                    near = {name for key, names in equal.items() if _is_close(array, key) for name in names}
+                    found[f"{op.name}:{slot}:{index}"] = (set() if is_updated else holders[ours.edge], near)
         return found
 
 
@@ -275,7 +275,7 @@ def _op_text(op: GeOp) -> Iterator[str]:
     for (name, value), fx in zip(op.inputs, op.input_fx, strict=True):
         yield from _descriptor("input_desc", name, value, fx)
     for output in op.outputs:
-        yield from _descriptor("output_desc", "y", output, output.fx)
+        yield from _descriptor("output_desc", op.output_name, output, output.fx)
 
 
 def _descriptor(kind: str, name: str, tensor: GeTensor | None, fx: str) -> Iterator[str]:

@@ -222,6 +222,31 @@ def pooled(net: Network) -> None:
     net.call("relu", values)
 
 
+def unused_buffer(net: Network) -> None:
+    """The graph has a copy of its input under the name of a buffer that FX computes."""
+    x = net.placeholder(4, 6)
+    made, _ = net.call("log_sigmoid_forward", x)
+    net.call("add", made, net.call("tanh", x), overload="Tensor")
+
+
+def zero_biases(net: Network) -> None:
+    """Parameters of zeros, after results of the same content."""
+    x, biases = net.placeholder(4, 8), [net.placeholder(8, value=np.zeros(8)) for _ in range(2)]
+    x = net.call("add", x, net.call("full", [8], 0.0), overload="Tensor")
+    for bias in biases:
+        x = net.call("addmm", bias, x, net.call("t", net.placeholder(8, 8)))
+    net.call("add", x, biases[1], overload="Tensor")
+
+
+def saved_transposes(net: Network) -> None:
+    """A tensor and its transpose are graph inputs, as in the graph of gradients."""
+    x, y = net.placeholder(5, 5), net.placeholder(5, 5)
+    turned = net.placeholder(5, 5, value=x.array.T)
+    net.call("mm", y, net.call("t", turned))
+    net.call("mm", y, net.call("t", x))
+    net.call("mul", x, 2.0, overload="Tensor")
+
+
 def convolution(net: Network) -> None:
     x, weight, bias = net.placeholder(2, 4, 9), net.placeholder(6, 4, 3), net.placeholder(6)
     net.call("relu", net.call("convolution", x, weight, bias))
@@ -262,8 +287,8 @@ NETWORKS: dict[str, Callable[[Network], Any]] = {
     network.__name__: network
     for network in (
         mlp, square_layers, linear_kept, baddbmm, attention, einsum, rotary, cache_update, zero_caches, scatters,
-        experts, recurrence, in_place, view_chain, same_shapes, unlisted, norms, orders, pooled, convolution, no_effect,
-        converted, keyword_inputs, unnamed,
+        experts, recurrence, in_place, view_chain, same_shapes, unlisted, norms, orders, pooled, unused_buffer,
+        zero_biases, saved_transposes, convolution, no_effect, converted, keyword_inputs, unnamed,
     )
 }  # fmt: skip
 HALF = ("mlp", "square_layers", "attention", "rotary", "recurrence", "experts", "same_shapes")

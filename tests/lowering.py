@@ -11,7 +11,7 @@ import fx_kernels
 from fx_kernels import FX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lowered_graphs import Network
     from opdiff.core.codes import AnyArray
@@ -24,6 +24,10 @@ MOVING = frozenset(
         "ScatterElements", "SelectV2", "IndexByTensor",
     }
 )  # fmt: skip
+
+
+# The input that operators update in place. The runtime dumps inputs after the operator.
+_UPDATED = {"InplaceIndexAdd": "var", "ScatterNdUpdate": "var", "Assign": "ref"}
 
 
 @dataclass(eq=False)
@@ -54,6 +58,18 @@ class GeOp:
     outputs: list[GeTensor] = field(default_factory=list)
     # Names that the inputs had when the operator was made.
     input_fx: list[str] = field(default_factory=list)
+
+    @property
+    def output_name(self) -> str:
+        """The name of the output's descriptor: that of the input which is updated in place, if there is one."""
+        return _UPDATED.get(self.op_type, "y")
+
+    def dumped_inputs(self) -> Iterator[tuple[GeTensor, AnyArray, bool]]:
+        """The tensors that are fed, what the dump has of them, and whether that is the result already."""
+        for name, tensor in self.inputs:
+            if tensor is not None:
+                is_updated = name == self.output_name
+                yield tensor, self.outputs[0].array if is_updated else tensor.array, is_updated
 
 
 class Lowering:
@@ -375,6 +391,13 @@ class Lowering:
 
     def copy_(self, x: GeTensor, y: GeTensor) -> GeTensor:
         return self._one("Assign", {"ref": x, "value": y}, y.array.copy())
+
+    def log_sigmoid_forward(self, x: GeTensor) -> list[GeTensor]:
+        """The buffer is not computed: a copy of the input stands in for it, and has its name."""
+        made = self._unary("LogSigmoid", x, lambda array: FX["log_sigmoid_forward"](array)[0])
+        instead = self._unary("Identity", x, np.copy)
+        instead.is_stand_in = True
+        return [made, instead]
 
     def max_pool2d_with_indices(self, x: GeTensor, size: Any) -> list[GeTensor]:
         """The indices are not computed: the values stand in for them, and have their name."""

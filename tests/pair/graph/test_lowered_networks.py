@@ -196,3 +196,11 @@ def test_texts_may_have_cycles_and_long_chains(backwards: bool, tmp_path: Path) 
 def _identity(name: str, source: str, fx: str = "") -> str:
     named = f'attr {{ key: "_fx_tensor_name" value {{ s: "{fx}" }} }}' if fx else ""
     return f'op {{ name: "{name}" type: "Identity" input: "{source}" output_desc {{ {named} }} }}'
+
+
+def test_an_input_that_was_updated_before_it_was_dumped_has_no_partner(tmp_path: Path) -> None:
+    """Operators that work in place have their result in the input, too."""
+    _, found = made(tmp_path, "scatters")
+    assert found["InplaceIndexAdd:output:0"].golden == "index_add.OUTPUT.0"
+    assert found["TensorMove:input:0"].golden in {"scatter_add.OUTPUT.0", "index_add.INPUT.0"}
+    assert "InplaceIndexAdd:input:0" not in found

@@ -125,6 +125,12 @@ def same_numbers(first: Stored, second: Stored) -> bool:
     return bool(np.array_equal(samples[0], samples[1], equal_nan=samples[0].dtype.kind in "fc"))
 
 
+def is_uniform(stored: Stored) -> bool:
+    """Whether all sampled elements of a tensor are the same number."""
+    codes = None if stored.elements is None else sample(stored, _positions(stored.elements))
+    return codes is not None and bool((codes == codes[:1]).all())
+
+
 def are_different(before: Stored, after: Stored, source: PositionMap, dtype: str) -> bool:
     """Whether a tensor is clearly not another one whose elements are moved and converted; small errors do not count."""
     import numpy as np

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.contents import Stored
+from opdiff.pair.graph.contents import Stored, same_numbers
 from opdiff.pair.graph.evidence import Evidence
 from opdiff.pair.graph.golden_values import FxFile, GoldenValues
 from opdiff.pair.graph.matches import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.dump import GraphOp, SideTensor, TokenDump
-    from opdiff.core.graph import TextGraph
+    from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
     from opdiff.pair.graph.matches import Edge, Match
     from opdiff.pair.graph.names import GraphNames, ResolvedOp
@@ -54,9 +54,29 @@ class FxPairing:
     def partners(self, op: GraphOp, resolved: ResolvedOp) -> list[Partner | Reason]:
         """Return the golden tensor of each input and output of an operator, or why there is none."""
         edges = input_edges(op, resolved, self._graph)
-        inputs = [self._partner(tensor, resolved, edge) for tensor, edge in zip(op.inputs, edges, strict=True)]
+        inputs = [
+            because("pair.overwritten", name=op.name)
+            if edge is not None and self._is_overwritten(op, resolved, tensor, edge)
+            else self._partner(tensor, resolved, edge)
+            for tensor, edge in zip(op.inputs, edges, strict=True)
+        ]
         last = resolved.operators[-1].name
         return inputs + [self._partner(tensor, resolved, (last, tensor.key.index)) for tensor in op.outputs]
+
+    def _is_overwritten(self, op: GraphOp, resolved: ResolvedOp, tensor: SideTensor, edge: Edge) -> bool:
+        """Whether an operator has written its result to an input before that was dumped.
+
+        Operators that update a tensor in place have an output with the name of the input.
+        """
+        last = resolved.operators[-1]
+        index = updated_output(last, edge)
+        made = op.find_output(index) if index is not None else None
+        if made is None or stored(made).tensor is None or not same_numbers(stored(tensor), stored(made)):
+            return False
+        before, after = self._evidence.match(edge), self._evidence.match((last.name, made.key.index))
+        if before is None or after is None or before.value is after.value:
+            return False
+        return not same_numbers(stored(tensor), before.value.stored)
 
     def _partner(self, tensor: SideTensor, resolved: ResolvedOp, edge: Edge | None) -> Partner | Reason:
         if edge is None:
@@ -154,6 +174,13 @@ def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edg
     fitting = (found for found in (fed, once, variable, edges) if len(found) == len(op.inputs))
     chosen: Sequence[Edge] = next(fitting, fed)
     return [chosen[number] if number < len(chosen) else None for number in range(len(op.inputs))]
+
+
+def updated_output(op: TextOp, edge: Edge) -> int | None:
+    """Return the output that an operator writes to the memory of an input; `None` if it does not."""
+    names = [given.name for given, source in zip(op.input_descriptors, op.inputs, strict=False) if source == edge]
+    outputs = [descriptor.name for descriptor in op.output_descriptors]
+    return next((outputs.index(name) for name in names if name in outputs), None)
 
 
 def _is_constant(edge: Edge, graph: TextGraph) -> bool:

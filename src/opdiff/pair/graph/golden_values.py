@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.contents import key_of, whole_digest
+from opdiff.pair.graph.contents import is_uniform, key_of, whole_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,15 +44,21 @@ class GoldenValue:
 
     files: list[FxFile]
     _shapes: set[Shape | None] = field(init=False)
+    _can_be_graph_input: bool | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Collect the shapes: a value that many nodes read is asked for them often."""
         self._shapes = {file.stored.shape for file in self.files}
 
     @property
-    def is_graph_input(self) -> bool:
-        """Whether it was read before any node returned it."""
-        return self.files[0].slot is Slot.INPUT
+    def can_be_graph_input(self) -> bool:
+        """Whether a graph input may have it: it was read before any node returned it, or has no identity.
+
+        A bias of zeros has the content of every other tensor of zeros.
+        """
+        if self._can_be_graph_input is None:
+            self._can_be_graph_input = self.files[0].slot is Slot.INPUT or is_uniform(self.stored)
+        return self._can_be_graph_input
 
     @property
     def stored(self) -> Stored:

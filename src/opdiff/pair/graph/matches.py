@@ -99,28 +99,38 @@ class Matches:
         parts = FX_TENSOR.fullmatch(name)
         found = self.values.find_output(parts[1], int(parts[2])) if parts else None
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
-        if found is not None and (found[0].is_graph_input or not self.is_graph_input(edge)):
+        if found is not None and (found[0].can_be_graph_input or not self.is_graph_input(edge)):
             self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
 
     def _refute_names(self) -> None:
         """Drop names that other evidence contradicts.
 
         Some converters return other numbers under the name of a result that they do not compute. A tensor that is moved
-        from a known one must have the elements of that one.
+        from a known one must have the elements of that one, and a copy of a graph input those of a graph input.
         """
-        for op in self._moving:
-            before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
-            path = self._path((op,), op.inputs[0])
-            if before is None or after is None or after.file is None or path is None:
-                continue
-            if path.elements(before.value.stored.elements) != after.value.stored.elements:
-                continue
-            if are_different(before.value.stored, after.value.stored, path.to_input, self.dtype((op.name, 0))):
-                self.refuted.add((op.name, 0))
+        self.refuted |= {(op.name, 0) for op in self._moving if self._is_no_graph_input(op) or self._is_other(op)}
         if self.refuted:
             named = {edge: match for edge, match in self._found.items() if match.file is not None}
             self._found = {edge: match for edge, match in named.items() if edge not in self.refuted}
             self.trace()
+
+    def _is_other(self, op: TextOp) -> bool:
+        """Whether the named result of a movement has clearly other elements than its known source."""
+        before, after = self._found.get(op.inputs[0]), self._found.get((op.name, 0))
+        path = self._path((op,), op.inputs[0])
+        if before is None or after is None or after.file is None or path is None:
+            return False
+        if path.elements(before.value.stored.elements) != after.value.stored.elements:
+            return False
+        return are_different(before.value.stored, after.value.stored, path.to_input, self.dtype((op.name, 0)))
+
+    def _is_no_graph_input(self, op: TextOp) -> bool:
+        """Whether a copy of a graph input has the name of a tensor that a node computed."""
+        source, after = op.inputs[0], self._found.get((op.name, 0))
+        if after is None or after.file is None or after.value.can_be_graph_input or not self.is_graph_input(source):
+            return False
+        path = self._path((op,), source)
+        return path is not None and path.keeps_order and self.dtype(source) == self.dtype((op.name, 0))
 
     # Movements
 

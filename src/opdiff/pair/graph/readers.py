@@ -178,6 +178,10 @@ class Readers:
                 options[value].append((use.node, frozenset(arguments)))
         most = max(map(len, options.values()), default=0)
         best = [value for value, found in options.items() if len(found) == most]
+        if self._known.is_graph_input(edge):
+            # Several readers outweigh the order of files: a graph input may be the transpose of another one.
+            given = [value for value in best if value.can_be_graph_input]
+            best = best if most > 1 and not given else given
         dtype = self._known.dtype(edge)
         best = [value for value in best if value.stored.dtype == dtype] or best
         return {value: options[value] for value in best}
@@ -204,8 +208,6 @@ class Readers:
                 yield before
 
     def _fits(self, value: GoldenValue, edge: Edge) -> bool:
-        if self._known.is_graph_input(edge) and not value.is_graph_input:
-            return False
         return value.has_shape(self._known.shape(edge)) and are_alike(value.stored.dtype, self._known.dtype(edge))
 
     # Decisions
