@@ -165,10 +165,10 @@ def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) ->
     report.page.click(".vrow >> nth=0")
     assert report.page.inner_text(".profile h2") == "Error per channel"
     assert report.page.locator(".profile .hbar").count() == 16
-    assert report.page.locator(".profile .far").count() == 4
-    assert report.page.inner_text(".profile .told").endswith("12 NaN or infinite")
+    assert report.page.locator(".profile .outlier").count() == 4
+    assert report.page.inner_text(".profile .readout").endswith("12 NaN or infinite")
     report.page.hover(".profile .hbar >> nth=0")
-    assert report.page.inner_text(".profile .told").startswith("C 0: RMS error 26.45, largest 89.89")
+    assert report.page.inner_text(".profile .readout").startswith("C 0: RMS error 26.45, largest 89.89")
     assert report.page.get_attribute(".profile .hbar >> nth=5", "title").startswith("C 5: ")
     report.page.click("text=中文")
     assert report.page.inner_text(".profile h2") == "逐通道误差"
@@ -179,14 +179,14 @@ def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) ->
 def test_profiles_of_other_axes_and_samples(opened: Open, tmp_path: Path) -> None:
     errors = (0.5, *(0.001,) * 249)
     wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
-    made = replace(with_judgement(), profiles=(wide, wide._replace(letter="W", axis=3)))
+    made = replace(with_judgement(), profiles=(wide, wide._replace(label="W", axis=3)))
     write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("row/1")
     assert report.texts(".profile h2") == ["Error along axis 1", "Error along W"]
     where = "axis 1 (counted from 0), 1\u202f000 slices · 4 neighbours to a bar · by a sample of 0.4 % of the elements"
     assert report.texts(".profile .hint")[0] == where
-    assert report.texts(".profile .told")[0] == "[1] 0\u20133: RMS error 0.5, largest 0.5, 99.9 % of the error"
+    assert report.texts(".profile .readout")[0] == "[1] 0\u20133: RMS error 0.5, largest 0.5, 99.9 % of the error"
     report.go("row/0")
     assert report.page.locator(".profile").count() == 0
 

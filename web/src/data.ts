@@ -18,9 +18,9 @@ export interface Finding {
   path: string[]; before: string[]; passes: string[]; missing: boolean;
 }
 interface Story { first: string; headline: "" | "misfit" | "match" | "unsure"; advice: Encoded[]; findings: Finding[] }
-interface PackedProfile { row: number; axis: number; letter: string; extent: number; width: number; seen: number | null; errors: Packed; largest: Packed; notFinite: Packed }
+interface PackedProfile { row: number; axis: number; label: string; extent: number; width: number; sampledShare: number | null; errors: Packed; largest: Packed; notFinite: Packed }
 /** The errors of a tensor in the slices of one of its axes. */
-export interface Profile { axis: number; letter: string; extent: number; width: number; seen: number; errors: Numbers; largest: Numbers; notFinite: Numbers }
+export interface Profile { axis: number; label: string; extent: number; width: number; sampledShare: number; errors: Numbers; largest: Numbers; notFinite: Numbers }
 interface Document {
   version: number; scenario: Encoded[]; target: Side; golden: Side; environment: Environment;
   edges: { relative: number[]; ulp: number[] };
@@ -107,8 +107,8 @@ export class Report {
   }
 
   profiles(row: number): Profile[] {
-    return this.document.profiles.filter((profile) => profile.row === row).map(({ errors, largest, notFinite, seen, ...rest }) => (
-      { ...rest, seen: seen ?? 1, errors: this.numbers(errors), largest: this.numbers(largest), notFinite: this.numbers(notFinite) }));
+    return this.document.profiles.filter((profile) => profile.row === row).map(({ errors, largest, notFinite, sampledShare, ...rest }) => (
+      { ...rest, sampledShare: sampledShare ?? 1, errors: this.numbers(errors), largest: this.numbers(largest), notFinite: this.numbers(notFinite) }));
   }
 
   custom(row: number): [string, string][] {
@@ -157,9 +157,9 @@ export class Report {
 }
 
 export async function readReport(base64: string): Promise<Report> {
-  const letters = atob(base64.trim());
-  const deflated = new Uint8Array(letters.length);
-  for (let i = 0; i < letters.length; i++) deflated[i] = letters.charCodeAt(i);
+  const binary = atob(base64.trim());
+  const deflated = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) deflated[i] = binary.charCodeAt(i);
   const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const end = 4 + new DataView(bytes.buffer).getUint32(0, true);

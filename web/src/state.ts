@@ -46,8 +46,8 @@ export class App {
       if (level !== UNKNOWN) worst[report.unit(row)] = Math.max(worst[report.unit(row)]!, level);
     }
     const order = report.tokens!.inOrder;
-    const told = report.document.graphMode!.findings[0]?.units[0];
-    return told ?? order.find((unit) => worst[unit] === WRONG) ?? order.find((unit) => worst[unit] === SUSPICIOUS) ?? order[0] ?? 0;
+    const reported = report.document.graphMode!.findings[0]?.units[0];
+    return reported ?? order.find((unit) => worst[unit] === WRONG) ?? order.find((unit) => worst[unit] === SUSPICIOUS) ?? order[0] ?? 0;
   }
 
   t(key: Key, values: Record<string, string | number> = {}): string {

@@ -282,10 +282,10 @@ class Profile(NamedTuple):
     Attributes:
         row: number of the tensor's row.
         axis: number of the axis.
-        letter: label of the axis in the layout, as `C`; empty if unknown.
+        label: label of the axis in the layout, as `C`; empty if unknown.
         extent: extent of the axis.
         width: number of indices per slice; the last slice may have fewer.
-        seen: share of the elements that was sampled.
+        sampled_share: share of the elements that was examined.
         errors: root mean square of the finite errors of each slice.
         largest: maximum of the finite errors of each slice.
         not_finite: number of errors of each slice that are not finite.
@@ -293,10 +293,10 @@ class Profile(NamedTuple):
 
     row: int
     axis: int
-    letter: str
+    label: str
     extent: int
     width: int
-    seen: float
+    sampled_share: float
     errors: tuple[float, ...]
     largest: tuple[float, ...]
     not_finite: tuple[int, ...]

@@ -237,10 +237,10 @@ def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
     return {
         "row": profile.row,
         "axis": profile.axis,
-        "letter": printable(profile.letter),
+        "label": printable(profile.label),
         "extent": profile.extent,
         "width": profile.width,
-        "seen": _finite(profile.seen),
+        "sampledShare": _finite(profile.sampled_share),
         "errors": packer.floats(profile.errors),
         "largest": packer.floats(profile.largest),
         "notFinite": packer.integers(profile.not_finite),

@@ -150,7 +150,7 @@ def _judgement(judgement: Object | None) -> list[object]:
 
 def _profile(profile: Object) -> list[object]:
     numbers = {name: [_NON_FINITE.get(item, item) for item in profile[name]] for name in ("errors", "largest")}
-    return _array(Profile, profile, **numbers)
+    return _array(Profile, profile, label=profile["letter"], sampled_share=profile["seen"], **numbers)
 
 
 # Graph mode

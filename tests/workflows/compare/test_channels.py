@@ -44,7 +44,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("kernel")
 def test_profile_of_a_bad_channel(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
-    assert (found.row, found.axis, found.letter, found.extent, found.width, found.seen) == (0, 1, "C", 12, 1, 1.0)
+    assert found[:6] == (0, 1, "C", 12, 1, 1.0)
     assert found.errors == tuple(3.0 * (index == 7) for index in range(12))
     assert found.largest == found.errors
     assert set(found.not_finite) == {0}
@@ -53,21 +53,21 @@ def test_profile_of_a_bad_channel(case: Case) -> None:
 @pytest.mark.usefixtures("kernel")
 def test_second_profile_of_an_axis_with_concentrated_errors(case: Case) -> None:
     found = profiles(case, "-fr", case.one(with_bad(3, 4), GOOD, layout="NCHW", shape=GOOD.shape))
-    assert [(each.axis, each.letter) for each in found] == [(1, "C"), (3, "W")]
+    assert [(each.axis, each.label) for each in found] == [(1, "C"), (3, "W")]
     assert len(set(found[0].errors)) == 1
     assert [index for index, error in enumerate(found[1].errors) if error] == [4]
 
 
 def test_channels_are_the_last_axis_in_nhwc(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(3, 4), GOOD, layout="NHWC", shape=GOOD.shape))
-    assert (found.axis, found.letter) == (3, "C")
+    assert (found.axis, found.label) == (3, "C")
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_without_layout_the_axis_with_most_concentrated_errors_is_chosen(case: Case, axis: int) -> None:
     values = numbers(12, 30)
     (found,) = profiles(case, "-fr", case.one(with_bad(axis, 7, values), values))
-    assert (found.axis, found.letter) == (axis, "")
+    assert (found.axis, found.label) == (axis, "")
     assert [index for index, error in enumerate(found.errors) if error] == [7]
 
 

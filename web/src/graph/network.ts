@@ -144,9 +144,9 @@ function scopes({ operators }: Network): string[] {
   return parts.map(([first]) => first!);
 }
 
-/** From an operator to the outputs: along the way that was found, or else all bad operators that follow. */
-export function pathFrom(network: Network, start: number, told: string[]): Set<number> {
-  const path = new Set(told.map((name) => network.byName.get(name) ?? -1).filter((n) => n >= 0));
+/** Operators from a faulty one to the outputs: the path of the finding if known, otherwise all bad operators downstream. */
+export function pathFrom(network: Network, start: number, knownPath: string[]): Set<number> {
+  const path = new Set(knownPath.map((name) => network.byName.get(name) ?? -1).filter((n) => n >= 0));
   if (path.size > 1) return path;
   if (!network.known) return new Set([start]);
   const next = new Map<number, number[]>();

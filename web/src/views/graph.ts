@@ -160,8 +160,8 @@ class GraphView {
     this.scene.selected = folded.of[node]!;
     const operator = this.network.operators[node]!;
     this.app.from = `#/graph/${encodeURIComponent(operator.name)}`;
-    const told = this.app.report.story.findings.find((finding) => finding.operator === operator.name)?.path ?? [];
-    const path = isBad(operator.level) ? pathFrom(this.network, node, told) : new Set<number>();
+    const knownPath = this.app.report.story.findings.find((finding) => finding.operator === operator.name)?.path ?? [];
+    const path = isBad(operator.level) ? pathFrom(this.network, node, knownPath) : new Set<number>();
     this.scene.path = new Set([...path].map((one) => folded.of[one]!));
     this.showPanel(node);
     this.redraw();
