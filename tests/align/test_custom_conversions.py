@@ -1,4 +1,4 @@
-"""Conversions of the user's: what they get, what they may return, and which files are refused."""
+"""User-defined conversions: arguments, results, and rejected files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def change(custom: Conversions, source: str, target: str, shape: Shape = (), gro
     return convert(CODES, spec, target, shape, custom)
 
 
-def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
+def test_user_defined_layouts(tmp_path: Path) -> None:
     custom = load_conversions(
         write(tmp_path, {"convert_FSR_NCHW_to_NCHW.py": BACKWARDS, "convert_mine_to_x.py": BACKWARDS})
     )
@@ -51,7 +51,7 @@ def test_layouts_of_the_users_own_are_allowed(tmp_path: Path) -> None:
     assert str(step) == f"FSR_NCHW [2, 3] -> NCHW [2, 3] by {path}"
 
 
-def test_a_script_replaces_the_built_in_conversion_of_its_pair_only(tmp_path: Path) -> None:
+def test_script_replaces_the_builtin_conversion_of_its_layouts(tmp_path: Path) -> None:
     custom = load_conversions(write(tmp_path, {"convert_ND_to_NCHW.py": BACKWARDS}))
     assert change(custom, "ND", "NCHW").codes[0, 0] == 5
     assert change(custom, "ND", "NHWC").codes[0, 0] == 0
@@ -67,7 +67,7 @@ def convert(shape_from, shape_to, array{extra}):
 """
 
 
-def test_scripts_get_shapes_as_lists_and_codes_of_their_own(tmp_path: Path) -> None:
+def test_arguments_of_scripts(tmp_path: Path) -> None:
     plain, grouped = ARGUMENTS.format(extra="", value=""), ARGUMENTS.format(extra=", group", value=", group")
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": plain, "convert_A_to_FRACTAL_Z.py": grouped}))
     assert change(custom, "A", "B").codes.tolist() == [2, 3, 99, 3, 2]
@@ -76,7 +76,7 @@ def test_scripts_get_shapes_as_lists_and_codes_of_their_own(tmp_path: Path) -> N
     assert CODES.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_scripts_leave_no_modules_paths_or_files(tmp_path: Path) -> None:
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     modules, paths = set(sys.modules), list(sys.path)
     change(custom, "A", "B")
@@ -85,7 +85,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "format_convert") == ["convert_A_to_B.py"]
 
 
-def test_scripts_run_on_first_use_and_once(tmp_path: Path) -> None:
+def test_scripts_run_once_on_first_use(tmp_path: Path) -> None:
     count = f"with open({str(tmp_path / 'count')!r}, 'a') as file:\n    file.write('x')\n"
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": count + BACKWARDS}))
     assert not (tmp_path / "count").exists()
@@ -94,14 +94,14 @@ def test_scripts_run_on_first_use_and_once(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "x"
 
 
-def test_a_changed_script_is_loaded_again(tmp_path: Path) -> None:
+def test_changed_script_is_reloaded(tmp_path: Path) -> None:
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     change(custom, "A", "B")
     (tmp_path / "format_convert" / "convert_A_to_B.py").write_text("def convert(f, t, array):\n    return array\n")
     assert change(custom, "A", "B").codes.tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_bytecode_of_other_tools_is_ignored(tmp_path: Path) -> None:
+def test_bytecode_folder_is_ignored(tmp_path: Path) -> None:
     directory = write(tmp_path, {})
     (tmp_path / "format_convert" / "__pycache__").mkdir()
     assert load_conversions(directory) == Conversions(str(tmp_path))
@@ -121,7 +121,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize(("name", "problem"), BAD_NAMES, ids=[name[:24] for name, _ in BAD_NAMES])
-def test_names_that_say_nothing_are_refused(tmp_path: Path, name: str, problem: str) -> None:
+def test_invalid_script_names_raise(tmp_path: Path, name: str, problem: str) -> None:
     with pytest.raises(PluginError) as caught:
         load_conversions(write(tmp_path, {name: BACKWARDS}))
     assert str(caught.value).startswith(f"conversion '{tmp_path}/format_convert/{name}': ")
@@ -143,7 +143,7 @@ BAD_SCRIPTS = [
 
 
 @pytest.mark.parametrize(("name", "text", "problem"), BAD_SCRIPTS, ids=[repr(text) for _, text, _ in BAD_SCRIPTS])
-def test_scripts_that_do_not_fit_are_refused_on_first_use(tmp_path: Path, name: str, text: str, problem: str) -> None:
+def test_invalid_scripts_raise_on_first_use(tmp_path: Path, name: str, text: str, problem: str) -> None:
     custom = load_conversions(write(tmp_path, {name: text}))
     with pytest.raises(PluginError, match=f"conversion '.*/{name}': .*{problem}"):
         change(custom, "A", name[len("convert_A_to_") : -len(".py")])
@@ -160,19 +160,19 @@ BAD_RESULTS = [
 
 
 @pytest.mark.parametrize(("body", "problem"), BAD_RESULTS, ids=[body for body, _ in BAD_RESULTS])
-def test_what_goes_wrong_in_a_script_costs_the_tensor(tmp_path: Path, body: str, problem: str) -> None:
+def test_failure_of_a_script_is_a_layout_error(tmp_path: Path, body: str, problem: str) -> None:
     text = f"def convert(shape_from, shape_to, array):\n    {body}\n"
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": text}))
     with pytest.raises(LayoutError, match=f"layout A: .*{problem}"):
         change(custom, "A", "B", shape=(3, 2))
 
 
-def test_the_wanted_shape_is_given_to_the_result(tmp_path: Path) -> None:
+def test_result_has_the_requested_shape(tmp_path: Path) -> None:
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     assert change(custom, "A", "B", shape=(3, 2)).codes.shape == (3, 2)
 
 
-def test_links_that_leave_the_directory_are_refused(tmp_path: Path) -> None:
+def test_linked_scripts_outside_of_the_directory_raise(tmp_path: Path) -> None:
     outside = tmp_path / "outside.py"
     outside.write_text(BACKWARDS)
     inside = tmp_path / "custom"
@@ -187,7 +187,7 @@ def test_links_that_leave_the_directory_are_refused(tmp_path: Path) -> None:
         load_conversions(directory)
 
 
-def test_a_folder_of_conversions_outside_is_refused(tmp_path: Path) -> None:
+def test_linked_folder_outside_of_the_directory_raises(tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     inside.mkdir()
@@ -197,7 +197,7 @@ def test_a_folder_of_conversions_outside_is_refused(tmp_path: Path) -> None:
         load_conversions(str(inside))
 
 
-def test_only_regular_files_of_bounded_size_are_accepted(tmp_path: Path) -> None:
+def test_irregular_and_large_scripts_raise(tmp_path: Path) -> None:
     directory = write(tmp_path, {})
     path = tmp_path / "format_convert" / "convert_A_to_B.py"
     os.mkfifo(path)
@@ -213,7 +213,7 @@ def test_only_regular_files_of_bounded_size_are_accepted(tmp_path: Path) -> None
         load_conversions(directory)
 
 
-def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
+def test_number_of_scripts_is_limited(tmp_path: Path) -> None:
     directory = write(tmp_path, {f"convert_A{number}_to_B.py": "" for number in range(1000)})
     assert len(load_conversions(directory).scripts) == 1000
     (tmp_path / "format_convert" / "convert_A1000_to_B.py").touch()
@@ -221,12 +221,12 @@ def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
         load_conversions(directory)
 
 
-def test_a_directory_without_conversions_is_refused(tmp_path: Path) -> None:
+def test_directory_without_conversions_raises(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="format_convert': cannot be listed: No such file or directory"):
         load_conversions(str(tmp_path))
 
 
-def test_a_script_that_vanished_is_named(tmp_path: Path) -> None:
+def test_deleted_script_raises(tmp_path: Path) -> None:
     custom = load_conversions(write(tmp_path, {"convert_A_to_B.py": BACKWARDS}))
     (tmp_path / "format_convert" / "convert_A_to_B.py").unlink()
     with pytest.raises(PluginError, match=r"convert_A_to_B.py': cannot be read: No such file"):

@@ -37,9 +37,7 @@ def written(folder: Path, values: AnyArray, layout: str, golden: AnyArray) -> tu
 
 @pytest.mark.parametrize("layout", ["ND", "NC1HWC0", "FRACTAL_NZ", "FRACTAL_Z", "NHWC1C0", "C1HWNCoC0"])
 @given(shape=st.tuples(*[st.integers(1, 20)] * 2, *[st.integers(1, 4)] * 2))
-def test_a_walk_gives_what_alignment_gives(
-    tmp_path_factory: pytest.TempPathFactory, layout: str, shape: tuple[int, ...]
-) -> None:
+def test_readers_match_alignment(tmp_path_factory: pytest.TempPathFactory, layout: str, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(1).integers(-99, 99, shape).astype(np.float32)
     pair = written(tmp_path_factory.mktemp("reader"), values, layout, values)
     readers = open_pair(*pair, Declared("NCHW"))
@@ -55,7 +53,7 @@ def test_a_walk_gives_what_alignment_gives(
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("descr", ["<f4", ">f4"])
-def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
+def test_arrays_of_any_memory_order(tmp_path: Path, order: str, descr: str) -> None:
     values = np.arange(24).reshape(2, 3, 4).astype(descr)
     to_origin_order = np.asfortranarray(values) if order == "F" else values
     pair = written(tmp_path, values.astype(np.float32), "ND", to_origin_order)
@@ -63,7 +61,7 @@ def test_arrays_of_any_order(tmp_path: Path, order: str, descr: str) -> None:
     np.testing.assert_array_equal(open_tensor(pair[1]).block(0, 24), np.arange(24))
 
 
-def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
+def test_released_pages_are_read_again(tmp_path: Path) -> None:
     values = np.arange(1 << 19, dtype=np.float32)
     np.save(tmp_path / "a.0.1.npy", values)
     reader = open_tensor(read(tmp_path / "a.0.1.npy"))
@@ -72,7 +70,7 @@ def test_pages_of_a_mapped_file_can_be_released(tmp_path: Path) -> None:
     np.testing.assert_array_equal(reader.block(0, values.size), values)
 
 
-def test_a_file_that_became_shorter(tmp_path: Path) -> None:
+def test_truncated_file_raises(tmp_path: Path) -> None:
     pair = written(tmp_path, np.ones((3, 4), np.float32), "ND", np.ones((3, 4), np.float32))
     path = tmp_path / f"Op.a.1.2.{TIME}"
     path.write_bytes(path.read_bytes()[:-8])
@@ -80,7 +78,7 @@ def test_a_file_that_became_shorter(tmp_path: Path) -> None:
         open_pair(*pair)
 
 
-def test_a_compressed_array_is_loaded(tmp_path: Path) -> None:
+def test_compressed_array_is_loaded(tmp_path: Path) -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.savez_compressed(tmp_path / "a.0.1.npz", values)
     target, _ = written(tmp_path, values, "ND", values)

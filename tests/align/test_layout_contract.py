@@ -1,4 +1,4 @@
-"""Every built-in layout keeps the contract, and puts each element where the format page says."""
+"""Contract of all built-in layouts, and offsets of elements by the format page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def layout_of(name: str) -> Layout:
 
 
 def numbered(shape: Shape) -> AnyArray:
-    """An array without zeros, so that no element looks like padding."""
+    """Return an array without zeros, so that elements differ from padding."""
     return np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.int32).reshape(shape)
 
 
@@ -55,18 +55,18 @@ def shapes_of(name: str) -> st.SearchStrategy[Shape]:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_built_in_layouts_keep_the_contract(name: str, data: st.DataObject) -> None:
+def test_builtin_layouts_pass_the_contract(name: str, data: st.DataObject) -> None:
     check_layout(layout_of(name), [numbered(data.draw(shapes_of(name)))], tiles=[data.draw(TILES)])
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_pack_puts_elements_where_the_format_page_says(name: str, data: st.DataObject) -> None:
+def test_pack_matches_the_index_arithmetic_of_the_format_page(name: str, data: st.DataObject) -> None:
     layout, tile = layout_of(name), data.draw(TILES)
     shape = data.draw(shapes_of(name))
     array = numbered(shape)
-    # The oracle starts from NCHW; plain layouts hold their own order already.
+    # The oracle takes NCHW; logical arrays of plain layouts are in their own axis order.
     logical = array if len(layout.axes) != len(name) else store(array, name)
     expected = store(array, name, c0=tile.c0, n0=tile.n0)
     np.testing.assert_array_equal(layout.pack(logical, tile, 1), expected)
@@ -79,14 +79,14 @@ def test_pack_puts_elements_where_the_format_page_says(name: str, data: st.DataO
     c=st.integers(1, 20),
     space=st.tuples(st.integers(1, 2), st.integers(1, 3)),
 )
-def test_grouped_weights(groups: int, n: int, c: int, space: tuple[int, int]) -> None:
+def test_grouped_weights_match_the_format_page(groups: int, n: int, c: int, space: tuple[int, int]) -> None:
     array = numbered((groups * n, c, *space))
     layout = layout_of("FRACTAL_Z")
     check_layout(layout, [array], groups=groups, tiles=[Tile()])
     np.testing.assert_array_equal(layout.pack(array, Tile(), groups), store(array, "FRACTAL_Z", groups=groups))
 
 
-def test_groups_in_several_blocks_do_not_overwrite_each_other() -> None:
+def test_groups_in_several_blocks() -> None:
     # c = 8, n = 4: four groups fill a block, so ten groups need three blocks, the last one half empty.
     array = numbered((40, 8, 2, 1))
     stored = layout_of("FRACTAL_Z").pack(array, Tile(), 10)
@@ -99,7 +99,7 @@ def test_groups_in_several_blocks_do_not_overwrite_each_other() -> None:
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("name", ["FRACTAL_NZ", "FRACTAL_ZZ"])
-def test_matrices_of_any_rank_with_many_padding_columns(name: str, rank: int) -> None:
+def test_matrices_of_any_rank_with_padding(name: str, rank: int) -> None:
     array = numbered((*(2, 3, 1, 2)[: rank - 2], 17, 33))  # 31 of 64 columns are padding
     stored = store(array, name, c0=32)
     layout = layout_of(name)
@@ -107,21 +107,21 @@ def test_matrices_of_any_rank_with_many_padding_columns(name: str, rank: int) ->
     np.testing.assert_array_equal(layout.unpack(stored, array.shape, 1), array)
 
 
-def test_leading_axes_may_be_merged_or_split() -> None:
+def test_leading_axes_can_be_merged_or_split() -> None:
     array = numbered((2, 3, 5, 7))
     stored = store(array, "FRACTAL_NZ")
     unpacked = layout_of("FRACTAL_NZ").unpack(stored, (6, 5, 7), 1)
     np.testing.assert_array_equal(unpacked, array.reshape(6, 5, 7))
 
 
-def test_a_vector_is_a_matrix_of_one_row() -> None:
+def test_vector_is_a_matrix_of_one_row() -> None:
     array = numbered((20,))
     stored = store(array, "FRACTAL_NZ")
     assert stored.shape == (2, 1, 16, 16)
     np.testing.assert_array_equal(layout_of("FRACTAL_NZ").unpack(stored, (20,), 1), array)
 
 
-def test_the_diagonal_is_the_only_part_that_counts() -> None:
+def test_elements_outside_the_diagonal_are_ignored() -> None:
     array = numbered((2, 20, 1, 3))
     stored = store(array, "C1HWNCoC0")
     assert stored.shape == (2, 1, 3, 2, 16, 16)
@@ -142,7 +142,7 @@ def test_the_diagonal_is_the_only_part_that_counts() -> None:
     ],
     ids=str,
 )
-def test_usual_tiles(dtype: dtypes.DType, c0: int) -> None:
+def test_tile_of_element_type(dtype: dtypes.DType, c0: int) -> None:
     assert Tile.of(dtype) == Tile(c0=c0, n0=16)
 
 
@@ -162,7 +162,7 @@ BAD_STORED: list[tuple[str, Shape, str]] = [
 
 
 @pytest.mark.parametrize(("name", "stored", "message"), BAD_STORED, ids=[f"{row[0]}-{row[1]}" for row in BAD_STORED])
-def test_impossible_stored_shapes(name: str, stored: Shape, message: str) -> None:
+def test_impossible_stored_shapes_raise(name: str, stored: Shape, message: str) -> None:
     layout = layout_of(name)
     with pytest.raises(LayoutError, match=f"layout {name}: .*{message}"):
         layout.logical_shape(stored, (1, 2, 2, 2), 1, "")
@@ -185,12 +185,12 @@ BAD_ARRAYS: list[tuple[str, Shape, int, str]] = [
 @pytest.mark.parametrize(
     ("name", "shape", "groups", "message"), BAD_ARRAYS, ids=[f"{row[0]}-{row[1]}-{row[2]}" for row in BAD_ARRAYS]
 )
-def test_arrays_that_a_layout_cannot_hold(name: str, shape: Shape, groups: int, message: str) -> None:
+def test_pack_of_unsuitable_arrays_raises(name: str, shape: Shape, groups: int, message: str) -> None:
     with pytest.raises(LayoutError, match=f"layout {name}: .*{message}"):
         layout_of(name).pack(np.zeros(shape), Tile(), groups)
 
 
-def test_absurd_shapes_of_empty_arrays_are_refused() -> None:
+def test_impossible_shapes_of_empty_arrays_raise() -> None:
     huge = 1 << 62
     with pytest.raises(LayoutError, match="do not fill the shape"):
         layout_of("FRACTAL_NZ").unpack(np.zeros((0, 1, 1, 16, 16)), (0, huge, huge, 3, 3), 1)
@@ -199,7 +199,7 @@ def test_absurd_shapes_of_empty_arrays_are_refused() -> None:
 
 
 class Leaky(TiledChannels):
-    """Takes the last channels, padding and all."""
+    """Returns the last channels including padding."""
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         super().unpack(stored, shape, groups)
@@ -208,7 +208,7 @@ class Leaky(TiledChannels):
 
 
 class Dirty(TiledChannels):
-    """Adds the padding to the first channel, which shows only when the padding is not 0."""
+    """Adds the padding to the first channel, with an effect only if it is not 0."""
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         result = TiledChannels.unpack(self, stored, shape, groups).copy()
@@ -232,7 +232,7 @@ class Widening(TiledChannels):
 
 
 class Guessing(TiledChannels):
-    """Takes the origin shape by position."""
+    """Applies the origin shape by position."""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:
         return Extents(TiledChannels.logical_shape(self, stored, (), groups, prefer).shape, quoted(f"not {origin}"))
@@ -248,6 +248,6 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("broken", "message"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
-def test_the_contract_finds_broken_layouts(broken: type[TiledChannels], message: str) -> None:
+def test_contract_detects_broken_layouts(broken: type[TiledChannels], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_layout(broken("NC1HWC0", axes="NCHW", order="N1HW0"), [numbered((1, 3, 2, 2))])

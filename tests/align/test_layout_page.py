@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "formats" / "layouts.md").read_text
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_the_custom_conversion_works(tmp_path: Path) -> None:
+def test_custom_conversion_of_the_page(tmp_path: Path) -> None:
     name = BLOCKS[0].splitlines()[0].removeprefix("# ")
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).write_text(BLOCKS[0])
@@ -32,7 +32,7 @@ def test_the_custom_conversion_works(tmp_path: Path) -> None:
     np.testing.assert_array_equal(aligned.codes, codes[:, :, ::-1])
 
 
-def test_the_plug_in_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_of_the_page_passes_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     source = "\n".join(BLOCKS[1:])
     assert "check_layout(mirrored" in source
     module = ModuleType("my_package")
@@ -41,6 +41,6 @@ def test_the_plug_in_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None
     exec(compile(source, "layouts.md", "exec"), module.__dict__)  # noqa: S102 (our own page)
 
 
-def test_every_built_in_layout_is_in_the_table() -> None:
+def test_page_lists_all_builtin_layouts() -> None:
     rows = re.findall(r"^\| (.*?) \| .*? \| .*? \|$", PAGE.split("## What can be converted")[0], re.MULTILINE)
     assert set(LAYOUTS.names()) <= {name.strip() for row in rows for name in row.split(",")}

@@ -1,4 +1,4 @@
-"""A layout that comes by entry point is used like a built-in one."""
+"""Layouts of plug-ins, found by entry point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Backwards:
-    """Rows from the last to the first."""
+    """Rows in reverse order."""
 
     name: str = "HWCN_BACKWARDS"
     axes: str = "HWCN"
@@ -50,7 +50,7 @@ backwards: Layout = Backwards()
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Entry points as an installed package would have them; the test fills in the values."""
+    """Entry points of an installed package, to be filled in by the test."""
     values: list[str] = []
 
     def entry_points(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
@@ -62,11 +62,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return values
 
 
-def test_a_plug_in_keeps_the_contract() -> None:
+def test_plugin_passes_the_contract() -> None:
     check_layout(backwards, [np.arange(120).reshape(2, 3, 4, 5)])
 
 
-def test_a_plug_in_is_found_by_its_entry_point(installed: list[str]) -> None:
+def test_plugin_is_found_by_entry_point(installed: list[str]) -> None:
     installed.append(f"{__name__}:backwards")
     codes = np.arange(120, dtype="<i2").reshape(2, 3, 4, 5)
     there = convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "HWCN_BACKWARDS")
@@ -76,7 +76,7 @@ def test_a_plug_in_is_found_by_its_entry_point(installed: list[str]) -> None:
     np.testing.assert_array_equal(back.codes, codes)
 
 
-def test_entry_points_are_not_read_for_built_in_layouts(installed: list[str]) -> None:
+def test_builtin_layouts_do_not_read_entry_points(installed: list[str]) -> None:
     installed.append("no_such_module:layout")
     codes = np.arange(120, dtype="<i2").reshape(2, 3, 4, 5)
     assert convert(codes, TensorSpec(dtypes.INT16, codes.shape, "NCHW"), "NCHW").codes is codes

@@ -1,4 +1,4 @@
-"""Two tensors in one layout: padding goes, everything else is told."""
+"""Alignment of two tensors: padding is cut, other conversions are recorded."""
 
 from __future__ import annotations
 
@@ -55,16 +55,14 @@ MATRIX = nchw(2, 3, 20, 9)
     ],
     ids=str,
 )
-def test_each_element_meets_its_own(
-    stored: Any, layout: str, declared: str, origin: tuple[int, ...], golden: Any
-) -> None:
+def test_elements_correspond(stored: Any, layout: str, declared: str, origin: tuple[int, ...], golden: Any) -> None:
     pair = align(stored, golden, layout, declared, origin)
     np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
     assert pair.golden is golden
     assert int(np.prod(pair.shape)) == golden.size
 
 
-def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
+def test_other_shapes_of_the_same_size_are_compared_elementwise() -> None:
     stored, golden = nchw(4, 6), nchw(3, 8)
     pair = align(stored, golden, "ND", "ND", (4, 6))
     np.testing.assert_array_equal(pair.target.reshape(-1), golden.reshape(-1))
@@ -84,16 +82,13 @@ def test_as_many_elements_in_other_shapes_are_compared_and_told() -> None:
     ],
     ids=["larger", "more channels", "another tile", "unknown layout"],
 )  # fmt: skip
-def test_nothing_but_padding_is_cut(
-    stored: Any, layout: str, origin: tuple[int, ...], golden: Any, problem: str
-) -> None:
+def test_different_extents_raise(stored: Any, layout: str, origin: tuple[int, ...], golden: Any, problem: str) -> None:
     with pytest.raises(LayoutError) as caught:
         align(stored, golden, layout, "NCHW", origin)
     assert problem in str(caught.value)
 
 
-def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
-    """Ten channels in one tile: the header says ten, the golden five; that is a difference and not padding."""
+def test_warning_if_padding_is_not_zero() -> None:
     wide = nchw(2, 10, 3, 4)
     stored = store(wide, "NC1HWC0")
     pair = align(stored, LOGICAL, "NC1HWC0", "NCHW", ())
@@ -105,27 +100,27 @@ def test_a_target_that_fits_the_golden_but_not_its_own_header() -> None:
         align(stored, LOGICAL, "NC1HWC0", "NCHW", (2, 10, 3, 4))
 
 
-def test_two_devices_without_their_padding() -> None:
-    ours, theirs = store(LOGICAL, "NC1HWC0"), store(LOGICAL, "NC1HWC0", c0=32)
-    ours[:, :, :, :, 5:] = 77
-    pair = align(ours, theirs, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0")
+def test_padding_of_two_devices_is_cut() -> None:
+    target, golden = store(LOGICAL, "NC1HWC0"), store(LOGICAL, "NC1HWC0", c0=32)
+    target[:, :, :, :, 5:] = 77
+    pair = align(target, golden, "NC1HWC0", "", (2, 5, 3, 4), "NC1HWC0")
     np.testing.assert_array_equal(pair.target, pair.golden)
     assert pair.shape == (2, 5, 3, 4)
 
 
-def test_two_devices_of_other_sizes() -> None:
-    ours, theirs = nchw(4, 5), nchw(4, 6)
+def test_two_devices_with_different_sizes_raise() -> None:
+    target, golden = nchw(4, 5), nchw(4, 6)
     with pytest.raises(LayoutError, match=r"the target has shape \[4, 5\], the golden \[4, 6\]"):
-        align(ours, theirs, "ND", "", (4, 5), "NCHW")
+        align(target, golden, "ND", "", (4, 5), "NCHW")
 
 
 VIDEO = nchw(1, 3, 2, 4, 5)
 
 
 @pytest.mark.parametrize("origin", [(), (1, 3, 2, 4, 5)], ids=["no origin", "origin"])
-def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
-    ours, theirs = VIDEO, store(VIDEO, "NDHWC")
-    pair = align(ours, theirs, "NCDHW", "", origin, "NDHWC")
+def test_two_devices_with_different_axis_orders(origin: tuple[int, ...]) -> None:
+    target, golden = VIDEO, store(VIDEO, "NDHWC")
+    pair = align(target, golden, "NCDHW", "", origin, "NDHWC")
     np.testing.assert_array_equal(pair.target, pair.golden)
     image, other = LOGICAL, np.ascontiguousarray(NHWC)
     pair = align(image, other, "NCHW", "", (), "NHWC")
@@ -133,15 +128,15 @@ def test_two_devices_with_other_orders_of_axes(origin: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("garbage", [False, True], ids=["equal padding", "other padding"])
-def test_padding_of_two_videos(garbage: bool) -> None:
-    ours, theirs = store(VIDEO, "NDC1HWC0"), store(VIDEO, "NDC1HWC0")
-    ours[..., 3:] = 77 if garbage else 0
-    pair = align(ours, theirs, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0")
+def test_equal_padding_of_5d_tensors_is_kept(garbage: bool) -> None:
+    target, golden = store(VIDEO, "NDC1HWC0"), store(VIDEO, "NDC1HWC0")
+    target[..., 3:] = 77 if garbage else 0
+    pair = align(target, golden, "NDC1HWC0", "", VIDEO.shape, "NDC1HWC0")
     np.testing.assert_array_equal(pair.target, pair.golden)
-    assert pair.shape == ((1, 3, 2, 4, 5) if garbage else ours.shape)
+    assert pair.shape == ((1, 3, 2, 4, 5) if garbage else target.shape)
 
 
-def test_a_golden_of_the_other_order_is_told() -> None:
+def test_golden_in_the_other_axis_order_is_noted() -> None:
     pair = align(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape)
     np.testing.assert_array_equal(pair.target, NHWC)
     assert pair.steps[0] == because("align.declared_differs", declared="NCHW", layout="NHWC")

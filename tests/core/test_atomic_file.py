@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def listing(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_the_name_is_taken_at_the_end(tmp_path: Path) -> None:
+def test_file_is_renamed_at_the_end(tmp_path: Path) -> None:
     with open_atomic(str(tmp_path / "result")) as file:
         file.write(b"all of it")
         file.flush()
@@ -40,7 +40,7 @@ def test_the_name_is_taken_at_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("a bad number"), OSError(28, "disk full"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("before", [None, b"what was there"], ids=["new", "old"])
-def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException, before: bytes | None) -> None:
+def test_failure_keeps_the_existing_file(tmp_path: Path, error: BaseException, before: bytes | None) -> None:
     path = tmp_path / "result"
     if before is not None:
         path.write_bytes(before)
@@ -50,13 +50,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException, b
     assert before is None or path.read_bytes() == before
 
 
-def test_an_old_file_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "result").write_bytes(b"much longer than the new one")
-    write(tmp_path / "result", b"new")
-    assert (tmp_path / "result").read_bytes() == b"new"
-
-
-def test_a_link_is_replaced_and_not_written_through(tmp_path: Path) -> None:
+def test_symbolic_link_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "result").symlink_to(tmp_path / "precious")
     write(tmp_path / "result", b"new")
@@ -64,7 +58,7 @@ def test_a_link_is_replaced_and_not_written_through(tmp_path: Path) -> None:
     assert not (tmp_path / "result").is_symlink()
 
 
-def test_a_draft_that_a_killed_run_left_is_no_obstacle(tmp_path: Path) -> None:
+def test_temporary_file_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
     with open_atomic(str(tmp_path / "result")):
         (draft,) = listing(tmp_path)
     (tmp_path / draft).write_bytes(b"left behind")
@@ -73,19 +67,19 @@ def test_a_draft_that_a_killed_run_left_is_no_obstacle(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["result"]
 
 
-def test_the_longest_name_there_is(tmp_path: Path) -> None:
+def test_name_of_maximum_length(tmp_path: Path) -> None:
     write(tmp_path / ("n" * 255), b"x")
     assert listing(tmp_path) == ["n" * 255]
 
 
-def test_two_files_at_once(tmp_path: Path) -> None:
+def test_two_open_files(tmp_path: Path) -> None:
     with open_atomic(str(tmp_path / "a")) as first, open_atomic(str(tmp_path / "b")) as second:
         second.write(b"2")
         first.write(b"1")
     assert [(tmp_path / name).read_bytes() for name in ("a", "b")] == [b"1", b"2"]
 
 
-def test_without_a_folder_the_file_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_without_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with open_atomic("result") as file:
         file.write(b"x")
@@ -95,7 +89,7 @@ def test_without_a_folder_the_file_is_here(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "where", ["missing/result", "file/result", "folder"], ids=["no_folder", "in_a_file", "a_folder"]
 )
-def test_a_place_that_cannot_be_written_is_the_systems_error(tmp_path: Path, where: str) -> None:
+def test_unwritable_path_raises_os_error(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match=r"\[Errno "):
@@ -103,7 +97,7 @@ def test_a_place_that_cannot_be_written_is_the_systems_error(tmp_path: Path, whe
     assert listing(tmp_path) == ["file", "folder"]
 
 
-def test_errors_name_the_file_that_was_wanted(tmp_path: Path) -> None:
+def test_errors_name_the_final_path(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere" / "result", tmp_path):
         with pytest.raises(OSError) as caught:  # noqa: PT011  which one depends on the path, its name is what counts
             write(path, b"all of it")
@@ -113,7 +107,7 @@ def test_errors_name_the_file_that_was_wanted(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "result")
 
 
-def test_errors_of_other_files_stay_theirs(tmp_path: Path) -> None:
+def test_errors_of_other_files_keep_their_path(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         fail_halfway(tmp_path / "result", FileNotFoundError(2, "No such file", "another"))
     assert caught.value.filename == "another"

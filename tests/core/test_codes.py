@@ -1,4 +1,4 @@
-"""How the codes of each element type are packed and what they mean, against independent oracles."""
+"""Unpacking, packing and decoding of all element types, against independent oracles."""
 
 from __future__ import annotations
 
@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
 
 
-# From bytes to codes and back.
-
-
-def _codes(*codes: int) -> AnyArray:
-    return np.array(codes, np.uint8)
-
+# Bytes and codes
 
 PACKED: list[tuple[DType, str, list[int]]] = [
     # Highest bit first.
@@ -66,14 +61,14 @@ PACKED: list[tuple[DType, str, list[int]]] = [
 
 
 @pytest.mark.parametrize(("dtype", "stored", "codes"), PACKED, ids=str)
-def test_bytes_and_codes(dtype: DType, stored: str, codes: list[int]) -> None:
+def test_pack_and_unpack_of_known_bytes(dtype: DType, stored: str, codes: list[int]) -> None:
     unpacked = elements.unpack(bytes.fromhex(stored), dtype, len(codes))
     assert (unpacked.tolist(), unpacked.dtype) == (codes, np.dtype(dtype.storage))
     assert elements.pack(np.array(codes, dtype.storage), dtype).hex() == stored
 
 
 @given(typed_codes())
-def test_unpack_undoes_pack(typed: tuple[DType, AnyArray]) -> None:
+def test_unpack_inverts_pack(typed: tuple[DType, AnyArray]) -> None:
     dtype, codes = typed
     packed = elements.pack(codes, dtype)
     assert len(packed) == dtype.nbytes(codes.size)
@@ -81,7 +76,7 @@ def test_unpack_undoes_pack(typed: tuple[DType, AnyArray]) -> None:
 
 
 @given(st.data(), any_known)
-def test_pack_undoes_unpack_of_whole_bytes(data: st.DataObject, dtype: DType) -> None:
+def test_pack_inverts_unpack_of_whole_bytes(data: st.DataObject, dtype: DType) -> None:
     # lcm(bits, 8) bits are the least that hold whole elements in whole bytes.
     unit = math.lcm(dtype.bits, 8) // 8
     raw = data.draw(st.binary(max_size=4).map(lambda head: head * unit))
@@ -89,14 +84,14 @@ def test_pack_undoes_unpack_of_whole_bytes(data: st.DataObject, dtype: DType) ->
 
 
 @given(st.data(), any_known)
-def test_bytes_behind_the_last_element_are_not_looked_at(data: st.DataObject, dtype: DType) -> None:
+def test_bytes_after_the_last_element_are_ignored(data: st.DataObject, dtype: DType) -> None:
     codes = data.draw(codes_of(dtype))
     padded = elements.pack(codes, dtype) + data.draw(st.binary(max_size=20))
     assert elements.unpack(padded, dtype, codes.size).tobytes() == codes.tobytes()
 
 
 @pytest.mark.parametrize("dtype", UNDER_A_BYTE, ids=str)
-def test_unused_bits_of_the_last_byte_are_not_looked_at(dtype: DType) -> None:
+def test_unused_bits_of_the_last_byte_are_ignored(dtype: DType) -> None:
     count = 1 if dtype.bits != 6 else 3
     np.testing.assert_array_equal(
         elements.unpack(b"\xff" * dtype.nbytes(count), dtype, count), np.full(count, (1 << dtype.bits) - 1)
@@ -104,7 +99,7 @@ def test_unused_bits_of_the_last_byte_are_not_looked_at(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT32, dtypes.BFLOAT16, dtypes.HIFLOAT8], ids=str)
-def test_whole_byte_codes_are_a_view_of_the_bytes(dtype: DType) -> None:
+def test_codes_of_whole_bytes_are_a_view(dtype: DType) -> None:
     raw = bytearray(16)
     codes = elements.unpack(memoryview(raw), dtype, 4)
     raw[0] = 1
@@ -112,7 +107,7 @@ def test_whole_byte_codes_are_a_view_of_the_bytes(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_pack_is_row_major_whatever_the_memory_order(order: Any) -> None:
+def test_pack_is_row_major_for_any_memory_order(order: Any) -> None:
     assert elements.pack(np.array([[1, 2], [3, 4]], np.uint8, order=order), dtypes.INT4).hex() == "2143"
     assert elements.pack(np.array([[1, 2], [3, 4]], "<i2", order=order), dtypes.INT16).hex() == "0100020003000400"
 
@@ -135,15 +130,15 @@ def test_pack_stores_little_endian() -> None:
     ],
     ids=str,
 )
-def test_too_few_bytes_are_refused_with_both_counts(dtype: DType, nbytes: int, wanted: int, stored: int) -> None:
+def test_unpack_of_too_few_bytes_raises(dtype: DType, nbytes: int, wanted: int, stored: int) -> None:
     with pytest.raises(ElementError) as caught:
         elements.unpack(bytes(nbytes), dtype, wanted)
     assert str(caught.value) == f"element type {dtype}: {stored} elements are stored, {wanted} are needed"
 
 
-# From codes to numbers.
+# Codes and numbers
 
-# Bit patterns of each type as others decode them.
+# Independent implementations of the types.
 ORACLES: list[tuple[DType, type]] = [
     (dtypes.FLOAT8_E5M2, ml_dtypes.float8_e5m2),
     (dtypes.FLOAT8_E4M3FN, ml_dtypes.float8_e4m3fn),
@@ -166,11 +161,11 @@ ORACLES: list[tuple[DType, type]] = [
 
 
 @pytest.mark.parametrize(("dtype", "oracle"), ORACLES, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_every_code_decodes_as_the_oracle_has_it(dtype: DType, oracle: type) -> None:
+def test_all_codes_decode_like_the_oracle(dtype: DType, oracle: type) -> None:
     codes = all_codes(dtype)
     decoded = elements.decode(codes, dtype)
     assert decoded.dtype == dtype.decoded
-    # Not every oracle converts to every type; float32 holds all of these numbers.
+    # Oracles do not convert to all types; float32 represents all of these numbers.
     wide = np.int8 if dtype.kind is Kind.INTEGER else np.float32
     assert_same_numbers(decoded, codes.view(oracle).astype(wide).astype(dtype.decoded))
 
@@ -180,7 +175,7 @@ def test_every_small_type_has_an_oracle() -> None:
 
 
 INFINITY, NAN = math.inf, math.nan
-# Written down from the published descriptions, as a check on the oracles too.
+# From the published descriptions, as a check of the oracles.
 LANDMARKS: list[tuple[DType, dict[int, float]]] = [
     (
         dtypes.HIFLOAT8,
@@ -227,12 +222,12 @@ LANDMARKS: list[tuple[DType, dict[int, float]]] = [
 @pytest.mark.parametrize(
     ("dtype", "landmarks"), LANDMARKS, ids=lambda value: str(value) if isinstance(value, DType) else ""
 )
-def test_published_codes(dtype: DType, landmarks: dict[int, float]) -> None:
+def test_codes_of_the_published_formats(dtype: DType, landmarks: dict[int, float]) -> None:
     decoded = elements.decode(np.array(list(landmarks), dtype.storage), dtype)
     assert_same_numbers(decoded, np.array(list(landmarks.values()), dtype.decoded))
 
 
-def test_bfloat16_keeps_every_bit_of_every_nan() -> None:
+def test_bfloat16_keeps_nan_payloads() -> None:
     codes = all_codes(dtypes.BFLOAT16)
     np.testing.assert_array_equal(
         elements.decode(codes, dtypes.BFLOAT16).view(np.uint32), codes.astype(np.uint32) << 16
@@ -255,12 +250,12 @@ def test_bfloat16_keeps_every_bit_of_every_nan() -> None:
     ],
     ids=str,
 )
-def test_integers_stay_whole_numbers_to_their_last_digit(dtype: DType, low: int, high: int) -> None:
+def test_integers_decode_exactly(dtype: DType, low: int, high: int) -> None:
     raw = low.to_bytes(dtype.bits // 8, "little", signed=low < 0) + high.to_bytes(dtype.bits // 8, "little")
     assert elements.decode(elements.unpack(raw, dtype, 2), dtype).tolist() == [low, high]
 
 
-def test_complex32_is_two_float16_the_real_part_first() -> None:
+def test_complex32_is_two_float16_values() -> None:
     raw = np.array([1.5, -2.0, math.inf, -0.0, 65504, 2**-24], "<f2").tobytes()
     decoded = elements.decode(elements.unpack(raw, dtypes.COMPLEX32, 3), dtypes.COMPLEX32)
     assert decoded.tolist() == [1.5 - 2j, complex(math.inf, -0.0), complex(65504, 2**-24)]
@@ -269,7 +264,7 @@ def test_complex32_is_two_float16_the_real_part_first() -> None:
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (2, 3)], ids=str)
-def test_arrays_stay_arrays_of_their_shape(dtype: DType, shape: tuple[int, ...]) -> None:
+def test_decode_and_encode_keep_the_shape(dtype: DType, shape: tuple[int, ...]) -> None:
     codes = np.zeros(shape, dtype.storage)
     numbers = elements.decode(codes, dtype)
     back = elements.encode(numbers, dtype)
@@ -280,7 +275,7 @@ def test_arrays_stay_arrays_of_their_shape(dtype: DType, shape: tuple[int, ...])
 
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=str)
-def test_memory_order_of_codes_does_not_matter(dtype: DType) -> None:
+def test_decode_and_encode_of_any_memory_order(dtype: DType) -> None:
     codes = elements.unpack(bytes(range(0, 200, 2)), dtype, 6).reshape(2, 3)
     plain = elements.decode(codes, dtype)
     for order in (np.asfortranarray, lambda array: array[::-1, ::-1].copy()[::-1, ::-1]):
@@ -289,11 +284,11 @@ def test_memory_order_of_codes_does_not_matter(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.FLOAT64, dtypes.INT32, dtypes.COMPLEX64], ids=str)
-def test_codes_that_are_numbers_already_are_not_copied(dtype: DType) -> None:
+def test_decode_does_not_copy_native_numbers(dtype: DType) -> None:
     codes = np.zeros(3, dtype.storage)
     assert elements.decode(codes, dtype) is codes
 
 
-def test_value_tables_cannot_be_changed() -> None:
+def test_value_tables_are_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         elements.value_table(dtypes.HIFLOAT8)[0] = 1

@@ -1,4 +1,4 @@
-"""The table of element types: their numbers, names and sizes, and how they travel between processes."""
+"""Table of element types: numbers, names, sizes, pickling."""
 
 from __future__ import annotations
 
@@ -14,53 +14,23 @@ from opdiff.core import dtypes
 from opdiff.core.dtypes import DType, Kind
 from opdiff.core.errors import ElementError
 
-# Number in a dump header, name, bits of an element, type that its codes decode to ("" when they cannot be decoded).
+# Number in dump headers, name, bits per element, decoded NumPy type (empty if opaque).
 STANDARD_TABLE = [
-    (0, "undefined", 8, "int8"),
-    (1, "float32", 32, "float32"),
-    (2, "float16", 16, "float16"),
-    (3, "int8", 8, "int8"),
-    (4, "uint8", 8, "uint8"),
-    (5, "int16", 16, "int16"),
-    (6, "uint16", 16, "uint16"),
-    (7, "int32", 32, "int32"),
-    (8, "int64", 64, "int64"),
-    (9, "uint32", 32, "uint32"),
-    (10, "uint64", 64, "uint64"),
-    (11, "bool", 8, "bool"),
-    (12, "float64", 64, "float64"),
-    (13, "string", 0, ""),
-    (14, "dual_sub_int8", 8, "int8"),
-    (15, "dual_sub_uint8", 8, "uint8"),
-    (16, "complex64", 64, "complex64"),
-    (17, "complex128", 128, "complex128"),
-    (18, "qint8", 8, "int8"),
-    (19, "qint16", 16, "int16"),
-    (20, "qint32", 32, "int32"),
-    (21, "quint8", 8, "uint8"),
-    (22, "quint16", 16, "uint16"),
-    (23, "resource", 64, "int64"),
-    (24, "string_ref", 0, ""),
-    (25, "dual", 40, ""),
-    (26, "variant", 64, ""),
-    (27, "bfloat16", 16, "float32"),
-    (28, "int4", 4, "int8"),
-    (29, "uint1", 1, "uint8"),
-    (30, "int2", 2, "int8"),
-    (31, "uint2", 2, "uint8"),
-    (32, "complex32", 32, "complex64"),
-    (33, "hifloat8", 8, "float64"),
-    (34, "float8_e5m2", 8, "float64"),
-    (35, "float8_e4m3fn", 8, "float64"),
-    (36, "float8_e8m0", 8, "float64"),
-    (37, "float6_e3m2", 6, "float64"),
-    (38, "float6_e2m3", 6, "float64"),
-    (39, "float4_e2m1", 4, "float64"),
-    (40, "float4_e1m2", 4, "float64"),
-    (41, "hifloat4", 4, ""),
+    (0, "undefined", 8, "int8"), (1, "float32", 32, "float32"), (2, "float16", 16, "float16"), (3, "int8", 8, "int8"),
+    (4, "uint8", 8, "uint8"), (5, "int16", 16, "int16"), (6, "uint16", 16, "uint16"), (7, "int32", 32, "int32"),
+    (8, "int64", 64, "int64"), (9, "uint32", 32, "uint32"), (10, "uint64", 64, "uint64"), (11, "bool", 8, "bool"),
+    (12, "float64", 64, "float64"), (13, "string", 0, ""), (14, "dual_sub_int8", 8, "int8"),
+    (15, "dual_sub_uint8", 8, "uint8"), (16, "complex64", 64, "complex64"), (17, "complex128", 128, "complex128"),
+    (18, "qint8", 8, "int8"), (19, "qint16", 16, "int16"), (20, "qint32", 32, "int32"), (21, "quint8", 8, "uint8"),
+    (22, "quint16", 16, "uint16"), (23, "resource", 64, "int64"), (24, "string_ref", 0, ""), (25, "dual", 40, ""),
+    (26, "variant", 64, ""), (27, "bfloat16", 16, "float32"), (28, "int4", 4, "int8"), (29, "uint1", 1, "uint8"),
+    (30, "int2", 2, "int8"), (31, "uint2", 2, "uint8"), (32, "complex32", 32, "complex64"),
+    (33, "hifloat8", 8, "float64"), (34, "float8_e5m2", 8, "float64"), (35, "float8_e4m3fn", 8, "float64"),
+    (36, "float8_e8m0", 8, "float64"), (37, "float6_e3m2", 6, "float64"), (38, "float6_e2m3", 6, "float64"),
+    (39, "float4_e2m1", 4, "float64"), (40, "float4_e1m2", 4, "float64"), (41, "hifloat4", 4, ""),
     (42, "hifloat4_scale", 0, ""),
-]
-# The numbering of the graph engine, which nano dumps use; 5 is not given to any type.
+]  # fmt: skip
+# Numbers of the graph engine, which nano dumps use; 5 is unused.
 NANO_TABLE = {
     0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16", 8: "uint32", 9: "int64",
     10: "uint64", 11: "float64", 12: "bool", 13: "string", 14: "dual_sub_int8", 15: "dual_sub_uint8", 16: "complex64",
@@ -74,52 +44,43 @@ KNOWN = [dtype for dtype in ALL if dtype.kind is not Kind.OPAQUE]
 OPAQUE = [dtype for dtype in ALL if dtype.kind is Kind.OPAQUE]
 
 
-def test_standard_numbers_are_those_of_the_format() -> None:
+def test_type_numbers_of_standard_dumps() -> None:
     table = [(number, dtype.name, dtype.bits, dtype.decoded) for number, dtype in dtypes.BY_NUMBER.items()]
     assert table == STANDARD_TABLE
 
 
-def test_nano_numbers_are_those_of_the_graph_engine() -> None:
+def test_type_numbers_of_nano_dumps() -> None:
     assert {number: dtype.name for number, dtype in dtypes.NANO_BY_NUMBER.items()} == NANO_TABLE
 
 
-def test_nano_types_are_the_same_objects_under_other_numbers() -> None:
+def test_nano_types_are_the_standard_objects() -> None:
     assert all(dtypes.BY_NAME[dtype.name] is dtype for dtype in dtypes.NANO_BY_NUMBER.values())
 
 
-def test_names_are_taken_once() -> None:
+def test_type_names_are_unique() -> None:
     assert len(dtypes.BY_NAME) == len(dtypes.BY_NUMBER)
 
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=str)
-def test_a_code_is_as_wide_as_an_element_and_never_narrower_than_a_byte(dtype: DType) -> None:
+def test_storage_size_of_codes(dtype: DType) -> None:
     assert np.dtype(dtype.storage).itemsize == max(dtype.bits // 8, 1)
 
 
 @pytest.mark.parametrize("dtype", OPAQUE, ids=str)
-def test_types_without_numbers_say_why(dtype: DType) -> None:
+def test_opaque_types_have_a_reason(dtype: DType) -> None:
     assert (dtype.opaque is None, dtype.storage, dtype.decoded) == (False, "", "")
 
 
 @pytest.mark.parametrize(
     ("dtype", "count", "nbytes"),
     [
-        (dtypes.UINT1, 0, 0),
-        (dtypes.UINT1, 1, 1),
-        (dtypes.UINT1, 8, 1),
-        (dtypes.UINT1, 9, 2),
-        (dtypes.INT2, 5, 2),
-        (dtypes.INT4, 3, 2),
-        (dtypes.FLOAT6_E3M2, 1, 1),
-        (dtypes.FLOAT6_E3M2, 3, 3),
-        (dtypes.FLOAT6_E3M2, 4, 3),
-        (dtypes.FLOAT6_E3M2, 5, 4),
-        (dtypes.FLOAT16, 3, 6),
-        (dtypes.COMPLEX128, 2, 32),
+        (dtypes.UINT1, 0, 0), (dtypes.UINT1, 1, 1), (dtypes.UINT1, 8, 1), (dtypes.UINT1, 9, 2), (dtypes.INT2, 5, 2),
+        (dtypes.INT4, 3, 2), (dtypes.FLOAT6_E3M2, 1, 1), (dtypes.FLOAT6_E3M2, 3, 3), (dtypes.FLOAT6_E3M2, 4, 3),
+        (dtypes.FLOAT6_E3M2, 5, 4), (dtypes.FLOAT16, 3, 6), (dtypes.COMPLEX128, 2, 32),
     ],
     ids=str,
-)
-def test_stored_bytes_are_counted_in_bits_and_filled_up(dtype: DType, count: int, nbytes: int) -> None:
+)  # fmt: skip
+def test_nbytes_rounds_up(dtype: DType, count: int, nbytes: int) -> None:
     assert dtype.nbytes(count) == nbytes
 
 
@@ -132,32 +93,32 @@ def test_stored_bytes_are_counted_in_bits_and_filled_up(dtype: DType, count: int
         ("<V2", "bfloat16"),
     ],
 )  # fmt: skip
-def test_numpy_type_strings_have_an_element_type(descr: str, name: str) -> None:
+def test_find_numpy(descr: str, name: str) -> None:
     assert dtypes.find_numpy(descr) is dtypes.BY_NAME[name]
 
 
 @pytest.mark.parametrize(
     "descr", ["|O", "<U5", "|S3", "<M8[ns]", "<m8[s]", "|V1", "|V4", "<f16", "<c32", "<f1", "f4", ""]
 )
-def test_numpy_types_that_are_no_numbers_have_none(descr: str) -> None:
+def test_find_numpy_of_other_types_is_none(descr: str) -> None:
     assert dtypes.find_numpy(descr) is None
 
 
-def test_numpy_saves_bfloat16_under_the_name_we_look_for() -> None:
+def test_find_numpy_of_ml_dtypes_bfloat16() -> None:
     assert dtypes.find_numpy(np.dtype(ml_dtypes.bfloat16).str) is dtypes.BFLOAT16
 
 
-def test_an_unknown_number_is_kept_and_named() -> None:
+def test_unknown_type_number() -> None:
     dtype = dtypes.unknown(77)
     with pytest.raises(ElementError, match=r"^element type type_77: number 77 is not a known element type$"):
         elements.unpack(b"\0", dtype, 1)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_types_of_the_table_stay_themselves_between_processes(dtype: DType) -> None:
+def test_types_unpickle_to_the_same_object(dtype: DType) -> None:
     assert pickle.loads(pickle.dumps(dtype)) is dtype  # noqa: S301  our own bytes
     assert copy.deepcopy(dtype) is dtype
 
 
-def test_an_unknown_type_is_equal_between_processes() -> None:
+def test_unknown_types_unpickle_to_equal_objects() -> None:
     assert pickle.loads(pickle.dumps(dtypes.unknown(77))) == dtypes.unknown(77)  # noqa: S301  our own bytes

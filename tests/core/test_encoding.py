@@ -1,4 +1,4 @@
-"""From numbers to codes: rounding, saturation, and what a type cannot hold."""
+"""Encoding of numbers: rounding, saturation, and unrepresentable values."""
 
 from __future__ import annotations
 
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
 
 
-# From numbers to codes.
-
-
 @given(typed_codes())
-def test_encode_undoes_decode(typed: tuple[DType, AnyArray]) -> None:
+def test_encode_inverts_decode(typed: tuple[DType, AnyArray]) -> None:
     dtype, codes = typed
     numbers = elements.decode(codes, dtype)
     back = elements.encode(numbers, dtype)
@@ -45,7 +42,7 @@ def test_encode_undoes_decode(typed: tuple[DType, AnyArray]) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*SMALL_FLOATS, *SMALL_INTEGERS, dtypes.BFLOAT16], ids=str)
-def test_encode_undoes_decode_for_every_code(dtype: DType) -> None:
+def test_encode_inverts_decode_for_all_codes_of_small_types(dtype: DType) -> None:
     codes = all_codes(dtype)
     numbers = elements.decode(codes, dtype)
     back = elements.encode(numbers, dtype)
@@ -54,13 +51,13 @@ def test_encode_undoes_decode_for_every_code(dtype: DType) -> None:
     assert np.isnan(elements.decode(back[~whole], dtype)).all()
 
 
-# Beyond random patterns: ties both ways, the largest numbers, the smallest, NaNs that rounding could make infinite.
+# Ties in both directions, the largest and smallest numbers, NaNs that rounding could make infinite.
 BIT_PATTERNS = (0x3F80_8000, 0x3F81_8000, 0x7F7F_FFFF, 0x7F7F_8000, 0x0000_8001, 0x7F80_0001, 0x7FFF_FFFF, 0xFFFF_FFFF)
 
 
 @given(hnp.arrays(np.uint32, st.integers(0, 8)))
 @example(np.array(BIT_PATTERNS, np.uint32))
-def test_bfloat16_rounds_as_the_oracle(patterns: AnyArray) -> None:
+def test_bfloat16_rounds_like_ml_dtypes(patterns: AnyArray) -> None:
     values = patterns.view(np.float32)
     codes = elements.encode(values, dtypes.BFLOAT16)
     numbers = ~np.isnan(values)
@@ -73,7 +70,7 @@ def test_bfloat16_rounds_as_the_oracle(patterns: AnyArray) -> None:
 @pytest.mark.parametrize(
     ("value", "code"),
     [
-        # A hair above the middle of 1 and the next number: rounded to float32 first, it would be a tie and go down.
+        # Slightly above the middle of 1 and the next number: rounded to float32 first, it would be a tie and go down.
         (1 + 2.0**-8 + 2.0**-40, 0x3F81),
         (1 + 2.0**-8, 0x3F80),
         (1 + 3 * 2.0**-8 - 2.0**-40, 0x3F81),
@@ -86,11 +83,11 @@ def test_bfloat16_rounds_as_the_oracle(patterns: AnyArray) -> None:
         (2.0**-134 + 2.0**-180, 0x0001),
     ],
 )
-def test_float64_is_rounded_once_to_bfloat16(value: float, code: int) -> None:
+def test_float64_to_bfloat16_avoids_double_rounding(value: float, code: int) -> None:
     assert elements.encode(np.array([value]), dtypes.BFLOAT16).tolist() == [code]
 
 
-def test_complex_numbers_are_rounded_once_to_complex32() -> None:
+def test_complex128_to_complex32_avoids_double_rounding() -> None:
     value = np.array([complex(1 + 2.0**-11 + 2.0**-40, -1 - 2.0**-11)])
     assert elements.encode(value, dtypes.COMPLEX32).tolist() == [0xBC00_3C01]
 
@@ -106,12 +103,12 @@ def test_complex_numbers_are_rounded_once_to_complex32() -> None:
     ],
     ids=str,
 )
-def test_wider_floats_become_infinite_beyond_their_range(dtype: DType, value: complex, expected: complex) -> None:
+def test_floats_overflow_to_infinity(dtype: DType, value: complex, expected: complex) -> None:
     assert elements.decode(elements.encode(np.array([value]), dtype), dtype).tolist() == [expected]
 
 
 @pytest.mark.parametrize("dtype", SMALL_FLOATS, ids=str)
-def test_between_two_numbers_the_nearer_is_taken_and_halfway_the_even_code(dtype: DType) -> None:
+def test_small_floats_round_to_nearest_even_code(dtype: DType) -> None:
     table = elements.value_table(dtype)
     codes = np.flatnonzero(np.isfinite(table) & ~(np.signbit(table) & (table == 0)))
     codes = codes[np.argsort(table[codes])]
@@ -124,8 +121,8 @@ def test_between_two_numbers_the_nearer_is_taken_and_halfway_the_even_code(dtype
 
 
 @given(st.sampled_from(SMALL_FLOATS), st.floats(allow_nan=False, allow_infinity=False), st.integers(-24, 16))
-def test_no_other_code_is_nearer(dtype: DType, value: float, exponent: int) -> None:
-    # Most floats are far beyond these types; bring the significand into their range.
+def test_encode_returns_the_nearest_code(dtype: DType, value: float, exponent: int) -> None:
+    # Most floats are out of range of these types; scale the significand.
     value = math.ldexp(math.frexp(value)[0], exponent)
     if dtype is dtypes.FLOAT8_E8M0:
         value = abs(value)
@@ -136,14 +133,10 @@ def test_no_other_code_is_nearer(dtype: DType, value: float, exponent: int) -> N
 
 
 @given(st.floats(-57344, 57344))
-def test_float8_e5m2_rounds_as_the_oracle(value: float) -> None:
+def test_8_bit_floats_round_like_ml_dtypes(value: float) -> None:
     values = np.array([value], np.float32)
     assert elements.encode(values, dtypes.FLOAT8_E5M2) == values.astype(ml_dtypes.float8_e5m2).view(np.uint8)
-
-
-@given(st.floats(-448, 448))
-def test_float8_e4m3fn_rounds_as_the_oracle(value: float) -> None:
-    values = np.array([value], np.float32)
+    values /= 128
     assert elements.encode(values, dtypes.FLOAT8_E4M3FN) == values.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
 
@@ -177,14 +170,14 @@ def test_small_floats_saturate(dtype: DType) -> None:
     ],
     ids=str,
 )
-def test_minus_zero(dtype: DType, code: int) -> None:
+def test_negative_zero(dtype: DType, code: int) -> None:
     assert (
         elements.encode(np.array([-0.0, -1e-30]) if dtype.bits <= 8 else np.array([-0.0] * 2), dtype).tolist()
         == [code] * 2
     )
 
 
-def test_the_scale_type_has_no_zero() -> None:
+def test_float8_e8m0_has_no_zero() -> None:
     assert elements.encode(np.array([0.0, 1e-300]), dtypes.FLOAT8_E8M0).tolist() == [0, 0]
 
 
@@ -192,7 +185,7 @@ def test_the_scale_type_has_no_zero() -> None:
     "dtype", [dtypes.HIFLOAT8, dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E4M3FN, dtypes.FLOAT8_E8M0], ids=str
 )
 @pytest.mark.parametrize("nan", [math.nan, -math.nan], ids=["plus", "minus"])
-def test_nan_stays_nan_whatever_its_sign(dtype: DType, nan: float) -> None:
+def test_nan_of_either_sign_stays_nan(dtype: DType, nan: float) -> None:
     assert np.isnan(elements.decode(elements.encode(np.array([nan]), dtype), dtype)).all()
 
 
@@ -225,14 +218,14 @@ REFUSED: list[tuple[DType, list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("dtype", "values", "problem"), REFUSED, ids=str)
-def test_what_a_type_cannot_hold_is_refused(dtype: DType, values: list[Any], problem: str) -> None:
+def test_encode_rejects_unrepresentable_values(dtype: DType, values: list[Any], problem: str) -> None:
     with pytest.raises(ElementError) as caught:
         elements.encode(np.array(values), dtype)
     assert str(caught.value) == f"element type {dtype}: {problem}"
 
 
 @pytest.mark.parametrize("dtype", OPAQUE, ids=str)
-def test_types_without_numbers_are_refused_everywhere(dtype: DType) -> None:
+def test_opaque_types_are_rejected(dtype: DType) -> None:
     for attempt in (
         lambda: elements.unpack(bytes(64), dtype, 1),
         lambda: elements.pack(np.array([1], np.uint8), dtype),
@@ -248,7 +241,7 @@ def test_types_without_numbers_are_refused_everywhere(dtype: DType) -> None:
     shape=st.lists(st.integers(1, 40), min_size=1, max_size=5).filter(lambda dims: 20_000 < np.prod(dims) < 400_000),
     seed=st.integers(0, 2**16),
 )
-def test_contiguous_is_a_row_major_copy_of_any_view(shape: list[int], seed: int) -> None:
+def test_contiguous_copies_any_view_in_row_major_order(shape: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     whole = np.arange(np.prod(shape), dtype=np.int32).reshape(shape).transpose(rng.permutation(len(shape)))
     view = whole[tuple(slice(int(rng.integers(0, 2)), None, int(rng.integers(1, 3))) for _ in shape)]
@@ -258,7 +251,7 @@ def test_contiguous_is_a_row_major_copy_of_any_view(shape: list[int], seed: int)
     np.testing.assert_array_equal(result, view)
 
 
-def test_contiguous_leaves_a_row_major_array_alone() -> None:
+def test_contiguous_returns_a_row_major_array_itself() -> None:
     array = np.zeros((300, 300))
     assert elements.contiguous(array) is array
     assert elements.contiguous(np.zeros((0, 3)).T).shape == (3, 0)

@@ -1,4 +1,4 @@
-"""Errors: their sentences, and that a worker's error arrives as it was raised."""
+"""Messages, fields and pickling of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdiff.core.errors import (
 )
 from opdiff.core.reasons import Language, because, quoted, render
 
-# An error, its sentence, and its fields.
+# An error, its message, and its fields.
 ERRORS: list[tuple[OpdiffError, str, dict[str, object]]] = [
     (
         UsageError("--rank needs a number"),
@@ -69,31 +69,26 @@ each_error = pytest.mark.parametrize(
 )
 
 
-def test_every_error_of_the_tree_is_in_the_table() -> None:
+def test_table_has_all_error_classes() -> None:
     defined = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
     assert {type(error) for error, *_ in ERRORS} == defined - {OpdiffError}
 
 
 @each_error
-def test_the_sentence(error: OpdiffError, sentence: str, facts: dict[str, object]) -> None:
-    assert str(error) == sentence
+def test_message_and_fields(error: OpdiffError, sentence: str, facts: dict[str, object]) -> None:
+    assert str(error) == str(error.reason) == sentence
     assert vars(error) == facts
     assert error.args == tuple(facts.values())
 
 
-@each_error
-def test_the_reason_renders_as_the_error(error: OpdiffError, sentence: str, facts: dict[str, object]) -> None:  # noqa: ARG001  the table's columns
-    assert str(error.reason) == sentence
-
-
-def test_an_error_is_rendered_in_chinese_too() -> None:
+def test_chinese_message() -> None:
     error = DumpError("/d/a", because("read.field_zero"), 7)
     assert render(error.reason, Language.CHINESE) == "/d/a\uff1a字段编号为 0\uff08字节 7\uff09"
 
 
 @each_error
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_an_error_survives_pickling(error: OpdiffError, sentence: str, facts: dict[str, object], protocol: int) -> None:
+def test_errors_are_picklable(error: OpdiffError, sentence: str, facts: dict[str, object], protocol: int) -> None:
     arrived = pickle.loads(pickle.dumps(error, protocol))  # noqa: S301  our own bytes
     assert type(arrived) is type(error)
     assert str(arrived) == sentence
@@ -101,20 +96,14 @@ def test_an_error_survives_pickling(error: OpdiffError, sentence: str, facts: di
     assert arrived.args == error.args
 
 
-def test_notes_arrive_too() -> None:
+def test_notes_are_pickled() -> None:
     error = DumpError("/d/a", "is empty")
     error.add_note("while comparing conv1:output:0")
     arrived = pickle.loads(pickle.dumps(error))  # noqa: S301  our own bytes
     assert arrived.__notes__ == ["while comparing conv1:output:0"]
 
 
-@each_error
-def test_one_except_catches_them_all(error: OpdiffError, sentence: str, facts: dict[str, object]) -> None:  # noqa: ARG001  the table's columns
-    with pytest.raises(OpdiffError):
-        raise error
-
-
-def test_the_tree_is_drawn_as_it_is() -> None:
+def test_docstring_lists_all_error_classes() -> None:
     drawn = {line.split()[1] for line in (errors.__doc__ or "").splitlines() if line.strip().startswith(("├", "└"))}
     assert drawn == {kind.__name__ for kind in OpdiffError.__subclasses__() if kind.__module__ == errors.__name__}
 
@@ -124,5 +113,5 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     [(None, "ends early"), (0, "ends early (byte 0)"), (17, "ends early (byte 17)")],
     ids=["nowhere", "at_0", "at_17"],
 )
-def test_the_brief_form_leaves_out_the_path(offset: int | None, brief: str) -> None:
+def test_brief_has_no_path(offset: int | None, brief: str) -> None:
     assert str(DumpError("/d/a", "ends early", offset).brief) == brief

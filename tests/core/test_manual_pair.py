@@ -18,5 +18,5 @@ from opdiff.core.tensor import Slot, TensorKey
         ("a\nb", TensorKey("a\nb", Slot.OUTPUT, 0)),
     ],
 )
-def test_keys_are_parsed(text: str, key: TensorKey) -> None:
+def test_parse_key(text: str, key: TensorKey) -> None:
     assert parse_key(text) == key

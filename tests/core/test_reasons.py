@@ -49,24 +49,24 @@ def facts_in(path: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_code_of_the_program_is_in_the_catalogue(path: Path) -> None:
+def test_all_codes_in_the_source_are_in_the_catalogue(path: Path) -> None:
     assert codes_in(path) <= set(catalogue())
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_fact_of_a_sentence_is_given(path: Path) -> None:
+def test_all_facts_of_templates_are_given(path: Path) -> None:
     for code, facts in facts_in(path).items():
         assert {field.name for field in template(code, Language.ENGLISH) if field.name} <= facts, code
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))
-def test_both_languages_say_the_same_facts(code: str) -> None:
+def test_templates_of_both_languages_have_the_same_facts(code: str) -> None:
     english, chinese = ({field.name for field in template(code, language) if field.name} for language in Language)
     assert english == chinese
     assert set(catalogue()[code]) == set(Language)
 
 
-def test_a_reason_prints_its_english_sentence() -> None:
+def test_str_is_the_english_sentence() -> None:
     reason = because("core.all", reasons=(quoted("a"), quoted("b")))
     assert str(reason) == "a; b"
     assert render(reason, Language.CHINESE) == "a\uff1bb"
@@ -74,13 +74,13 @@ def test_a_reason_prints_its_english_sentence() -> None:
     assert reason.fact("other") is None
 
 
-def test_a_reason_survives_pickling_and_is_hashable() -> None:
+def test_reasons_are_picklable_and_hashable() -> None:
     reason = because("core.text", text="a")
     assert pickle.loads(pickle.dumps(reason)) == reason  # noqa: S301  our own bytes
     assert {reason: 1}[because("core.text", text="a")] == 1
 
 
-def test_reasons_are_joined_each_once() -> None:
+def test_render_all_removes_duplicates() -> None:
     assert render_all([quoted("a"), quoted("b"), quoted("a")]) == "a; b"
 
 
@@ -107,27 +107,27 @@ def test_facts_are_formatted_by_the_template(fact: object, spec: str, text: str)
     assert show(fact, spec) == text  # type: ignore[arg-type]  # one of each kind
 
 
-def test_an_unknown_code_is_shown_with_its_facts() -> None:
+def test_unknown_code_is_rendered_with_its_facts() -> None:
     assert str(Reason("later.code", (("count", 3),))) == "later.code (count: 3)"
 
 
-def test_no_reason_is_no_sentence() -> None:
+def test_none_is_rendered_as_empty_string() -> None:
     assert render(None) == ""
 
 
-def test_words_are_rendered_in_the_language_of_the_sentence() -> None:
+def test_words_are_translated() -> None:
     reason = because("pair.no_file", side="golden", name="conv1")
     assert render(reason, Language.CHINESE) == "标杆转储中没有算子 conv1 的文件"
 
 
-def test_several_reasons_make_one() -> None:
+def test_all_of_joins_reasons() -> None:
     first, second = quoted("a"), quoted("b")
     assert all_of([first, first]) == first
     assert str(all_of([first, second])) == "a; b"
     assert render(all_of([first, second]), Language.CHINESE) == "a\uff1bb"
 
 
-def test_kinds_are_equal_where_only_names_and_numbers_differ() -> None:
+def test_kind_ignores_names_and_numbers() -> None:
     def reason(name: str, index: int) -> Reason:
         missing = because("pair.no_file", side="golden", name=name)
         return because("pair.but", evidence=because("pair.output_is", index=index, origin="x:0"), problem=missing)

@@ -1,4 +1,4 @@
-"""Plug-in lists: built-in ones, those of other packages, and broken ones."""
+"""Registries of plug-ins: built-in ones, those of other packages, and broken ones."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class PropertyPlug:
         return "by_property"
 
 
-# What the entry points below lead to.
+# Targets of the entry points below.
 EXTRA = Plug("extra")
 ANOTHER = PropertyPlug()
 SAME_AS_BUILTIN = Plug("one")
 NAMELESS = object()
-NUMBERED = Plug(7)  # type: ignore[arg-type]  # that is what is wrong with it
+NUMBERED = Plug(7)  # type: ignore[arg-type]  # on purpose
 
 
 @dataclass
 class Packages:
-    """The installed packages, as far as their entry points go; counts how often they are asked for."""
+    """Entry points of installed packages; records the groups that are read."""
 
     points: list[EntryPoint] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -61,19 +61,13 @@ def layouts() -> Registry[Plug]:
     return Registry("layout", [Plug("one"), Plug("two")])
 
 
-def test_built_in_plug_ins_are_found_without_asking_for_others(packages: Packages) -> None:
+def test_find_of_builtin_name_does_not_read_entry_points(packages: Packages) -> None:
     registry = layouts()
     assert registry.find("two") == Plug("two")
     assert packages.asked == []
 
 
-def test_a_name_that_is_not_built_in_is_looked_for_among_the_packages(packages: Packages) -> None:
-    packages.install("extra", here("EXTRA"))
-    assert layouts().find("extra") is EXTRA
-    assert packages.asked == ["opdiff.layouts"]
-
-
-def test_packages_are_asked_once(packages: Packages) -> None:
+def test_entry_points_are_read_once(packages: Packages) -> None:
     packages.install("extra", here("EXTRA"))
     registry = layouts()
     found = [registry.find("extra"), registry.find("absent"), registry.find("absent")]
@@ -81,23 +75,23 @@ def test_packages_are_asked_once(packages: Packages) -> None:
     assert packages.asked == ["opdiff.layouts"]
 
 
-def test_names_are_in_order_built_in_ones_first(packages: Packages) -> None:
+def test_names_have_builtin_plugins_first(packages: Packages) -> None:
     packages.install("b", here("ANOTHER"))
     packages.install("a", here("EXTRA"))
     assert layouts().names() == ("one", "two", "by_property", "extra")
 
 
-def test_without_packages_there_are_the_built_in_ones(packages: Packages) -> None:
+def test_names_without_entry_points(packages: Packages) -> None:
     registry = layouts()
     assert (registry.names(), registry.find("absent")) == (("one", "two"), None)
     assert packages.asked == ["opdiff.layouts"]
 
 
-def test_the_real_entry_points_are_asked_for() -> None:
+def test_installed_entry_points_are_read() -> None:
     assert Registry[Plug]("kind that nobody has", [Plug("one")]).names() == ("one",)
 
 
-def test_a_built_in_name_is_taken_once() -> None:
+def test_duplicate_builtin_name_raises() -> None:
     with pytest.raises(PluginError) as caught:
         Registry("layout", [Plug("one"), Plug("two"), Plug("one")])
     assert str(caught.value) == "layout 'one': the name is used by another plug-in"
@@ -127,7 +121,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("values", "sentence"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
-def test_a_broken_plug_in_is_reported_each_time_and_never_half_loaded(
+def test_broken_plugin_is_reported_every_time_and_loads_nothing(
     packages: Packages, values: list[str], sentence: str
 ) -> None:
     for number, value in enumerate(values):
@@ -137,11 +131,11 @@ def test_a_broken_plug_in_is_reported_each_time_and_never_half_loaded(
         with pytest.raises(PluginError) as caught:
             ask()
         assert str(caught.value) == sentence
-    # What is built in stays usable, so that the error can be shown.
+    # Built-in plug-ins stay usable, so that the error can be shown.
     assert registry.find("one") == Plug("one")
 
 
-def test_the_cause_of_a_broken_plug_in_is_kept(packages: Packages) -> None:
+def test_error_of_broken_plugin_has_its_cause(packages: Packages) -> None:
     packages.install("plug", "no_such_module:PLUG")
     with pytest.raises(PluginError) as caught:
         layouts().names()

@@ -1,4 +1,4 @@
-"""Where bytes of tensors are, and reading them: files as they are and files as they should not be."""
+"""Sources of tensor data: file ranges, archive members and joined slices, valid and damaged."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from opdiff.core.source import Source
 
 MIB = 1 << 20
+NOT_DEFLATED = "it is neither stored nor deflated"
 
 
 def write(path: Path, *parts: bytes) -> str:
@@ -41,7 +42,7 @@ def deflated(path: Path, *, member: str = "a.npy", content: bytes, method: int =
     return str(path)
 
 
-# A range of a file: read when few bytes, mapped when many.
+# File ranges
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def deflated(path: Path, *, member: str = "a.npy", content: bytes, method: int =
     [(12, False), (MIB - 4, False), (MIB, True), (MIB + 4, True), (3 * MIB, True)],
     ids=["12", "just_under_1M", "1M", "just_over_1M", "3M"],
 )
-def test_a_range_is_the_same_whether_read_or_mapped(tmp_path: Path, offset: int, nbytes: int, *, mapped: bool) -> None:
+def test_file_range_is_read_or_mapped_by_size(tmp_path: Path, offset: int, nbytes: int, *, mapped: bool) -> None:
     data = np.arange(nbytes // 4, dtype="<u4")
     path = write(tmp_path / "f", b"\xee" * offset, data.tobytes(), b"\xee" * 5)
     piece = FileRange(path, offset, nbytes)
@@ -64,9 +65,7 @@ def test_a_range_is_the_same_whether_read_or_mapped(tmp_path: Path, offset: int,
     data=st.binary(max_size=300),
     bounds=st.tuples(st.integers(0, 300), st.integers(0, 300)),
 )
-def test_mapping_gives_what_reading_gives(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: tuple[int, int]
-) -> None:
+def test_mapping_equals_reading(tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: tuple[int, int]) -> None:
     path = write(tmp_path_factory.getbasetemp() / "range", b"\0" * mmap.ALLOCATIONGRANULARITY, data)
     start, stop = sorted(min(bound, len(data)) for bound in bounds)
     piece = FileRange(path, mmap.ALLOCATIONGRANULARITY + start, stop - start)
@@ -85,14 +84,14 @@ def test_codes_are_read_only(tmp_path: Path, dtype: DType, nbytes: int) -> None:
         codes[0, 0] = 1
 
 
-def test_a_mapping_outlives_the_file(tmp_path: Path) -> None:
+def test_mapped_codes_outlive_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "f", b"\x07" * MIB)
     codes = FileRange(path, 0, MIB).codes(dtypes.UINT8, (MIB,))
     os.unlink(path)
     assert (codes == 7).all()
 
 
-def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+def test_file_descriptors_are_closed(tmp_path: Path) -> None:
     path = write(tmp_path / "f", bytes(2 * MIB))
     before = len(os.listdir("/proc/self/fd"))
     read = [FileRange(path, 0, nbytes).raw() for nbytes in (8, 8, 8, 8)]
@@ -107,7 +106,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     [((), 1.0), ((1,), [1.0]), ((2, 2), [[1.0, 2.0], [3.0, 4.0]]), ((0,), []), ((3, 0), [[], [], []])],
     ids=str,
 )
-def test_padding_behind_the_data_is_ignored(tmp_path: Path, shape: tuple[int, ...], expected: object) -> None:
+def test_bytes_after_the_data_are_ignored(tmp_path: Path, shape: tuple[int, ...], expected: object) -> None:
     path = write(tmp_path / "f", np.array([1, 2, 3, 4], "<f4").tobytes(), b"\xff" * 7)
     codes = FileRange(path, 0, 23).codes(dtypes.FLOAT32, shape)
     assert (codes.tolist(), codes.shape) == (expected, shape)
@@ -125,7 +124,7 @@ def test_padding_behind_the_data_is_ignored(tmp_path: Path, shape: tuple[int, ..
     ],
     ids=str,
 )
-def test_too_few_elements_name_both_counts(
+def test_too_few_elements_raise(
     tmp_path: Path, dtype: DType, nbytes: int, shape: tuple[int, ...], problem: str
 ) -> None:
     path = write(tmp_path / "f", bytes(nbytes))
@@ -147,7 +146,7 @@ def test_too_few_elements_name_both_counts(
     ],
     ids=["rank_65", "rank_1e6", "uint64", "beyond_64_bits", "product", "minus_one", "minus_twice"],
 )
-def test_shapes_that_no_array_can_have(tmp_path: Path, shape: tuple[int, ...], problem: str) -> None:
+def test_impossible_shapes_raise(tmp_path: Path, shape: tuple[int, ...], problem: str) -> None:
     path = write(tmp_path / "f", bytes(64))
     with pytest.raises(DumpError) as caught:
         FileRange(path, 0, 64).codes(dtypes.FLOAT32, shape)
@@ -155,7 +154,7 @@ def test_shapes_that_no_array_can_have(tmp_path: Path, shape: tuple[int, ...], p
 
 
 @pytest.mark.parametrize("nbytes", [100, 2 * MIB], ids=["read", "mapped"])
-def test_a_file_that_was_cut_off_after_it_was_described(tmp_path: Path, nbytes: int) -> None:
+def test_truncated_file_raises(tmp_path: Path, nbytes: int) -> None:
     path = write(tmp_path / "f", bytes(50 + nbytes))
     piece = FileRange(path, 50, nbytes)
     os.truncate(path, 50 + nbytes - 1)
@@ -167,7 +166,7 @@ def test_a_file_that_was_cut_off_after_it_was_described(tmp_path: Path, nbytes: 
 
 
 @pytest.mark.parametrize("nbytes", [10, 2 * MIB], ids=["read", "mapped"])
-def test_a_file_that_is_gone(tmp_path: Path, nbytes: int) -> None:
+def test_missing_file_raises(tmp_path: Path, nbytes: int) -> None:
     path = str(tmp_path / "gone")
     with pytest.raises(DumpError) as caught:
         FileRange(path, 0, nbytes).codes(dtypes.INT8, (1,))
@@ -175,34 +174,26 @@ def test_a_file_that_is_gone(tmp_path: Path, nbytes: int) -> None:
     assert isinstance(caught.value.__cause__, FileNotFoundError)
 
 
-def test_a_directory_in_place_of_the_file(tmp_path: Path) -> None:
+def test_directory_instead_of_file_raises(tmp_path: Path) -> None:
     with pytest.raises(DumpError) as caught:
         FileRange(str(tmp_path), 3, 10).raw()
     assert str(caught.value) == f"{tmp_path}: cannot be read: Is a directory (byte 3)"
 
 
 @pytest.mark.parametrize("dtype", [dtypes.STRING, dtypes.HIFLOAT4, dtypes.DUAL, dtypes.unknown(99)], ids=str)
-def test_types_without_numbers_keep_their_own_error(tmp_path: Path, dtype: DType) -> None:
+def test_opaque_types_raise_element_error(tmp_path: Path, dtype: DType) -> None:
     path = write(tmp_path / "f", bytes(64))
     with pytest.raises(ElementError) as caught:
         FileRange(path, 0, 64).codes(dtype, (2,))
     assert str(caught.value) == f"element type {dtype}: {dtype.opaque}"
 
 
-# Byte order and memory order, as NumPy files may have them.
+# Byte order and memory order
 
-ORDERED = [
-    dtypes.FLOAT16,
-    dtypes.FLOAT64,
-    dtypes.INT8,
-    dtypes.INT16,
-    dtypes.UINT64,
-    dtypes.COMPLEX64,
-    dtypes.COMPLEX128,
-]
+NUMBERS = ("float16", "float64", "int8", "int16", "uint64", "complex64", "complex128")
 
 
-@pytest.mark.parametrize("dtype", ORDERED, ids=str)
+@pytest.mark.parametrize("dtype", [dtypes.BY_NAME[name] for name in NUMBERS], ids=str)
 @pytest.mark.parametrize("big_endian", [False, True], ids=["little", "big"])
 @pytest.mark.parametrize("fortran_order", [False, True], ids=["c", "fortran"])
 @pytest.mark.parametrize("packed", [False, True], ids=["file", "zip"])
@@ -222,16 +213,16 @@ def test_byte_order_and_memory_order(
     assert (codes.dtype, codes.flags.writeable) == (np.dtype(dtype.storage), False)
 
 
-# A compressed member.
+# Archive members
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
-def test_a_zip_member(tmp_path: Path, method: int) -> None:
+def test_zip_member_is_read(tmp_path: Path, method: int) -> None:
     path = deflated(tmp_path / "z", content=b"12345" + bytes([1, 2, 3, 4, 9]), method=method)
     assert ZipMember(path, "a.npy", 5, 5).codes(dtypes.INT8, (2, 2)).tolist() == [[1, 2], [3, 4]]
 
 
-def test_a_zip_member_that_is_too_short(tmp_path: Path) -> None:
+def test_short_zip_member_raises(tmp_path: Path) -> None:
     path = deflated(tmp_path / "z", content=bytes(20))
     with pytest.raises(DumpError) as caught:
         ZipMember(path, "a.npy", 16, 400).codes(dtypes.FLOAT32, (100,))
@@ -244,22 +235,12 @@ def test_a_zip_member_that_is_too_short(tmp_path: Path) -> None:
         (str, "a.npy", "[Errno 2] No such file or directory: '{path}'"),
         (lambda path: write(path, b"PK\x03\x04 not really"), "a.npy", "File is not a zip file"),
         (lambda path: deflated(path, content=b""), "b.npy", "\"There is no item named 'b.npy' in the archive\""),
-        (
-            lambda path: deflated(path, content=bytes(99), method=zipfile.ZIP_LZMA),
-            "a.npy",
-            "it is neither stored nor deflated",
-        ),
-        (
-            lambda path: deflated(path, content=bytes(99), method=zipfile.ZIP_BZIP2),
-            "a.npy",
-            "it is neither stored nor deflated",
-        ),
+        (lambda path: deflated(path, content=b"", method=zipfile.ZIP_LZMA), "a.npy", NOT_DEFLATED),
+        (lambda path: deflated(path, content=b"", method=zipfile.ZIP_BZIP2), "a.npy", NOT_DEFLATED),
     ],
     ids=["missing", "not_zip", "no_member", "lzma", "bzip2"],
 )
-def test_a_zip_member_that_cannot_be_unpacked(
-    tmp_path: Path, build: Callable[[Path], str], member: str, reason: str
-) -> None:
+def test_unreadable_zip_member_raises(tmp_path: Path, build: Callable[[Path], str], member: str, reason: str) -> None:
     path = build(tmp_path / "z")
     with pytest.raises(DumpError) as caught:
         ZipMember(path, member, 0, 99).codes(dtypes.INT8, (99,))
@@ -271,7 +252,7 @@ def test_a_zip_member_that_cannot_be_unpacked(
     [(0, "Error -3 while decompressing data"), (20, "Bad CRC-32 for file 'a.npy'")],
     ids=["not_deflate", "wrong_checksum"],
 )
-def test_a_damaged_zip_member(tmp_path: Path, place: int, reason: str) -> None:
+def test_damaged_zip_member_raises(tmp_path: Path, place: int, reason: str) -> None:
     # 30 bytes and the name come before the member's data.
     path = deflated(tmp_path / "z", content=np.random.default_rng(0).bytes(200))
     raw = bytearray((tmp_path / "z").read_bytes())
@@ -282,7 +263,7 @@ def test_a_damaged_zip_member(tmp_path: Path, place: int, reason: str) -> None:
     assert str(caught.value).startswith(f"{path}: member 'a.npy' cannot be unpacked: {reason}")
 
 
-# Slices put together.
+# Joined slices
 
 
 def _slices(tmp_path: Path, whole: AnyArray, cuts: list[int], axis: int) -> JoinedSlices:
@@ -295,7 +276,7 @@ def _slices(tmp_path: Path, whole: AnyArray, cuts: list[int], axis: int) -> Join
 
 
 @pytest.mark.parametrize(("cuts", "axis"), [([1], 0), ([1, 2], 1), ([3], 2), ([2], -1), ([], 0), ([0], 1)], ids=str)
-def test_slices_are_joined_in_their_order(tmp_path: Path, cuts: list[int], axis: int) -> None:
+def test_slices_are_joined_in_order(tmp_path: Path, cuts: list[int], axis: int) -> None:
     whole = np.arange(24, dtype="<i2").reshape(2, 3, 4)
     joined = _slices(tmp_path, whole, cuts, axis)
     codes = joined.codes(dtypes.INT16, (2, 3, 4))
@@ -303,7 +284,7 @@ def test_slices_are_joined_in_their_order(tmp_path: Path, cuts: list[int], axis:
     assert (codes.flags.writeable, joined.nbytes, joined.path) == (False, whole.nbytes, str(tmp_path / "slice0"))
 
 
-def test_each_slice_is_unpacked_by_itself(tmp_path: Path) -> None:
+def test_slices_of_4_bit_elements_are_unpacked_separately(tmp_path: Path) -> None:
     # Three 4-bit codes take two bytes: the second nibble of the second byte is not an element.
     first, second = write(tmp_path / "a", b"\x21\xf3"), write(tmp_path / "b", b"\x54\xf6")
     joined = JoinedSlices((FileRange(first, 0, 2), FileRange(second, 0, 2)), ((3,), (3,)), 0)
@@ -322,7 +303,7 @@ def test_each_slice_is_unpacked_by_itself(tmp_path: Path) -> None:
     ],
     ids=["other_extents", "no_such_axis", "scalars", "other_order", "too_few", "short_slice"],
 )
-def test_slices_that_do_not_fit(
+def test_slices_of_other_shapes_raise(
     tmp_path: Path, shapes: tuple[tuple[int, ...], ...], axis: int, shape: tuple[int, ...], problem: str
 ) -> None:
     path = write(tmp_path / "f", bytes(8))
@@ -332,7 +313,7 @@ def test_slices_that_do_not_fit(
     assert str(caught.value) == f"{path}: {problem}"
 
 
-# Descriptions travel; data does not.
+# Pickling
 
 SOURCES: list[Source] = [
     FileRange("/d/a", 8, 4),
@@ -343,7 +324,7 @@ SOURCES: list[Source] = [
 
 
 @pytest.mark.parametrize("there", SOURCES, ids=lambda there: type(there).__name__)
-def test_sources_and_tensors_survive_pickling(there: Source) -> None:
+def test_sources_and_tensors_are_picklable(there: Source) -> None:
     tensor = Tensor(
         TensorSpec(dtypes.BFLOAT16, (2,), "ND", (2,), address=4096), there, notes=(quoted("an assumption"),)
     )
@@ -365,7 +346,7 @@ def test_sources_and_tensors_survive_pickling(there: Source) -> None:
     ],
     ids=str,
 )
-def test_a_tensor_loads_the_same_numbers_in_another_process(
+def test_unpickled_tensor_loads_the_same_numbers(
     tmp_path: Path, dtype: DType, raw: bytes, numbers: list[complex]
 ) -> None:
     tensor = Tensor(TensorSpec(dtype, (2,), "ND"), FileRange(write(tmp_path / "f", raw), 0, len(raw)))

@@ -1,4 +1,4 @@
-"""`StridedView` goes where NumPy goes: the same operations on both lead to the same elements in the same order."""
+"""`StridedView`: the same operations on views and on arrays lead to the same elements."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-def elements_of(places: StridedView) -> AnyArray:
-    """Where each element is stored, by the digits of every axis."""
+def offsets_of(view: StridedView) -> AnyArray:
+    """Return the offset of each element, computed from the factors of all axes."""
     offsets = np.zeros((), np.int64)
-    for axis in places.axes:
+    for axis in view.axes:
         index, rest = np.zeros(axis.extent, np.int64), np.arange(axis.extent)
         for factor in reversed(axis.factors):
             index += rest % factor.extent * factor.stride
             rest //= factor.extent
         offsets = offsets[..., np.newaxis] + index
-    return offsets.reshape(places.shape)
+    return offsets.reshape(view.shape)
 
 
-def two_digits(places: StridedView) -> AnyArray:
-    """The same, as the kernel reads it."""
+def split_offsets(view: StridedView) -> AnyArray:
+    """Return the offset of each element, computed from split axes, as the kernel does."""
     offsets = np.zeros((), np.int64)
-    for extent, split, outer, inner in places.split_axes():
+    for extent, split, outer, inner in view.split_axes():
         index = np.arange(extent)
         offsets = offsets[..., np.newaxis] + (index // split * outer + index % split * inner)
-    return offsets.reshape(places.shape)
+    return offsets.reshape(view.shape)
 
 
-def check(places: StridedView, array: AnyArray) -> None:
-    assert (places.shape, places.ndim, places.size) == (array.shape, array.ndim, array.size)
-    np.testing.assert_array_equal(elements_of(places), array)
+def check(view: StridedView, array: AnyArray) -> None:
+    assert (view.shape, view.ndim, view.size) == (array.shape, array.ndim, array.size)
+    np.testing.assert_array_equal(offsets_of(view), array)
     try:
-        found = two_digits(places)
+        found = split_offsets(view)
     except NotStrided:
         return
     np.testing.assert_array_equal(found, array)
@@ -53,7 +53,7 @@ def numbered(shape: Shape, *, fortran_order: bool = False) -> AnyArray:
 
 
 def factors(draw: st.DrawFn, size: int) -> Shape:
-    """A shape of so many elements."""
+    """Draw a shape of this size."""
     shape: list[int] = []
     while size > 1 and len(shape) < 5:
         divisors = [number for number in range(1, size + 1) if size % number == 0]
@@ -64,7 +64,7 @@ def factors(draw: st.DrawFn, size: int) -> Shape:
 
 @st.composite
 def steps(draw: st.DrawFn, shape: Shape) -> tuple[str, Any, Shape]:
-    """An operation on an array of this shape, and the shape of the result."""
+    """Draw an operation on an array of this shape, and the shape of the result."""
     kind = draw(st.sampled_from(["transpose", "reshape", "cut"]))
     if kind == "transpose":
         order = draw(st.permutations(range(len(shape))))
@@ -86,23 +86,22 @@ EXTENTS = st.lists(st.sampled_from([1, 2, 3, 4, 6, 8, 12]), min_size=1, max_size
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), EXTENTS.map(tuple).filter(is_small), st.booleans(), st.integers(1, 6))
-def test_the_elements_are_those_of_numpy(data: st.DataObject, shape: Shape, fortran_order: bool, count: int) -> None:
-    places, array = StridedView.of(shape, fortran_order=fortran_order), numbered(shape, fortran_order=fortran_order)
-    check(places, array)
+def test_strided_view_matches_numpy(data: st.DataObject, shape: Shape, fortran_order: bool, count: int) -> None:
+    view, array = StridedView.of(shape, fortran_order=fortran_order), numbered(shape, fortran_order=fortran_order)
+    check(view, array)
     for _ in range(count):
         kind, arguments, shape = data.draw(steps(shape))
         try:
-            places = places[arguments] if kind == "cut" else getattr(places, kind)(*arguments)
+            view = view[arguments] if kind == "cut" else getattr(view, kind)(*arguments)
         except NotStrided:
             return
         array = array[arguments] if kind == "cut" else getattr(array, kind)(*arguments)
-        check(places, array)
+        check(view, array)
 
 
-def test_what_a_layout_with_tiles_does() -> None:
-    """This much has to be told, or nothing is measured in place."""
-    places, array = StridedView.of((2, 3, 4, 5, 16)), numbered((2, 3, 4, 5, 16))
-    moved = places.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35]
+def test_split_axes_of_a_tiled_layout() -> None:
+    view, array = StridedView.of((2, 3, 4, 5, 16)), numbered((2, 3, 4, 5, 16))
+    moved = view.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35]
     check(moved, array.transpose(0, 1, 4, 2, 3).reshape(2, 48, 4, 5)[:, :35])
     assert moved.split_axes() == ((2, 1, 960, 0), (35, 16, 320, 1), (4, 1, 80, 0), (5, 1, 16, 0))
 
@@ -118,33 +117,33 @@ INDICES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("index", [row[1] for row in INDICES], ids=[row[0] for row in INDICES])
-def test_indices(index: Any) -> None:
+def test_indexing_matches_numpy(index: Any) -> None:
     check(StridedView.of((3, 4, 5))[index], numbered((3, 4, 5))[index])
 
 
-def test_shapes_may_be_tuples_or_numbers() -> None:
-    places = StridedView.of((3, 4))
-    assert places.reshape((2, 6)).shape == places.reshape(2, 6).shape == (2, 6)
-    assert places.transpose((1, 0)).shape == places.transpose(1, 0).shape == (4, 3)
+def test_shape_arguments_as_tuple_or_integers() -> None:
+    view = StridedView.of((3, 4))
+    assert view.reshape((2, 6)).shape == view.reshape(2, 6).shape == (2, 6)
+    assert view.transpose((1, 0)).shape == view.transpose(1, 0).shape == (4, 3)
 
 
-def test_other_numbers_of_elements_are_refused() -> None:
+def test_reshape_to_another_size_raises() -> None:
     with pytest.raises(ValueError, match=r"12 elements do not fill \[5, 2\]"):
         StridedView.of((3, 4)).reshape(5, 2)
 
 
-def test_padding_in_the_middle_leaves_gaps() -> None:
+def test_reshape_over_padding_raises() -> None:
     padded = StridedView.of((2, 3, 4, 5)).transpose(0, 2, 1, 3).reshape(2, 12, 5)[:, :5]
     check(padded, numbered((2, 3, 4, 5)).transpose(0, 2, 1, 3).reshape(2, 12, 5)[:, :5])
     with pytest.raises(NotStrided):
         padded.reshape(10, 5)
 
 
-def test_an_axis_that_is_added_can_be_cut() -> None:
+def test_added_axis_can_be_cut() -> None:
     check(StridedView.of((2,)).reshape(2, 1)[:, :0], numbered((2,)).reshape(2, 1)[:, :0])
 
 
-def test_places_are_no_data() -> None:
+def test_require_data_rejects_views() -> None:
     assert is_strided_view(StridedView.of((1,)))
     assert not is_strided_view(np.zeros(1))
     require_data(np.zeros(1))

@@ -1,4 +1,4 @@
-"""Standard, old and nano dumps: everything the encoder writes is read back equal; damage is named."""
+"""Standard, protobuf and nano dumps: round trips with the encoder, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IN_NANO = [dtype for dtype in KNOWN if dtype in dtypes.NANO_BY_NUMBER.values()]
 
 
 def tensors(types: list[dtypes.DType]) -> st.SearchStrategy[EncodedTensor]:
-    """Random tensors of the given types, the payload as the shape wants it or with padding behind it."""
+    """Draw tensors of the given types, some with padding after the data."""
 
     def build(dtype: dtypes.DType, shape: list[int], origin: list[int], seed: int, extra: int) -> EncodedTensor:
         nbytes = dtype.nbytes(int(np.prod(shape))) + extra
@@ -90,7 +90,7 @@ def assert_equal(operator: OpDump, dump: EncodedDump, *, groups: bool = True) ->
 
 
 @given(dump=dumps(KNOWN))
-def test_standard_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_standard_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
     operator = read_operator(write(tmp_path_factory.getbasetemp(), standard_dump(dump)))
     assert operator.container is Container.STANDARD
     assert (operator.op_name, operator.dump_time, operator.version) == (dump.op_name, dump.dump_time, "2.0")
@@ -100,7 +100,7 @@ def test_standard_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytes
 
 
 @given(dump=dumps(KNOWN))
-def test_old_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_protobuf_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
     operator = read_operator(write(tmp_path_factory.getbasetemp(), protobuf_dump(replace(dump, version="1.0"))))
     assert operator.container is Container.PROTOBUF
     assert (operator.op_name, operator.dump_time) == (dump.op_name, dump.dump_time)
@@ -109,13 +109,13 @@ def test_old_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.Tem
 
 
 @given(dump=dumps(IN_NANO))
-def test_nano_dumps_are_read_back(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_nano_dumps_round_trip(dump: EncodedDump, tmp_path_factory: pytest.TempPathFactory) -> None:
     operator = read_operator(write(tmp_path_factory.getbasetemp(), nano_dump(dump)))
     assert operator.container is Container.NANO
     assert_equal(operator, dump, groups=False)
 
 
-def test_a_header_longer_than_the_first_read(tmp_path: Path) -> None:
+def test_standard_header_longer_than_the_first_read(tmp_path: Path) -> None:
     small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
     dump = EncodedDump(outputs=(small,) * 20_000)
     operator = read_operator(write(tmp_path, standard_dump(dump)))
@@ -123,7 +123,7 @@ def test_a_header_longer_than_the_first_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
 
 
-def test_a_nano_head_longer_than_the_first_read(tmp_path: Path) -> None:
+def test_nano_header_longer_than_the_first_read(tmp_path: Path) -> None:
     small = encode_tensor(np.arange(3, dtype=np.int32), dtypes.INT32)
     operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(small,) * 2000))))
     np.testing.assert_array_equal(operator.outputs[-1].array(), [0, 1, 2])
@@ -190,7 +190,7 @@ def test_bytes_that_the_elements_do_not_need_are_noted(tmp_path: Path) -> None:
     assert operator.outputs[1].notes == ()
 
 
-def test_unknown_numbers_are_kept_and_cost_only_their_tensor(tmp_path: Path) -> None:
+def test_unknown_type_numbers_affect_only_their_tensor(tmp_path: Path) -> None:
     good = encode_tensor(np.ones(2, np.float32), dtypes.FLOAT32)
     strange = EncodedTensor(77, (2,), 99, b"abcd")
     operator = read_operator(write(tmp_path, standard_dump(EncodedDump(inputs=(strange,), outputs=(good,)))))
@@ -199,13 +199,13 @@ def test_unknown_numbers_are_kept_and_cost_only_their_tensor(tmp_path: Path) -> 
     np.testing.assert_array_equal(operator.outputs[0].array(), [1, 1])
 
 
-def test_a_format_word_holds_the_groups(tmp_path: Path) -> None:
+def test_groups_of_format_words(tmp_path: Path) -> None:
     tensor = EncodedTensor(dtypes.INT8, (4,), 4 | 32 << 8 | 5 << 24, b"abcd")
     operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor,)))))
     assert (operator.outputs[0].spec.layout, operator.outputs[0].spec.groups) == ("FRACTAL_Z", 32)
 
 
-def test_nano_tensors_without_a_shape_are_flat_and_named(tmp_path: Path) -> None:
+def test_nano_tensors_without_shape_are_flat(tmp_path: Path) -> None:
     original = OriginalTensor("conv_é")
     tensor = EncodedTensor(dtypes.INT16, None, "ND", b"\1\0\2\0\3\0", original=original)
     operator = read_operator(write(tmp_path, nano_dump(EncodedDump(outputs=(tensor,)))))
@@ -224,8 +224,8 @@ def one_output() -> EncodedDump:
 
 
 @pytest.mark.parametrize("encode", [standard_dump, protobuf_dump, nano_dump])
-def test_a_file_cut_at_any_byte_is_refused_or_shorter(encode: Callable[[EncodedDump], bytes], tmp_path: Path) -> None:
-    """A cut file is an error; only the old form, which has no lengths at its front, can lose whole fields unseen."""
+def test_file_truncated_at_any_byte(encode: Callable[[EncodedDump], bytes], tmp_path: Path) -> None:
+    """Truncation is an error, except at field boundaries of the protobuf form, which has no total length."""
     raw = encode(one_output())
     for size in range(len(raw)):
         path = write(tmp_path, raw[:size])
@@ -271,14 +271,14 @@ BIG = 2**62
     ],
     ids=["empty", "eight bytes", "long header", "cut payload", "cut nano", "long head", "many records", "left over"],
 )
-def test_damage_is_named(raw: bytes, problem: str, offset: int | None, tmp_path: Path) -> None:
+def test_errors_name_the_damage(raw: bytes, problem: str, offset: int | None, tmp_path: Path) -> None:
     path = write(tmp_path, raw)
     with pytest.raises(DumpError) as caught:
         read_operator(path)
     assert (caught.value.path, str(caught.value.problem), caught.value.offset) == (path, problem, offset)
 
 
-def test_things_that_are_no_files(tmp_path: Path) -> None:
+def test_special_files_raise(tmp_path: Path) -> None:
     with pytest.raises(DumpError, match="not a regular file"):
         read_operator(str(tmp_path))
     with pytest.raises(DumpError, match="cannot be opened: No such file"):
@@ -286,7 +286,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
 
 
 @given(raw=st.binary(max_size=200))
-def test_any_bytes_give_a_value_or_a_dump_error(raw: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_random_bytes_give_a_value_or_dump_error(raw: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()
     for name in ("Add.a.1.2.1671234567890123", "a.0.1.npy", "a.npz"):
         path = write(folder, raw, name)
@@ -299,7 +299,7 @@ def test_any_bytes_give_a_value_or_a_dump_error(raw: bytes, tmp_path_factory: py
 
 
 @given(seed=st.integers(0, 2**32), place=st.floats(0, 1), value=st.integers(0, 255))
-def test_a_damaged_byte_gives_a_value_or_a_dump_error(
+def test_changed_byte_gives_a_value_or_dump_error(
     seed: int, place: float, value: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     encode = (standard_dump, protobuf_dump, nano_dump)[seed % 3]

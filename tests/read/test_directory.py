@@ -1,4 +1,4 @@
-"""Directory trees: where folders belong, real names, and what is left out."""
+"""Directory trees: locations of folders, real names, and skipped files."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def add(folder: Path, *names: str, raw: bytes = DUMP) -> None:
         ("/d/1/2/3/4", Location()),
     ],
 )
-def test_places(path: str, expected: Location) -> None:
+def test_locations_of_folders(path: str, expected: Location) -> None:
     assert locate(path) == expected
 
 
-def test_steps_are_in_numeric_order(tmp_path: Path) -> None:
+def test_steps_are_sorted_by_number(tmp_path: Path) -> None:
     for step in (10, 9, 0):
         add(tmp_path / "20240115103052" / "0" / "net" / "1" / str(step), f"Add.a.1.2.{T}")
     folders = scan(str(tmp_path)).folders
@@ -63,13 +63,13 @@ def test_steps_are_in_numeric_order(tmp_path: Path) -> None:
     assert [folder.location for folder in scan(str(below)).folders] == [folder.location for folder in folders]
 
 
-def test_files_are_in_the_order_of_their_timestamps(tmp_path: Path) -> None:
+def test_files_are_sorted_by_timestamp(tmp_path: Path) -> None:
     add(tmp_path, f"Add.b.1.2.{T}", f"Add.a.1.2.{T + 1}", "x.0.npy", f"Add.c.1.2.{T - 1}")
     (folder,) = scan(str(tmp_path)).folders
     assert [entry.parsed.op_name for entry in folder.entries] == ["x", "c", "b", "a"]
 
 
-def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
+def test_hashed_names_are_mapped(tmp_path: Path) -> None:
     long = str(DumpName("Add", "a" * 300, 1, 2, T))
     hashed = hashed_name("d", long)
     lost = "123456789"
@@ -88,7 +88,7 @@ def test_hashed_names_come_from_the_mapping(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_mapping_is_a_file_of_this_directory(kind: str, tmp_path: Path) -> None:
+def test_mapping_outside_of_the_directory_is_ignored(kind: str, tmp_path: Path) -> None:
     inside = tmp_path / "in"
     add(inside, "123")
     (tmp_path / "outside.csv").write_text(f"123,Add.a.1.2.{T}\n")
@@ -102,13 +102,13 @@ def test_a_mapping_is_a_file_of_this_directory(kind: str, tmp_path: Path) -> Non
     assert SkippedPath(str(inside / "mapping.csv"), reason) in tree.problems
 
 
-def test_an_empty_mapping_is_an_empty_mapping(tmp_path: Path) -> None:
+def test_empty_mapping(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{T}")
     (tmp_path / "mapping.csv").touch()
     assert len(scan(str(tmp_path)).folders) == 1
 
 
-def test_links_that_leave_the_directory_are_not_followed(tmp_path: Path) -> None:
+def test_links_outside_of_the_directory_are_not_followed(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     add(inside, f"Add.a.1.2.{T}")
     add(outside, f"Add.secret.1.2.{T}")
@@ -127,7 +127,7 @@ def test_links_that_leave_the_directory_are_not_followed(tmp_path: Path) -> None
     }
 
 
-def test_a_linked_folder_inside_is_visited_once(tmp_path: Path) -> None:
+def test_linked_folder_is_scanned_once(tmp_path: Path) -> None:
     add(tmp_path / "real", f"Add.a.1.2.{T}")
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     tree = scan(str(tmp_path))
@@ -135,7 +135,7 @@ def test_a_linked_folder_inside_is_visited_once(tmp_path: Path) -> None:
     assert tree.problems[0].reason == because("read.link_to_folder")
 
 
-def test_what_is_not_a_dump(tmp_path: Path) -> None:
+def test_other_files_are_unrecognized(tmp_path: Path) -> None:
     add(tmp_path, "README.md", "dynamo_original_graph_1_rank_0.txt", "convert_failed_file_list.txt", ".hidden")
     os.mkfifo(tmp_path / f"Add.p.1.2.{T}")
     tree = scan(str(tmp_path))
@@ -145,7 +145,7 @@ def test_what_is_not_a_dump(tmp_path: Path) -> None:
     assert [problem.reason for problem in tree.problems] == [because("core.not_regular_file")]
 
 
-def test_trees_that_are_too_deep_are_not_entered(tmp_path: Path) -> None:
+def test_depth_of_trees_is_limited(tmp_path: Path) -> None:
     deep = tmp_path
     for _ in range(70):
         deep = deep / "d"
@@ -155,16 +155,16 @@ def test_trees_that_are_too_deep_are_not_entered(tmp_path: Path) -> None:
     assert tree.problems[0].reason == because("read.too_deep", limit=64)
 
 
-def test_a_root_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_root_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
         scan(str(tmp_path / "nothing"))
 
 
-def test_natural_order() -> None:
+def test_natural_key() -> None:
     assert sorted(["a10", "a9", "a", "10", "9", "b1a2"], key=natural_key) == ["9", "10", "a", "a9", "a10", "b1a2"]
 
 
-def test_of_several_dumps_of_an_operator_the_newest_counts(tmp_path: Path) -> None:
+def test_newest_dump_of_an_operator_is_used(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{T + 2}", f"Add.a.1.2.{T}", f"Add.a.9.2.{T + 1}", f"Add.b.1.2.{T}")
     (folder,) = scan(str(tmp_path)).folders
     operators, problems = read_folder(folder)
@@ -174,14 +174,14 @@ def test_of_several_dumps_of_an_operator_the_newest_counts(tmp_path: Path) -> No
     assert newest.endswith(str(T + 2))
 
 
-def test_nine_field_names_of_normal_tasks_have_a_time_too(tmp_path: Path) -> None:
+def test_timestamp_of_names_with_nine_fields(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{T + 1}.0.0.0.0", f"Add.a.1.2.{T}.0.0.0.1")
     (folder,) = scan(str(tmp_path)).folders
     (operator,), _ = read_folder(folder)
     assert operator.dump.path.endswith(f"{T + 1}.0.0.0.0")
 
 
-def test_one_bad_file_costs_one_operator(tmp_path: Path) -> None:
+def test_unreadable_file_affects_one_operator(tmp_path: Path) -> None:
     add(tmp_path, *(f"Add.op{i}.1.2.{T + i}" for i in range(20)))
     (tmp_path / f"Add.op7.1.2.{T + 7}").write_bytes(DUMP[:-1])
     (folder,) = scan(str(tmp_path)).folders

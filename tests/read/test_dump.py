@@ -1,4 +1,4 @@
-"""One side of a comparison: which folder, which kind, and what each operator has."""
+"""Dumps of one folder: choice of the folder, kind, and operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def save(folder: Path, name: str, *values: float) -> None:
     np.save(folder / name, np.array(values, np.float32))
 
 
-def test_an_npu_dump(tmp_path: Path) -> None:
+def test_npu_dump(tmp_path: Path) -> None:
     for name in (f"Sub.b.1.2.{TIME + 5}", f"Add.a.1.2.{TIME}", f"Add.a.1.2.{TIME + 1}"):
         add(tmp_path, name, VALID_DUMP)
     add(tmp_path, f"Mul.c.1.2.{TIME + 2}", VALID_DUMP[:-1])
@@ -52,7 +52,7 @@ def test_golden_arrays(tmp_path: Path) -> None:
     assert str(operator.problem).startswith(f"a.1.{TIME}.npy: not a NumPy array")
 
 
-def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
+def test_converted_dumps_are_read_as_a_dump(tmp_path: Path) -> None:
     save(tmp_path, f"Add.a.1.2.{TIME}.output.1.npy", 1.0)
     save(tmp_path, f"Add.a.1.2.{TIME}.input.0.1x1.npy", 2.0)
     found = read_dump(str(tmp_path))
@@ -61,7 +61,7 @@ def test_converted_dumps_are_a_dump_again(tmp_path: Path) -> None:
     assert (operator.op_type, sorted(operator.inputs), sorted(operator.outputs)) == ("Add", [0], [1])
 
 
-def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> None:
+def test_dump_takes_precedence_over_converted_files(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
     save(tmp_path, f"Add.a.1.2.{TIME}.output.0.npy", 9.0)
     found = read_dump(str(tmp_path))
@@ -69,20 +69,20 @@ def test_a_dump_counts_more_than_what_was_converted_from_it(tmp_path: Path) -> N
     assert [problem.reason for problem in found.skipped] == [because("read.converted_twice")]
 
 
-def test_names_are_not_shortened_where_that_would_mix_operators(tmp_path: Path) -> None:
+def test_names_are_shortened_only_if_unambiguous(tmp_path: Path) -> None:
     for number in range(2):
         add(tmp_path, f"Add.g_sgt_graph_{number}_conv.1.2.{TIME + number}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["g_sgt_graph_0_conv", "g_sgt_graph_1_conv"]
 
 
 @pytest.mark.parametrize("name", ["head_quantity", "my_quantile", "quant"])
-def test_not_quantized_by_names(name: str, tmp_path: Path) -> None:
+def test_names_of_unquantized_dumps(name: str, tmp_path: Path) -> None:
     add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
     assert not read_dump(str(tmp_path)).quantized
 
 
 @pytest.mark.parametrize("name", ["conv1_quant_layer", "x_AscendDequant", "a_anti_quant", "b_dequant", "c_quantized_1"])
-def test_quantized_by_names(name: str, tmp_path: Path) -> None:
+def test_names_of_quantized_dumps(name: str, tmp_path: Path) -> None:
     add(tmp_path, f"Op.{name}.1.2.{TIME}", VALID_DUMP)
     assert read_dump(str(tmp_path)).quantized
 
@@ -93,20 +93,20 @@ def test_quantized_by_types(op_type: str, tmp_path: Path) -> None:
     assert read_dump(str(tmp_path)).quantized
 
 
-def test_names_with_and_without_rules(tmp_path: Path) -> None:
+def test_sub_graph_prefixes_with_and_without_rules(tmp_path: Path) -> None:
     add(tmp_path, f"Add.g_sgt_graph_0_a_lxslice1.1.2.{TIME}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]
     assert list(read_dump(str(tmp_path), with_rules=True).operators) == ["g_sgt_graph_0_a"]
 
 
-def test_the_one_folder_below(tmp_path: Path) -> None:
+def test_only_folder_with_dump_files_is_used(tmp_path: Path) -> None:
     below = tmp_path / "20240115103052" / "0" / "net" / "1" / "0"
     add(below, f"Add.a.1.2.{TIME}", VALID_DUMP)
     add(tmp_path, "README.txt", b"x")
     assert read_dump(str(tmp_path)).path == str(below)
 
 
-def test_files_of_the_directory_itself_come_first(tmp_path: Path) -> None:
+def test_files_of_the_directory_take_precedence(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
     add(tmp_path / "old", f"Add.b.1.2.{TIME}", VALID_DUMP)
     assert list(read_dump(str(tmp_path)).operators) == ["a"]
@@ -135,7 +135,7 @@ def _none(root: Path) -> None:
         (_none, "no dump files here (2 other files, 0 left out)"),
     ],
 )
-def test_directories_that_are_not_one_dump(fill: object, problem: str, tmp_path: Path) -> None:
+def test_directories_without_one_dump_raise(fill: object, problem: str, tmp_path: Path) -> None:
     assert callable(fill)
     fill(tmp_path)
     with pytest.raises(InputError) as caught:
@@ -143,7 +143,7 @@ def test_directories_that_are_not_one_dump(fill: object, problem: str, tmp_path:
     assert str(caught.value.problem) == problem
 
 
-def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
+def test_skipped_files_are_listed(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{TIME}", VALID_DUMP)
     add(tmp_path, f"Add.b.1.2.{TIME}.tmp", VALID_DUMP)
     add(tmp_path, "1234567890", VALID_DUMP)

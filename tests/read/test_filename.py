@@ -1,4 +1,4 @@
-"""File names: every pattern, and nothing that only looks like one."""
+"""Patterns of file names, and names that fit none."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ TIMES = st.integers(10**15, 10**16 - 1)
         (f"Add.net_add.5.7.{T}.input.0.1x3x2x2.npy", ConvertedName(SHORT, Slot.INPUT, 0)),
     ],
 )
-def test_patterns(name: str, expected: object) -> None:
+def test_parse_name(name: str, expected: object) -> None:
     assert parse_name(name) == expected
 
 
 @pytest.mark.parametrize("name", ["Conv@0", "onnx::Add_17", "a,b=(c)", "层_1", "x[0]{1}", "-"])
-def test_names_have_any_characters_that_the_runtime_leaves(name: str) -> None:
+def test_names_with_unusual_characters(name: str) -> None:
     dump, golden = parse_name(f"Add.{name}.5.7.{T}"), parse_name(f"{name}.0.{T}.npy")
     assert isinstance(dump, DumpName)
     assert isinstance(golden, GoldenName)
@@ -83,14 +83,14 @@ def test_names_have_any_characters_that_the_runtime_leaves(name: str) -> None:
         "Add.a." + "9" * 300 + f".{T}",
     ],
 )  # fmt: skip
-def test_names_that_are_not_guessed_at(name: str) -> None:
+def test_other_names_are_not_parsed(name: str) -> None:
     assert parse_name(name) is None
 
 
 @given(
     WORDS, WORDS, st.none() | IDS, IDS, st.none() | IDS, TIMES, st.none() | st.tuples(IDS, IDS, IDS, st.none() | IDS)
 )
-def test_what_the_encoder_names_is_parsed_back(
+def test_names_of_the_encoder_round_trip(
     op_type: str,
     op_name: str,
     number: int | None,
@@ -108,7 +108,7 @@ def test_what_the_encoder_names_is_parsed_back(
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_a_name_or_none(text: str) -> None:
+def test_random_names_are_parsed_or_none(text: str) -> None:
     parsed = parse_name(text)
     assert parsed is None or parsed.op_name
 
@@ -126,12 +126,12 @@ def test_any_text_is_a_name_or_none(text: str) -> None:
         ("a_lxslice1_b", None, "a_b"),
     ],
 )
-def test_the_operator_behind_a_name(raw: str, plain: str | None, with_rules: str) -> None:
+def test_operator_name(raw: str, plain: str | None, with_rules: str) -> None:
     assert operator_name(raw) == plain
     assert operator_name(raw, with_rules=True) == with_rules
 
 
-def test_small_questions() -> None:
+def test_properties_of_names() -> None:
     debug, other = parse_name(str(names.overflow_name(1, 2, T))), parse_name(f"Add.Node_OpDebug.1.2.{T}")
     assert isinstance(debug, DumpName)
     assert isinstance(other, DumpName)
@@ -145,7 +145,7 @@ def test_small_questions() -> None:
     ("name", "number"),
     [(f"A.x.1.2.{T}.4.0.7.0", 7), (f"A.x_lxslice12.1.2.{T}.4.0.7.0", 12), (f"A.x.1.2.{T}.4.0.0.0", 0)],
 )
-def test_slice_numbers(name: str, number: int) -> None:
+def test_slice_number(name: str, number: int) -> None:
     parsed = parse_name(name)
     assert isinstance(parsed, DumpName)
     assert parsed.is_slice

@@ -1,4 +1,4 @@
-"""NumPy files: as NumPy reads them, without NumPy and without pickle."""
+"""NumPy files: results equal to those of NumPy, and invalid files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def header(text: str, version: bytes = b"\x01\x00") -> bytes:
 
 
 @given(array=ARRAYS, fortran=st.booleans(), version=st.sampled_from([(1, 0), (2, 0), (3, 0)]))
-def test_arrays_are_read_as_numpy_wrote_them(
+def test_npy_files_match_numpy(
     array: Any, fortran: bool, version: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "x.0.1.npy"
@@ -56,7 +56,7 @@ def test_arrays_are_read_as_numpy_wrote_them(
 
 
 @pytest.mark.parametrize("blanks", [0, 1, 5_000, 60_000])
-def test_a_header_of_any_length(tmp_path: Path, blanks: int) -> None:
+def test_header_of_any_length(tmp_path: Path, blanks: int) -> None:
     text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }" + " " * blanks + "\n"
     (tmp_path / "x.0.1.npy").write_bytes(header(text) + np.array([1, 2], np.float32).tobytes())
     (tensor,) = read_operator(str(tmp_path / "x.0.1.npy")).outputs
@@ -64,7 +64,7 @@ def test_a_header_of_any_length(tmp_path: Path, blanks: int) -> None:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_archives(save: Any, tmp_path: Path) -> None:
+def test_npz_archives_match_numpy(save: Any, tmp_path: Path) -> None:
     arrays = {
         "plain": np.arange(6.0).reshape(2, 3),
         "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
@@ -82,7 +82,7 @@ def test_archives(save: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(tensor.array(), array)
 
 
-def test_bfloat16_that_lost_its_name(tmp_path: Path) -> None:
+def test_bfloat16_saved_as_void(tmp_path: Path) -> None:
     values = np.array([1.0, -10.0, 3e38], ml_dtypes.bfloat16)
     np.save(tmp_path / "x.0.1.npy", values)
     (tensor,) = read_operator(str(tmp_path / "x.0.1.npy")).outputs
@@ -92,7 +92,7 @@ def test_bfloat16_that_lost_its_name(tmp_path: Path) -> None:
 
 
 class Bomb:
-    """Unpickling this would end the test run."""
+    """An object that ends the test run when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (exit, (9,))
@@ -124,7 +124,7 @@ class Bomb:
         ),
     ],
 )
-def test_arrays_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> None:
+def test_invalid_npy_files_raise(raw: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "x.0.1.npy"
     path.write_bytes(raw)
     with pytest.raises(DumpError) as caught:
@@ -132,7 +132,7 @@ def test_arrays_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> No
     assert problem in str(caught.value)
 
 
-def test_headers_in_another_order(tmp_path: Path) -> None:
+def test_header_entries_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "x.0.1.npy"
     path.write_bytes(header("{'shape': (2, ), 'fortran_order': False, 'descr': '<i2', }\n") + b"\1\0\2\0")
     (tensor,) = read_operator(str(path)).outputs
@@ -157,7 +157,7 @@ def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
         (archive({"a.npy": npy(np.zeros(9))}, zipfile.ZIP_LZMA), "compressed by a method that NumPy does not use"),
     ],
 )
-def test_archives_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> None:
+def test_invalid_npz_files_raise(raw: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(raw)
     with pytest.raises(DumpError) as caught:
@@ -165,7 +165,7 @@ def test_archives_that_are_refused(raw: bytes, problem: str, tmp_path: Path) -> 
     assert problem in str(caught.value)
 
 
-def test_an_archive_of_a_conversion_has_inputs_and_outputs(tmp_path: Path) -> None:
+def test_converted_archive_has_inputs_and_outputs(tmp_path: Path) -> None:
     arrays = {"output_10": np.ones(1), "output_2": np.ones(2), "input_0": np.ones(3)}
     np.savez(tmp_path / "x.npz", allow_pickle=False, **arrays)
     operator = read_operator(str(tmp_path / "x.npz"))
@@ -173,14 +173,14 @@ def test_an_archive_of_a_conversion_has_inputs_and_outputs(tmp_path: Path) -> No
     assert [tensor.spec.shape for tensor in operator.outputs] == [(2,), (1,)]
 
 
-def test_other_members_of_an_archive_are_not_looked_at(tmp_path: Path) -> None:
+def test_other_members_of_archives_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(archive({"../../evil.txt": b"x", "a.npy": npy(np.ones(2))}))
     (tensor,) = read_operator(str(path)).outputs
     np.testing.assert_array_equal(tensor.array(), [1, 1])
 
 
-def test_a_damaged_member_is_named_when_it_is_read(tmp_path: Path) -> None:
+def test_error_of_damaged_member_names_it(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez_compressed(path, a=np.random.default_rng(0).random(100_000))
     raw = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Our wire reader against Google's protobuf: the same decision and the same content, whatever the bytes."""
+"""Decoder of the wire format: the same results and rejections as Google's protobuf."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def random_tensor(rng: random.Random, *, output: bool) -> dict[str, Any]:
 
 
 def random_header(rng: random.Random, *, embedded: bool = True) -> bytes:
-    """A header; `embedded` data is what the old form has."""
+    """Draw a header; the old form has `embedded` data."""
     message = DumpData(
         version=rng.choice(["", "2.0"]),
         dump_time=rng.getrandbits(64),
@@ -114,7 +114,7 @@ def insert(rng: random.Random, raw: bytearray) -> None:
 
 
 @pytest.mark.parametrize("damage", [None, cut, flip, insert], ids=["whole", "cut", "flipped", "inserted"])
-def test_same_decision_and_content_as_protobuf(damage: Callable[[random.Random, bytearray], None] | None) -> None:
+def test_result_equals_protobuf(damage: Callable[[random.Random, bytearray], None] | None) -> None:
     rng = random.Random(20)
     accepted = rejected = 0
     for _ in range(2500):
@@ -134,7 +134,7 @@ def test_same_decision_and_content_as_protobuf(damage: Callable[[random.Random, 
 
 
 def outcome(raw: bytes) -> object:
-    """The values, or the problem and its place."""
+    """Return the values, or the problem and its offset."""
     try:
         return DUMP_DATA.decode(Cursor(raw, "header"))
     except DumpError as error:
@@ -142,7 +142,7 @@ def outcome(raw: bytes) -> object:
 
 
 @pytest.mark.parametrize("damage", [cut, flip, insert], ids=["cut", "flipped", "inserted"])
-def test_native_code_changes_nothing(
+def test_native_decoder_equals_python(
     damage: Callable[[random.Random, bytearray], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(21)
@@ -155,7 +155,7 @@ def test_native_code_changes_nothing(
 
 
 @pytest.mark.skipif(NATIVE is None, reason="the native module was not built")
-def test_native_code_decodes_the_headers_of_standard_dumps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_decoder_accepts_standard_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(22)
     headers = [random_header(rng, embedded=False) for _ in range(100)]
     monkeypatch.setattr(Message, "decode_into", None)
@@ -163,11 +163,11 @@ def test_native_code_decodes_the_headers_of_standard_dumps(monkeypatch: pytest.M
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_get_the_same_decision(raw: bytes) -> None:
+def test_random_bytes_are_decoded_like_protobuf(raw: bytes) -> None:
     assert (ours(raw) is None) == (theirs(raw) is None)
 
 
-def test_a_message_that_comes_twice_is_merged() -> None:
+def test_repeated_messages_are_merged() -> None:
     # output { shape { dim 1 } shape { dim 2 } }
     raw = bytes.fromhex("1a0a 1a03 0a0101 1a03 0a0102".replace(" ", ""))
     assert ours(raw) == {"output": [{"shape": {"dim": [1, 2]}}]}
@@ -189,7 +189,7 @@ def test_a_message_that_comes_twice_is_merged() -> None:
         ("7b" * 120, "groups are nested more than 100 deep", 100),
     ],
 )
-def test_malformed_bytes_are_named(raw: str, problem: str, offset: int) -> None:
+def test_errors_name_malformed_bytes(raw: str, problem: str, offset: int) -> None:
     with pytest.raises(DumpError) as caught:
         DUMP_DATA.decode(Cursor(bytes.fromhex(raw.replace(" ", "")), "header"))
     assert (str(caught.value.problem), caught.value.offset) == (problem, offset)
@@ -206,11 +206,11 @@ def test_malformed_bytes_are_named(raw: str, problem: str, offset: int) -> None:
     ],
     ids=["outputs", "dims"],
 )
-def test_few_bytes_do_not_become_many_items(raw: bytes, problem: str) -> None:
+def test_number_of_items_is_limited(raw: bytes, problem: str) -> None:
     with pytest.raises(DumpError, match=problem):
         DUMP_DATA.decode(Cursor(raw, "header"))
 
 
-def test_data_is_a_range_of_the_file() -> None:
+def test_data_field_is_a_range() -> None:
     message = Message({1: Field("data", Type.DATA)})
     assert message.decode(Cursor(b"\x0a\x03abc", "file", origin=100)) == {"data": Range(102, 3)}

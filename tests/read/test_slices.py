@@ -1,4 +1,4 @@
-"""FFTS+ slices: each file has its own part, and the parts make the whole again."""
+"""Slices of FFTS+ operators, and joining them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def joined(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("cut", [automatic_slices, manual_slices])
-def test_slices_become_one_operator(cut: Any, tmp_path: Path) -> None:
-    """Twelve slices: sorted as numbers, not by the last digit, and whatever their timestamps are."""
+def test_slices_are_joined(cut: Any, tmp_path: Path) -> None:
+    """Join twelve slices, which are sorted by number and not by name or timestamp."""
     write(tmp_path, cut(NAME, DUMP, CUTS, context_id=77))
     operators, problems = joined(tmp_path)
     assert problems == ()
@@ -60,7 +60,7 @@ def test_slices_become_one_operator(cut: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [automatic_slices, manual_slices])
-def test_a_slice_alone_has_its_own_shape(cut: Any, tmp_path: Path) -> None:
+def test_single_slice_has_the_shape_of_the_slice(cut: Any, tmp_path: Path) -> None:
     paths = write(tmp_path, cut(NAME, DUMP, CUTS))
     operator = read_operator(paths[3])
     np.testing.assert_array_equal(operator.outputs[0].array(), WHOLE[:, 6:8])
@@ -68,7 +68,7 @@ def test_a_slice_alone_has_its_own_shape(cut: Any, tmp_path: Path) -> None:
         assert operator.outputs[0].spec.origin_shape == ()
 
 
-def test_of_a_slice_that_was_dumped_twice_the_newest_counts(tmp_path: Path) -> None:
+def test_newest_dump_of_a_slice_is_used(tmp_path: Path) -> None:
     newer = replace(DUMP, outputs=(encode_tensor(-WHOLE, dtypes.FLOAT32), DUMP.outputs[1]))
     write(tmp_path, automatic_slices(NAME, DUMP, CUTS))
     write(tmp_path, automatic_slices(replace(NAME, timestamp=NAME.timestamp + 100), newer, CUTS))
@@ -76,14 +76,14 @@ def test_of_a_slice_that_was_dumped_twice_the_newest_counts(tmp_path: Path) -> N
     np.testing.assert_array_equal(operator.dump.outputs[0].array(), -WHOLE)
 
 
-def test_a_missing_slice_is_a_problem_and_not_a_short_tensor(tmp_path: Path) -> None:
+def test_missing_slice_raises(tmp_path: Path) -> None:
     write(tmp_path, automatic_slices(NAME, DUMP, CUTS)[:-1])
     operators, (problem,) = joined(tmp_path)
     assert operators == ()
     assert str(problem.reason) == "only 11 of 12 slices are present; they cannot be joined"
 
 
-def test_without_a_cut_axis_the_newest_file_is_the_operator(tmp_path: Path) -> None:
+def test_undivided_operator_is_read_from_the_newest_file(tmp_path: Path) -> None:
     whole = Cuts(((1, 1, 1), (1,)))
     write(tmp_path, automatic_slices(NAME, DUMP, whole))
     (second,) = write(tmp_path, automatic_slices(replace(NAME, timestamp=NAME.timestamp + 5), DUMP, whole))
@@ -107,7 +107,7 @@ def damaged(change: dict[str, Any]) -> SliceFile:
     return with_attr(json.dumps(ATTR | change))
 
 
-def test_the_undamaged_description_is_understood(tmp_path: Path) -> None:
+def test_valid_description_is_parsed(tmp_path: Path) -> None:
     (path,) = write(tmp_path, (damaged({}),))
     np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
 
@@ -122,14 +122,14 @@ def test_the_undamaged_description_is_understood(tmp_path: Path) -> None:
     ],
     ids=["no shapes", "negative count", "no bound", "no list"],
 )
-def test_a_description_that_makes_no_sense(file: SliceFile, problem: str, tmp_path: Path) -> None:
+def test_invalid_descriptions_raise(file: SliceFile, problem: str, tmp_path: Path) -> None:
     (path,) = write(tmp_path, (file,))
     with pytest.raises(DumpError, match=problem):
         read_operator(path)
 
 
 @pytest.mark.parametrize("attr", ["not json", "[" * 100_000, "[1]", '{"threads": 1}'])
-def test_an_attr_is_only_understood_in_files_of_slices(attr: str, tmp_path: Path) -> None:
+def test_description_of_other_files_is_ignored(attr: str, tmp_path: Path) -> None:
     dump = replace(DUMP, attr=attr)
     (tmp_path / str(NAME)).write_bytes(standard_dump(dump))
     assert len(read_operator(str(tmp_path / str(NAME))).outputs) == 2
@@ -138,12 +138,12 @@ def test_an_attr_is_only_understood_in_files_of_slices(attr: str, tmp_path: Path
         read_operator(path)
 
 
-def test_an_empty_description_means_that_nothing_was_cut(tmp_path: Path) -> None:
+def test_empty_description_means_no_division(tmp_path: Path) -> None:
     (path,) = write(tmp_path, (with_attr("{}"),))
     np.testing.assert_array_equal(read_operator(path).outputs[0].array(), WHOLE)
 
 
-def test_slices_of_other_shapes_do_not_fit(tmp_path: Path) -> None:
+def test_slices_of_other_shapes_raise(tmp_path: Path) -> None:
     other = replace(DUMP, outputs=(encode_tensor(np.zeros((3, 24, 3), np.float32), dtypes.FLOAT32), DUMP.outputs[1]))
     files = manual_slices(NAME, DUMP, CUTS)
     write(tmp_path, (*files[:5], manual_slices(NAME, other, CUTS)[5], *files[6:]))

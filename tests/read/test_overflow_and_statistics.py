@@ -35,7 +35,7 @@ FULL = Overflow(
 
 @pytest.mark.parametrize("unit", list(Unit))
 @pytest.mark.parametrize("version", [0, 1])
-def test_every_word_of_a_record_is_read_back(unit: Unit, version: int) -> None:
+def test_records_round_trip(unit: Unit, version: int) -> None:
     status = (1, 2, 3, 4) if version == 1 and unit in (Unit.AIC, Unit.AIV) else (16,)
     overflow = Overflow(**{name: getattr(FULL, name) for name in FULL.__slots__} | {
         "unit": unit, "version": version, "status": status,
@@ -48,7 +48,7 @@ def test_every_word_of_a_record_is_read_back(unit: Unit, version: int) -> None:
         assert value == getattr(overflow, name), name
 
 
-def test_the_old_record() -> None:
+def test_old_record() -> None:
     record = parse_record(old_overflow_record(FULL, None, FULL), "file")
     assert isinstance(record, OldRecord)
     blocks = {name: dict(words) for name, words in record.blocks}
@@ -61,7 +61,7 @@ def test_the_old_record() -> None:
     }  # fmt: skip
 
 
-def test_the_record_as_json() -> None:
+def test_record_to_json() -> None:
     aicpu = Overflow(unit=Unit.AICPU, model_id=1, stream_id=2, task_id=3, cpu_id=4, status=(9,))
     assert to_json(parse_record(overflow_record(aicpu), "file")) == {
         "magic": "0x5a5a5a5a",
@@ -79,7 +79,7 @@ def test_the_record_as_json() -> None:
     }  # fmt: skip
 
 
-def test_a_debug_file(tmp_path: Path) -> None:
+def test_records_of_a_debug_file(tmp_path: Path) -> None:
     path = tmp_path / str(overflow_name(3, 2, 1671234567890123))
     path.write_bytes(standard_dump(overflow_dump(overflow_record(FULL))))
     (record,) = read_overflow(read_operator(str(path)))
@@ -96,14 +96,14 @@ def test_a_debug_file(tmp_path: Path) -> None:
         (struct.pack("<6I", 0x5A5A5A5A, 0, 1, 7, 0, 0), "accelerator type 7 is not known", 112),
     ],
 )
-def test_records_that_are_refused(raw: bytes, problem: str, offset: int) -> None:
+def test_invalid_records_raise(raw: bytes, problem: str, offset: int) -> None:
     with pytest.raises(DumpError) as caught:
         parse_record(raw, "file", origin=100)
     assert (str(caught.value.problem), caught.value.offset) == (problem, offset)
 
 
 @given(st.binary(max_size=120).map(lambda raw: struct.pack("<I", 0x5A5A5A5A) + raw))
-def test_any_bytes_are_a_record_or_a_dump_error(raw: bytes) -> None:
+def test_random_bytes_give_a_record_or_dump_error(raw: bytes) -> None:
     try:
         assert isinstance(parse_record(raw, "file"), AccRecord)
     except DumpError as error:
@@ -140,13 +140,13 @@ def test_statistics(tmp_path: Path) -> None:
         TABLE + "Input,2,8,DT_FLOAT,ND,2,1,0,0.5,2\n",
     ],
 )
-def test_statistics_that_are_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_statistics_raise(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
     with pytest.raises(DumpError, match="not a row of tensor statistics"):
         read_statistics(str(path))
 
 
-def test_statistics_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_statistics_file_raises(tmp_path: Path) -> None:
     with pytest.raises(DumpError, match="cannot be read: No such file"):
         read_statistics(str(tmp_path / "x.csv"))

@@ -1,4 +1,4 @@
-"""The oracle of the layout tests, checked by hand: one element of each layout and the cell it stands in."""
+"""Check of `sample.storage`, the oracle of the layout tests, by the offset of one element in each layout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """In an array of shape `shape`, the element `at` stands in `cell` of the stored shape."""
+    """The stored index `cell` of the element `at` of an array."""
 
     layout: str
     shape: Shape
@@ -61,7 +61,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize("case", CELLS, ids=str)
-def test_one_element_of_each_layout(case: Cell) -> None:
+def test_offset_of_one_element_in_each_layout(case: Cell) -> None:
     array = np.zeros(case.shape, np.int16)
     array[case.at] = 1
     stored = store(array, case.layout, c0=case.c0, groups=case.groups)
@@ -79,6 +79,6 @@ REFUSED: list[tuple[str, Shape, int, str]] = [
 
 
 @pytest.mark.parametrize(("layout", "shape", "groups", "message"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_arrays_that_have_no_place(layout: str, shape: Shape, groups: int, message: str) -> None:
+def test_unsuitable_arrays_raise(layout: str, shape: Shape, groups: int, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         store(np.zeros(shape), layout, groups=groups)
