@@ -1,11 +1,12 @@
-"""Small networks, lowered from FX to the graph engine the way TorchAir does it, with both dumps and the true pairs.
+"""Small networks, lowered from FX to GE as by TorchAir, with both dumps and the true pairs.
 
-A `Network` is written like FX: `placeholder`, then `call("addmm", bias, x, weight)`. Every call computes the FX result,
-lowers the node to operators of the graph engine, and computes these too, with an error of their own. What is lowered to
-what is known, so the true pairs are.
+A `Network` is built like FX: `placeholder`, then `call("addmm", bias, x, weight)`. Every call computes the FX result,
+lowers the node to GE operators, and computes these with different rounding errors. The true pairs are known from the
+lowering.
 
-Behaviour that matters for pairing: views are made where they are read and have no name; a node without effect puts its
-name on the tensor of an earlier one; several results have names only if all are tensors; numbers become constants.
+Behaviour that matters for pairing: views are materialized where they are read and have no name; a node without effect
+adds its name to the tensor of an earlier one; several results have names only if all are tensors; numbers become
+constants.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class FxTensor:
 
 
 class Network:
-    """A network that is executed while it is written."""
+    """A network that is executed while it is built."""
 
     def __init__(self, seed: int = 0, *, graph: int = 1, dtype: str = "float32", noise: float = 2e-7) -> None:
         self.random = np.random.default_rng(seed)
@@ -64,7 +65,7 @@ class Network:
     # Building
 
     def placeholder(self, *shape: int, dtype: str = "", value: Any = None) -> FxTensor:
-        """A graph input."""
+        """Add a graph input."""
         kind = dtype or self.dtype
         array = np.asarray(self.random.standard_normal(shape) if value is None else value).astype(kind)
         op = GeOp(f"arg{self._placeholders}_1", "Data", [], {"index": self._placeholders})
@@ -74,7 +75,7 @@ class Network:
         return FxTensor(array, op.outputs[0])
 
     def call(self, target: str, *args: Any, overload: str = "default", named: bool = True, **kwargs: Any) -> Any:
-        """An FX node: execute it, lower it, and write its files."""
+        """Add an FX node: execute it, lower it, and record its files."""
         node = self._unique(target if not target.endswith("_1") else target[:-2])
         result = FX[target](*[_arrays(arg) for arg in args], **{key: _arrays(arg) for key, arg in kwargs.items()})
         if target in _VIEWS:
@@ -114,7 +115,7 @@ class Network:
         return made if isinstance(result, (list, tuple)) else made[0]
 
     def _made(self, arg: Any) -> Any:
-        """What a converter gets for an argument: views are made now."""
+        """Return an argument for a converter; pending views are materialized."""
         if isinstance(arg, (list, tuple)):
             return [self._made(item) for item in arg]
         if not isinstance(arg, FxTensor):
@@ -153,7 +154,7 @@ class Network:
         return op
 
     def constant(self, value: Any) -> GeTensor:
-        """A tensor as it is, anything else as a constant."""
+        """Return a tensor unchanged, other values as a constant."""
         if isinstance(value, GeTensor):
             return value
         array = np.asarray(value)
@@ -191,11 +192,11 @@ class Network:
             (fx / fx_name(node, target, slot, indices, stamp)).write_bytes(_npy(array))
 
     def dumped(self) -> list[GeOp]:
-        """Operators that leave a file: inputs and constants do not."""
+        """Yield the operators that are dumped: all but inputs and constants."""
         return [op for op in self.operators if op.op_type not in {"Data", "Const"}]
 
     def text(self) -> Iterator[str]:
-        """Lines of the graph text."""
+        """Return the graph text."""
         yield f'name: "graph_{self.graph}"'
         for op in self.operators:
             yield "op {"
@@ -205,7 +206,7 @@ class Network:
     # Truth
 
     def truth(self) -> dict[str, tuple[set[str], set[str]]]:
-        """For each dumped tensor the FX files that hold it, and those with the same numbers in the same order."""
+        """Return for each dumped tensor its FX files, and other FX files with the same values in the same order."""
         holders: dict[str, set[str]] = defaultdict(set)
         equal: dict[tuple[int, bytes], set[str]] = defaultdict(set)
         for node, _, slot, indices, array, tensor in self.files:

@@ -1,4 +1,4 @@
-"""Networks for the lowering of `lowered_graphs`: one for each way in which arguments are moved, dropped or added."""
+"""Networks for `lowered_graphs`: one for each way in which lowering moves, drops or adds arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mlp(net: Network) -> None:
 
 
 def square_layers(net: Network) -> None:
-    """Weights, biases and activations of one extent: shapes tell nothing."""
+    """Weights, biases and activations of the same extent, so that shapes do not distinguish them."""
     x, *weights = (net.placeholder(8, 8) for _ in range(5))
     biases = [net.placeholder(8) for _ in range(2)]
     for weight, bias in zip(weights[:2], biases, strict=True):
@@ -87,7 +87,7 @@ def rotary(net: Network) -> None:
 
 
 def cache_update(net: Network) -> None:
-    """Keys and values of one shape, written to caches of one shape; the caches are assigned at the end."""
+    """Keys and values of the same shape, written to caches of the same shape, which are assigned at the end."""
     keys, values = net.placeholder(2, 1, 4), net.placeholder(2, 1, 4)
     first, second = net.placeholder(2, 16, 4), net.placeholder(2, 16, 4)
     new_first = net.call("slice_scatter", first, keys, 1, 5, 6)
@@ -99,7 +99,7 @@ def cache_update(net: Network) -> None:
 
 
 def zero_caches(net: Network) -> None:
-    """Large caches that are zero but for a row: their samples are equal before and after."""
+    """Large caches with one non-zero row; samples before and after the update are equal."""
     rows = [net.placeholder(1, 8), net.placeholder(1, 8)]
     caches = [net.placeholder(2048, 8, value=np.zeros((2048, 8))) for _ in range(2)]
     position = net.placeholder(1, dtype="int64", value=[777])
@@ -175,7 +175,7 @@ def view_chain(net: Network) -> None:
 
 
 def same_shapes(net: Network) -> None:
-    """Nodes with several arguments of one shape."""
+    """Nodes with several arguments of the same shape."""
     a, b, c = (net.placeholder(5, 5) for _ in range(3))
     condition = net.placeholder(5, 5, dtype="bool", value=net.random.integers(0, 2, (5, 5)))
     parts = [
@@ -191,7 +191,7 @@ def same_shapes(net: Network) -> None:
 
 
 def unlisted(net: Network) -> None:
-    """Two inputs of one shape that only a node without known roles reads: their numbers must decide."""
+    """Two inputs of the same shape for a node of unknown type, paired by values only."""
     x, y = net.placeholder(6, 6), net.placeholder(6, 6)
     net.call("relu", net.call("mix", x, y))
 
@@ -216,7 +216,7 @@ def orders(net: Network) -> None:
 
 
 def pooled(net: Network) -> None:
-    """The graph has values where FX has indices, under the name of the indices."""
+    """GE has values where FX has indices, under the name of the indices."""
     x = net.placeholder(1, 2, 6, 6)
     values, _ = net.call("max_pool2d_with_indices", x, [2, 2])
     net.call("relu", values)
@@ -253,7 +253,7 @@ def convolution(net: Network) -> None:
 
 
 def no_effect(net: Network) -> None:
-    """Nodes without effect on graph inputs and on results; one that changes nothing by chance."""
+    """Nodes without effect on graph inputs and results; one has no effect by chance."""
     x, y = net.placeholder(4, 4, value=np.arange(16).reshape(4, 4) + 1.0), net.placeholder(4, 4)
     whole = net.call("slice", net.call("expand", x, [4, 4]), 0, 0, 2**63 - 1, overload="Tensor")
     positive = net.call("relu", whole)
@@ -271,13 +271,13 @@ def converted(net: Network) -> None:
 
 
 def keyword_inputs(net: Network) -> None:
-    """A tensor that is given by keyword is in no FX file."""
+    """A tensor passed by keyword is in no FX file."""
     x, y = net.placeholder(4, 4), net.placeholder(4, 4)
     net.call("relu", net.call("add", x, b=y, overload="Tensor"))
 
 
 def unnamed(net: Network) -> None:
-    """A node whose results have no names: what it reads must not be taken for its reader's arguments."""
+    """A node whose results have no names; its inputs must not be paired with arguments of its readers."""
     x, y, z = (net.placeholder(4, 4) for _ in range(3))
     inner = net.call("add", x, y, overload="Tensor", named=False)
     net.call("add", inner, z, overload="Tensor")
@@ -292,11 +292,11 @@ NETWORKS: dict[str, Callable[[Network], Any]] = {
     )
 }  # fmt: skip
 HALF = ("mlp", "square_layers", "attention", "rotary", "recurrence", "experts", "same_shapes")
-"""Networks that are lowered in another way in float16."""
+"""Networks that are lowered differently in float16."""
 
 
 def random_network(net: Network, steps: int = 25) -> None:
-    """Operators in random order on tensors of one shape, so that shapes tell nothing."""
+    """Operators in random order on tensors of the same shape, so that shapes do not distinguish them."""
     size = 4
     pool = [net.placeholder(size, size) for _ in range(5)]
     vectors = [net.placeholder(size) for _ in range(3)]

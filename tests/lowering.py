@@ -1,4 +1,4 @@
-"""Converters from FX to operators of the graph engine, after how TorchAir lowers each."""
+"""Converters from FX to GE operators, modelled on TorchAir."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GeTensor:
     array: AnyArray
     fx: str = ""
     described: bool = True
-    # Whether other numbers stand in for those of FX.
+    # Whether the values differ from those of FX.
     is_stand_in: bool = False
 
     @property
@@ -49,14 +49,14 @@ class GeTensor:
 
 @dataclass(eq=False)
 class GeOp:
-    """An operator of the graph engine; an input of `None` is optional and not fed."""
+    """A GE operator; an input of `None` is optional and not connected."""
 
     name: str
     op_type: str
     inputs: list[tuple[str, GeTensor | None]]
     attributes: dict[str, Any]
     outputs: list[GeTensor] = field(default_factory=list)
-    # Names that the inputs had when the operator was made.
+    # FX names of the inputs when the operator was created.
     input_fx: list[str] = field(default_factory=list)
 
     @property
@@ -73,7 +73,7 @@ class GeOp:
 
 
 class Lowering:
-    """One converter for each FX operator: `result` is what FX computed."""
+    """One converter for each FX operator; `result` is the result of FX."""
 
     def __init__(self, network: Network) -> None:
         self.net = network
@@ -82,7 +82,7 @@ class Lowering:
         return self.net.op(op_type, inputs, result, **attributes).outputs[0]
 
     def materialized(self, source: GeTensor, order: AnyArray) -> GeTensor:
-        """Make a view: at most a reshape, a transpose and a reshape."""
+        """Materialize a view by at most a reshape, a transpose and a reshape."""
         shape = source.array.shape
         strides = tuple(stride // order.itemsize for stride in order.strides)
         if order.shape == shape and order.flags.c_contiguous:
@@ -101,8 +101,10 @@ class Lowering:
         return self.reshape(source, list(order.shape))
 
     def reshape(self, x: GeTensor, shape: Sequence[int], *, described: bool = True) -> GeTensor:
-        wanted = np.array(shape, np.int64)
-        return self.net.op("Reshape", {"x": x, "shape": wanted}, x.array.reshape(shape), described=described).outputs[0]
+        new_shape = np.array(shape, np.int64)
+        return self.net.op(
+            "Reshape", {"x": x, "shape": new_shape}, x.array.reshape(shape), described=described
+        ).outputs[0]
 
     def transposed(self, x: GeTensor, perm: Sequence[int]) -> GeTensor:
         return self._one(
@@ -365,7 +367,7 @@ class Lowering:
         return self._ordered("Sort", {}, x, dim, fx_kernels.sort)
 
     def _ordered(self, op_type: str, more: dict[str, Any], x: GeTensor, dim: int, how: Any) -> list[GeTensor]:
-        """Operators that order the last axis: others are brought there and back."""
+        """Lower operators that sort the last axis; other axes are transposed to the end and back."""
         perm = list(range(x.array.ndim))
         perm[dim], perm[-1] = perm[-1], perm[dim]
         is_last = perm == sorted(perm)
@@ -400,7 +402,7 @@ class Lowering:
         return [made, instead]
 
     def max_pool2d_with_indices(self, x: GeTensor, size: Any) -> list[GeTensor]:
-        """The indices are not computed: the values stand in for them, and have their name."""
+        """The indices are not computed; the values replace them under their name."""
         values, indices = fx_kernels.pool(x.array, size)
         pooled = self.net.op("MaxPoolWithArgmaxV1", {"x": x}, values, indices).outputs[0]
         instead = self.cast(self._unary("Identity", pooled, np.copy), np.int64)
@@ -423,5 +425,5 @@ class Lowering:
         return self._one("Lerp", {"start": a, "end": b, "weight": w}, FX["lerp"](a.array, b.array, w.array))
 
     def mix(self, a: GeTensor, b: GeTensor) -> GeTensor:
-        """An operator of which nothing is known; its inputs are the other way round."""
+        """Lower an operator of unknown type with swapped inputs."""
         return self._one("Mix", {"base": b, "part": a}, (a.array * 0.25 + b.array).astype(a.array.dtype))

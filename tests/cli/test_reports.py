@@ -95,9 +95,9 @@ def test_report_never_replaces_its_comparison(tmp_path: Path, capsys: pytest.Cap
 
 def test_unwritable_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(judged_comparison(row("a")), str(tmp_path / "result.json"))
-    wanted = tmp_path / "nowhere" / "x.html"
-    done = run(capsys, "report", tmp_path / "result.json", "-o", wanted)
-    assert (done.code, done.err) == (3, f"opdiff: {wanted}: No such file or directory\n")
+    output = tmp_path / "nowhere" / "x.html"
+    done = run(capsys, "report", tmp_path / "result.json", "-o", output)
+    assert (done.code, done.err) == (3, f"opdiff: {output}: No such file or directory\n")
 
 
 def test_missing_package_is_reported_early(
@@ -184,7 +184,7 @@ def test_limits_of_a_gate_do_not_affect_the_judgement(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "is neither one of wrong, suspicious nor an existing file of limits"),
         ("[dtype.float16]\nnoise = 7\n", "dtype.float16: Expected `float` <= 1.0 - at `$.noise`"),
@@ -194,7 +194,7 @@ def test_limits_of_a_gate_do_not_affect_the_judgement(
 )
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_invalid_gate_is_rejected_before_any_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, content: str | None, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, content: str | None, message: str
 ) -> None:
     gate = tmp_path / "worse"
     if content is not None:
@@ -202,7 +202,7 @@ def test_invalid_gate_is_rejected_before_any_work(
     given = {"compare": ("nothing", "nothing", "-o", tmp_path / "out"), "report": ("nothing.json",)}[command]
     done = run(capsys, command, *given, "--fail-on", gate)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert not (tmp_path / "out").exists()
 
 

@@ -26,8 +26,8 @@ SHAPES = arrays.array_shapes(max_dims=3, max_side=5)
 FLOATS = arrays.arrays(np.float32, SHAPES, elements=st.floats(-1000, 1000, width=32))
 
 
-def same(found: float | None, wanted: float) -> bool:
-    return found is not None and bool(found == pytest.approx(wanted, rel=1e-12, nan_ok=True))
+def same(found: float | None, expected: float) -> bool:
+    return found is not None and bool(found == pytest.approx(expected, rel=1e-12, nan_ok=True))
 
 
 def _measured(target: AnyArray, target_dtype: dtypes.DType, golden: AnyArray, golden_dtype: dtypes.DType) -> Sums:

@@ -52,8 +52,8 @@ def of(target: Any, golden: Any, *, is_scalar: bool = False) -> Metrics:
     return compare(arrays[0], dtypes.FLOAT64, arrays[1], dtypes.FLOAT64, is_scalar=is_scalar)
 
 
-def close(wanted: float) -> object:
-    return pytest.approx(wanted, rel=1e-12, abs=1e-15)
+def close(expected: float) -> object:
+    return pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 # Formulas
@@ -106,14 +106,14 @@ def test_further_metrics_match_their_formulas() -> None:
 def test_ratios_are_correct_for_any_magnitude(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(finite_codes(x, size)), data.draw(finite_codes(y, size))
     found = compare(target, x, golden, y)
-    wanted = Reference(values_of(target, x), values_of(golden, y))
-    if wanted.squares(0) and wanted.squares(1):
-        assert found.finite_cosine == pytest.approx(wanted.cosine(), abs=1e-13)
-        assert found.norm_ratio == pytest.approx(ratio_root(wanted.squares(0), wanted.squares(1)), rel=1e-13)
+    expected = Reference(values_of(target, x), values_of(golden, y))
+    if expected.squares(0) and expected.squares(1):
+        assert found.finite_cosine == pytest.approx(expected.cosine(), abs=1e-13)
+        assert found.norm_ratio == pytest.approx(ratio_root(expected.squares(0), expected.squares(1)), rel=1e-13)
     for side, deviation in enumerate((found.target_std, found.golden_std)):
         # Deviations below the last digits of the mean are lost: rounding errors are relative to the magnitude.
-        size_of = ratio_root(wanted.squares(side), Fraction(size)) if wanted.squares(side) else 0.0
-        root = ratio_root(wanted.variance(side), Fraction(1)) if wanted.variance(side) else 0.0
+        size_of = ratio_root(expected.squares(side), Fraction(size)) if expected.squares(side) else 0.0
+        root = ratio_root(expected.variance(side), Fraction(1)) if expected.variance(side) else 0.0
         assert deviation == pytest.approx(root, rel=1e-12, abs=size_of * 1e-15)
     assert found.error_bias is not None
     assert -1 <= found.error_bias <= 1
@@ -219,11 +219,11 @@ INFINITE = [
 ]
 
 
-@pytest.mark.parametrize(("target", "golden", "wanted"), INFINITE, ids=[f"{row[0]} {row[1]}" for row in INFINITE])
-def test_infinity_in_the_data(target: list[float], golden: list[float], wanted: list[float]) -> None:
+@pytest.mark.parametrize(("target", "golden", "expected"), INFINITE, ids=[f"{row[0]} {row[1]}" for row in INFINITE])
+def test_infinity_in_the_data(target: list[float], golden: list[float], expected: list[float]) -> None:
     found = of(target, golden)
     values = found._asdict()
-    assert [values[name] for name in DOCUMENTED] == pytest.approx(wanted, nan_ok=True)
+    assert [values[name] for name in DOCUMENTED] == pytest.approx(expected, nan_ok=True)
     assert found.finite_count == 1
     assert found.notes == ()
 
@@ -295,9 +295,9 @@ def test_divergence_of_constant_tensors() -> None:
     assert of([5, 5, 5], [-3, -3, -3]).kl_divergence == 0
     # P is 1/2 each; Q is 2**-23 and 1, divided by their sum.
     small, total = 2.0**-23, 1 + 2.0**-23
-    wanted = 0.5 * log(0.5 / (small / total)) + 0.5 * log(0.5 / (1 / total))
-    assert of([7, 7], [0, 4]).kl_divergence == close(wanted)
-    assert of([1e308, 1e308], [0, 4]).kl_divergence == close(wanted)
+    expected = 0.5 * log(0.5 / (small / total)) + 0.5 * log(0.5 / (1 / total))
+    assert of([7, 7], [0, 4]).kl_divergence == close(expected)
+    assert of([1e308, 1e308], [0, 4]).kl_divergence == close(expected)
 
 
 def test_divergence_of_numbers_at_the_ends_of_the_range() -> None:
@@ -333,8 +333,8 @@ def test_fit_has_a_residual(kernel: str) -> None:
     golden = np.linspace(-1, 1, 2001)
     noise = np.where(np.arange(2001) % 2, 0.1, -0.1)
     found = metrics_of(sums_by(kernel, golden + noise, golden), None)
-    wanted = np.linalg.norm(noise) / np.linalg.norm(golden)
-    assert found.fit_distance == pytest.approx(wanted, rel=1e-3)
+    expected = np.linalg.norm(noise) / np.linalg.norm(golden)
+    assert found.fit_distance == pytest.approx(expected, rel=1e-3)
 
 
 def test_constant_golden_has_no_fit() -> None:

@@ -182,8 +182,8 @@ def test_difference_in_any_block_is_found(index: int) -> None:
 # All elements
 
 
-def same(found: float | None, wanted: float) -> bool:
-    return found is not None and bool(found == pytest.approx(wanted, rel=1e-12, nan_ok=True))
+def same(found: float | None, expected: float) -> bool:
+    return found is not None and bool(found == pytest.approx(expected, rel=1e-12, nan_ok=True))
 
 
 @given(ANY_FLOATS)
@@ -194,8 +194,8 @@ def test_tensor_stats_match_numpy(values: AnyArray) -> None:
         expected = (wide.min(), wide.max(), wide.mean(), np.sqrt(np.square(wide).sum()))
     if np.isnan(wide).any():
         expected = (math.nan,) * 4
-    for value, wanted in zip((found.minimum, found.maximum, found.mean, found.norm), expected, strict=True):
-        assert same(value, float(wanted))
+    for value, number in zip((found.minimum, found.maximum, found.mean, found.norm), expected, strict=True):
+        assert same(value, float(number))
     assert (found.nans, found.infs) == (np.isnan(wide).sum(), np.isinf(wide).sum())
     assert (found.dtype, found.shape) == ("float32", values.shape)
 
@@ -204,10 +204,10 @@ def test_tensor_stats_match_numpy(values: AnyArray) -> None:
 def test_sums_give_the_same_stats(values: AnyArray) -> None:
     sums = measure(values, dtypes.FLOAT32, values, dtypes.FLOAT32)
     found = stats_of_sums(sums.target, "float32", values.shape)
-    wanted = tensor_stats(values, dtypes.FLOAT32)
+    expected = tensor_stats(values, dtypes.FLOAT32)
     for name in ("minimum", "maximum", "mean", "norm"):
-        assert same(getattr(found, name), getattr(wanted, name)), name
-    assert found.infs == (wanted.infs if not wanted.nans else sums.target.infs)
+        assert same(getattr(found, name), getattr(expected, name)), name
+    assert found.infs == (expected.infs if not expected.nans else sums.target.infs)
 
 
 def test_large_integers_stay_exact() -> None:

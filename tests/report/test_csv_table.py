@@ -198,9 +198,9 @@ def test_positions(index: int, shape: tuple[int, ...], text: str) -> None:
 
 
 def test_quotes_only_where_needed(tmp_path: Path) -> None:
-    row = failed_operator(quoted('he said "no",\nand left'), label('a,b"c', "plain"))
+    row = failed_operator(quoted('he message "no",\nand left'), label('a,b"c', "plain"))
     line = written(comparison(row), tmp_path).split("\r\n")[1]
-    assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he said ""no"",\nand left",')
+    assert line.startswith('3,Conv2D,"a,b""c",NaN,NaN,plain,NaN,NaN,NaN,NaN,NaN,"he message ""no"",\nand left",')
 
 
 def test_non_ascii_characters(tmp_path: Path) -> None:

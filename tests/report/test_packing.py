@@ -62,10 +62,10 @@ def numbers(column: dict[str, Any], data: bytes) -> list[float | None]:
     return [None if index in absent else value for index, value in enumerate(made)]
 
 
-def same(found: list[float | None], wanted: list[float | None]) -> bool:
+def same(found: list[float | None], expected: list[float | None]) -> bool:
     return all(
         a == b or (a is not None and b is not None and math.isnan(a) and math.isnan(b))
-        for a, b in zip(found, wanted, strict=True)
+        for a, b in zip(found, expected, strict=True)
     )
 
 

@@ -52,7 +52,7 @@ def test_source_passes_its_checks(build_folder: Path) -> None:
     node(build_folder, "--test")
 
 
-SAID = (
+REASONS = (
     because("core.text", text="one"),
     because("judge.relative_error_allowed", error=0.012345, allowed=0.5),
     because("core.all", reasons=(quoted("one"), quoted("two"))),
@@ -64,24 +64,24 @@ SAID = (
 @pytest.mark.parametrize("language", list(Language))
 def test_page_renders_the_same_sentences_as_python(build_folder: Path, language: Language) -> None:
     encoder = ReasonEncoder()
-    said = [reason for reason in SAID if reason.code in catalogue()]
+    known = [reason for reason in REASONS if reason.code in catalogue()]
     encoded = {
-        "reasons": [encoder.encode(reason) for reason in said],
+        "reasons": [encoder.encode(reason) for reason in known],
         "templates": encoder.templates,
         "language": language,
     }
-    (build_folder / "said.json").write_text(json.dumps(encoded))
+    (build_folder / "reasons.json").write_text(json.dumps(encoded))
     (build_folder / "say.mjs").write_text("""
         import { readFileSync, writeFileSync } from "node:fs";
         import { build } from "esbuild";
         await build({ entryPoints: ["src/sentences.ts"], bundle: true, format: "esm", outfile: "sentences.mjs" });
         const { sentence } = await import("./sentences.mjs");
-        const { reasons, templates, language } = JSON.parse(readFileSync("said.json", "utf8"));
+        const { reasons, templates, language } = JSON.parse(readFileSync("reasons.json", "utf8"));
         writeFileSync("shown.json", JSON.stringify(reasons.map((each) => sentence(each, templates, language))));
     """)
     node(build_folder, "say.mjs")
     shown = json.loads((build_folder / "shown.json").read_text(encoding="utf-8"))
-    assert shown == [printable(render(reason, language)) for reason in said]
+    assert shown == [printable(render(reason, language)) for reason in known]
 
 
 def test_content_security_policy() -> None:

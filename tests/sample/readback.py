@@ -65,17 +65,17 @@ def _logical(header: Any, raw: bytes) -> AnyArray | None:
     if header.data_type not in _NUMPY:
         return None
     stored = np.frombuffer(raw, _NUMPY[header.data_type]).reshape(tuple(header.shape.dim))
-    wanted = tuple(header.original_shape.dim)
+    logical_shape = tuple(header.original_shape.dim)
     if header.format == _NC1HWC0:
         n, c1, h, w, c0 = stored.shape
-        return stored.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, : wanted[1]]
+        return stored.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)[:, : logical_shape[1]]
     if header.format == _FRACTAL_NZ:
         c1, r1, r0, c0 = stored.shape
-        return stored.transpose(1, 2, 0, 3).reshape(r1 * r0, c1 * c0)[: wanted[0], : wanted[1]]
+        return stored.transpose(1, 2, 0, 3).reshape(r1 * r0, c1 * c0)[: logical_shape[0], : logical_shape[1]]
     if header.format == _FRACTAL_Z and header.sub_format > 1:
         return None
     if header.format == _FRACTAL_Z:
-        n, c, h, w = wanted
+        n, c, h, w = logical_shape
         _, n1, n0, c0 = stored.shape
         tiles = stored.reshape(-1, h, w, n1 * n0, c0).transpose(3, 0, 4, 1, 2)
         return tiles.reshape(n1 * n0, -1, h, w)[:n, :c]

@@ -27,8 +27,8 @@ def test_network_has_hard_constructs() -> None:
     assert types.total() == len(sample().dumps) == 60
     assert types["TransData"] == 6
     assert types["Cast"] == 3
-    wanted = {"Conv2D", "DepthwiseConv2D", "Add", "SplitD", "ConcatD", "MaxPoolV3", "MatMulV2", "SoftmaxV2", "TopKV2"}
-    assert wanted <= set(types)
+    expected = {"Conv2D", "DepthwiseConv2D", "Add", "SplitD", "ConcatD", "MaxPoolV3", "MatMulV2", "SoftmaxV2", "TopKV2"}
+    assert expected <= set(types)
 
 
 def test_layouts_of_the_device() -> None:

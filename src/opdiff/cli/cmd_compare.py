@@ -206,9 +206,9 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
 
     slot = Slot.OUTPUT if args.input_tensor is None else Slot.INPUT
     index = args.output_tensor if args.input_tensor is None else args.input_tensor
-    wanted = element_diff_options(args, args.op_name)
-    wanted = wanted._replace(slot=slot, index=index or 0, tables=not args.ignore_single_op_result)
-    return examine_and_report(options, wanted, quiet=args.quiet > 0)
+    element_options = element_diff_options(args, args.op_name)
+    element_options = element_options._replace(slot=slot, index=index or 0, tables=not args.ignore_single_op_result)
+    return examine_and_report(options, element_options, quiet=args.quiet > 0)
 
 
 def _run_mapping(options: CompareOptions) -> int:

@@ -86,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
         token=args.token,
         graph=args.graph,
     )
-    wanted = element_diff_options(args, args.name)
+    element_options = element_diff_options(args, args.name)
     if args.tables:
-        wanted = wanted._replace(tables=True)
-    return examine_and_report(options, wanted, json_path=args.json, quiet=args.quiet > 0)
+        element_options = element_options._replace(tables=True)
+    return examine_and_report(options, element_options, json_path=args.json, quiet=args.quiet > 0)
 
 
 def element_diff_options(args: argparse.Namespace, name: str) -> ElementDiffOptions:
@@ -100,13 +100,15 @@ def element_diff_options(args: argparse.Namespace, name: str) -> ElementDiffOpti
     return options._replace(top_n=args.topn or options.top_n, max_rows=args.max_line or options.max_rows)
 
 
-def examine_and_report(options: CompareOptions, wanted: ElementDiffOptions, *, json_path: str = "", quiet: bool) -> int:
+def examine_and_report(
+    options: CompareOptions, element_options: ElementDiffOptions, *, json_path: str = "", quiet: bool
+) -> int:
     """Examine one tensor, write its files and print the result."""
     from opdiff.workflows.element_diff.examine import examine_operator
 
     make_folder(options.output)
     with Progress("comparing elements", quiet=quiet) as progress:
-        report = examine_operator(options, wanted, progress.reach)
+        report = examine_operator(options, element_options, progress.reach)
     for line in _report_lines(report):
         print(printable(line))
     if json_path:

@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.selftest.trials import SelftestOptions, choose_faults, run_selftest, summary
 
     options = compare_options(args)._replace(in_process=True)
-    wanted = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
+    selftest_options = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
     with Progress("injecting faults", quiet=args.quiet > 0) as progress:
-        results = run_selftest(options, wanted, progress.reach)
+        results = run_selftest(options, selftest_options, progress.reach)
     table("", ("fault", "tensor", "distance", "found", "named"), [_row(result) for result in results], ("distance",))
     for line in summary(results):
         print(line)

@@ -31,8 +31,8 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the forms that were asked for."""
     default, *others = FORMS
-    wanted = [] if getattr(args, f"no_{default.name}") else [default.name]
-    return (*wanted, *(form.name for form in others if getattr(args, form.name.replace("-", "_"))))
+    names = [] if getattr(args, f"no_{default.name}") else [default.name]
+    return (*names, *(form.name for form in others if getattr(args, form.name.replace("-", "_"))))
 
 
 class Gate(NamedTuple):

@@ -19,7 +19,7 @@ _DEFAULT_COLUMNS = 80
 
 
 def is_coloured() -> bool:
-    """Whether standard output is a terminal with colours, and `NO_COLOR` is not set."""
+    """Return whether standard output is a terminal with colours, and `NO_COLOR` is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -33,11 +33,11 @@ _BLOCK = 1 << 16
 
 
 def tensor_stats(
-    codes: AnyArray, dtype: DType, wanted: Collection[str] = ("mean", "l2norm", "specials")
+    codes: AnyArray, dtype: DType, requested: Collection[str] = ("mean", "l2norm", "specials")
 ) -> TensorStats:
     """Return the statistics of a tensor in its logical shape.
 
-    Minimum and maximum are always included; `wanted` adds `mean`, `l2norm`, `specials`, `crc32` and `histogram`.
+    Minimum and maximum are always included; `requested` adds `mean`, `l2norm`, `specials`, `crc32` and `histogram`.
     Complex numbers are taken as their parts. A NaN makes the first four NaN, as in NumPy.
 
     Raises:
@@ -65,14 +65,14 @@ def tensor_stats(
     return TensorStats(
         low,
         high,
-        mean if "mean" in wanted else None,
-        norm if "l2norm" in wanted else None,
-        nans if "specials" in wanted else None,
-        infs if "specials" in wanted else None,
-        crc32(codes, dtype) if "crc32" in wanted else "",
+        mean if "mean" in requested else None,
+        norm if "l2norm" in requested else None,
+        nans if "specials" in requested else None,
+        infs if "specials" in requested else None,
+        crc32(codes, dtype) if "crc32" in requested else "",
         dtype.name,
         codes.shape,
-        _histogram(codes, dtype) if "histogram" in wanted else (),
+        _histogram(codes, dtype) if "histogram" in requested else (),
     )
 
 

@@ -122,7 +122,7 @@ def _find_old_files(directory: str) -> list[str] | None:
 
 
 def _is_sample_path(name: object) -> bool:
-    """Whether this is a path that samples have; such a path stays inside the directory."""
+    """Return whether this is a path that samples have; such a path stays inside the directory."""
     return isinstance(name, str) and (name == _RULES or os.path.dirname(name) in (_TARGET, _GOLDEN))
 
 

@@ -192,7 +192,7 @@ def _has_ids(entry: Entry, task: Task) -> bool:
     if not isinstance(name, DumpName) or name.task_id != task.task_id:
         return False
     pairs = ((name.stream_id, task.stream_id), (name.context_id, task.context_id), (name.thread_id, task.thread_id))
-    return all(own is None or wanted is None or own == wanted for own, wanted in pairs)
+    return all(found is None or expected is None or found == expected for found, expected in pairs)
 
 
 def _state(operator: Operator) -> OperatorState:

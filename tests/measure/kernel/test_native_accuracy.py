@@ -133,11 +133,13 @@ def test_the_documented_metrics(name: str, kernel: Callable[..., KernelResult]) 
     target, x, golden, y = CLASSES[name]()
     a, b = (elements.decode(*side).astype(np.longdouble) for side in ((target, x), (golden, y)))
     is_finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
-    wanted = formulas(a, b) if is_finite else special_formulas(a, b)
+    expected = formulas(a, b) if is_finite else special_formulas(a, b)
     found = metrics_of(*kernel(target, x, golden, y))
-    off = {key: (getattr(found, key), value) for key, value in wanted.items() if distances(getattr(found, key), value)}
+    off = {
+        key: (getattr(found, key), value) for key, value in expected.items() if distances(getattr(found, key), value)
+    }
     assert not off
 
 
-def distances(found: float | None, wanted: float | None) -> bool:
-    return distance(found, wanted) > 2e-6
+def distances(found: float | None, expected: float | None) -> bool:
+    return distance(found, expected) > 2e-6

@@ -62,16 +62,16 @@ def reason(job_: NativeJob, threads: int = 2) -> str:
 def test_a_file_that_is_too_short(tmp_path: Path, side: str, size: int, missing: int) -> None:
     bad = file(tmp_path, "bad", size)
     os.truncate(bad.path, 4 * size - missing)
-    said = reason(both(tmp_path, side, bad, size))
-    assert said == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size - missing}"
+    message = reason(both(tmp_path, side, bad, size))
+    assert message == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size - missing}"
 
 
 @SIZES
 @SIDES
 def test_offset_beyond_the_end(tmp_path: Path, side: str, size: int) -> None:
     bad = file(tmp_path, "bad", size)._replace(offset=1 << 40)
-    said = reason(both(tmp_path, side, bad, size))
-    assert said == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
+    message = reason(both(tmp_path, side, bad, size))
+    assert message == f"{bad.path}: {4 * size} bytes are expected here, but the file ends at {4 * size}"
 
 
 @SIZES
@@ -144,9 +144,9 @@ SHRINKING = """
         result, = measure_all([native.NativeJob(*sides, (size,))], 2, lambda _: None, with_kl=number % 2 == 0)
         timer.join()
         if isinstance(result, Failure):
-            said = str(result.reason)
-            assert said == shrunk or said.startswith(f"{path}: {4 * size} bytes are expected"), result
-            short += said == shrunk
+            message = str(result.reason)
+            assert message == shrunk or message.startswith(f"{path}: {4 * size} bytes are expected"), result
+            short += message == shrunk
         else:
             assert result[0].count == size, result
             numbers += 1

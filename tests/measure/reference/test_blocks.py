@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 RNG = np.random.default_rng(20)
 
 
-def near(found: Fraction, wanted: Fraction, size: Fraction) -> bool:
+def near(found: Fraction, expected: Fraction, size: Fraction) -> bool:
     """Return whether two sums agree within float64 precision; `magnitude` is the sum of the summands' magnitudes."""
-    return abs(found - wanted) <= size * Fraction(2) ** -48
+    return abs(found - expected) <= size * Fraction(2) ** -48
 
 
 @given(st.data(), st.sampled_from(REAL_TYPES), st.sampled_from(REAL_TYPES), st.integers(1, 12))
 def test_sums_match_exact_arithmetic(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
     sums = measure_exact(target, x, golden, y)
-    wanted = Reference(values_of(target, x), values_of(golden, y))
+    expected = Reference(values_of(target, x), values_of(golden, y))
     pairs = sums.pairs
-    assert pairs.count == len(wanted.pairs)
-    assert near(pairs.target, wanted.total(0), sum((abs(a) for a, _ in wanted.pairs), Fraction()))
-    assert near(pairs.target_squares, wanted.squares(0), wanted.squares(0))
-    assert near(pairs.golden_squares, wanted.squares(1), wanted.squares(1))
-    assert (pairs.products - wanted.products()) ** 2 <= wanted.squares(0) * wanted.squares(1) * Fraction(2) ** -96
-    assert near(pairs.errors, sum(wanted.errors(), Fraction()), sum(map(abs, wanted.errors()), Fraction()))
-    assert near(pairs.absolute_errors, sum(map(abs, wanted.errors()), Fraction()), pairs.absolute_errors)
-    assert near(pairs.squared_errors, sum((error**2 for error in wanted.errors()), Fraction()), pairs.squared_errors)
+    assert pairs.count == len(expected.pairs)
+    assert near(pairs.target, expected.total(0), sum((abs(a) for a, _ in expected.pairs), Fraction()))
+    assert near(pairs.target_squares, expected.squares(0), expected.squares(0))
+    assert near(pairs.golden_squares, expected.squares(1), expected.squares(1))
+    assert (pairs.products - expected.products()) ** 2 <= expected.squares(0) * expected.squares(1) * Fraction(2) ** -96
+    assert near(pairs.errors, sum(expected.errors(), Fraction()), sum(map(abs, expected.errors()), Fraction()))
+    assert near(pairs.absolute_errors, sum(map(abs, expected.errors()), Fraction()), pairs.absolute_errors)
+    assert near(pairs.squared_errors, sum((error**2 for error in expected.errors()), Fraction()), pairs.squared_errors)
     huge = Fraction(np.finfo(np.float64).max.item())
-    relative = sum((min(error, huge) for error in wanted.relative()), Fraction())
+    relative = sum((min(error, huge) for error in expected.relative()), Fraction())
     assert near(pairs.relative, relative, relative)
 
 
@@ -62,15 +62,15 @@ def test_sums_match_exact_arithmetic(data: st.DataObject, x: DType, y: DType, si
 def test_counts_and_indices_are_exact(data: st.DataObject, x: DType, y: DType, size: int) -> None:
     target, golden = data.draw(codes(x, size)), data.draw(codes(y, size))
     sums = measure(target, x, golden, y)
-    wanted = Reference(values_of(target, x), values_of(golden, y))
+    expected = Reference(values_of(target, x), values_of(golden, y))
     assert sums.count == size
-    assert sums.unequal == wanted.unequal()
-    assert (sums.target.nans, sums.target.infs) == (count_nans(wanted.target), count_infs(wanted.target))
-    assert (sums.golden.nans, sums.golden.infs) == (count_nans(wanted.golden), count_infs(wanted.golden))
-    mismatches = wanted.mismatches()
+    assert sums.unequal == expected.unequal()
+    assert (sums.target.nans, sums.target.infs) == (count_nans(expected.target), count_infs(expected.target))
+    assert (sums.golden.nans, sums.golden.infs) == (count_nans(expected.golden), count_infs(expected.golden))
+    mismatches = expected.mismatches()
     assert sums.non_finite.mismatches == len(mismatches)
     assert sums.non_finite.first_mismatch == (mismatches[0] if mismatches else None)
-    for side, numbers in ((sums.target, wanted.target), (sums.golden, wanted.golden)):
+    for side, numbers in ((sums.target, expected.target), (sums.golden, expected.golden)):
         finite = [number for number in numbers if np.isfinite(float(number))]
         assert (side.finite, side.minimum, side.maximum) == (
             len(finite),
@@ -138,8 +138,8 @@ def test_large_integers_against_floats_are_not_rounded() -> None:
 )
 def test_memory_layout_does_not_matter(data: st.DataObject, dtype: DType, size: int, first: str, second: str) -> None:
     target, golden = data.draw(codes(dtype, size)), data.draw(codes(dtypes.INT32, size))
-    wanted = measure(target, dtype, golden, dtypes.INT32)
-    assert measure(in_memory(target, first), dtype, in_memory(golden, second), dtypes.INT32) == wanted
+    expected = measure(target, dtype, golden, dtypes.INT32)
+    assert measure(in_memory(target, first), dtype, in_memory(golden, second), dtypes.INT32) == expected
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES, ids=str)

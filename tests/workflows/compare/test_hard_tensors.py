@@ -43,7 +43,7 @@ VALID_DUMP = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
 
 @pytest.mark.parametrize("golden_kind", ["npy", "npu"])
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(b"", "cannot be read", id="empty file"),
         pytest.param(b"\x08", "cannot be read", id="one byte"),
@@ -54,7 +54,7 @@ VALID_DUMP = standard_dump(EncodedDump(outputs=(tensor(GOOD),)))
     ],
 )
 def test_corrupt_target_file_is_not_reported_as_missing(
-    case: Case, content: bytes, said: str, golden_kind: str
+    case: Case, content: bytes, message: str, golden_kind: str
 ) -> None:
     case.npu("good", OTHER)
     case.add(case.target, str(DumpName("Op", "bad", 9, 3, TIME)), content)
@@ -65,12 +65,12 @@ def test_corrupt_target_file_is_not_reported_as_missing(
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
     row = result.of("bad")
     assert not_measured(row)
-    assert said in row["CompareFailReason"]
+    assert message in row["CompareFailReason"]
     assert "no file" not in row["CompareFailReason"]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param(b"", "cannot be read", id="empty file"),
         pytest.param(npy(GOOD)[:-3], "cannot be read", id="cut short"),
@@ -82,7 +82,7 @@ def test_corrupt_target_file_is_not_reported_as_missing(
         pytest.param(npy(np.zeros(24, dtype="M8[s]")), "cannot be read", id="dates"),
     ],
 )
-def test_bad_golden_file_costs_only_its_row(case: Case, content: bytes, said: str) -> None:
+def test_bad_golden_file_costs_only_its_row(case: Case, content: bytes, message: str) -> None:
     case.npy("good", GOOD)
     case.npu("bad", GOOD)
     case.npu("good", OTHER)
@@ -91,7 +91,7 @@ def test_bad_golden_file_costs_only_its_row(case: Case, content: bytes, said: st
     assert_measured(result.row("good:output:0"), OTHER, GOOD)
     row = result.row("bad:output:0")
     assert not_measured(row)
-    assert said in row["CompareFailReason"]
+    assert message in row["CompareFailReason"]
     assert "bad" in row["CompareFailReason"]
     assert "has no file" not in row["CompareFailReason"]
 

@@ -84,10 +84,10 @@ def test_interrupt(case: Case, workers: int) -> None:
     own = write_metric(case, SLOW.format(mark=str(mark)))
     process = start(case, "-fr", rules, "-c", own, "-j", workers)
     wait_for(mark)
-    said = interrupt(process)
-    assert process.returncode == 130, said
-    assert "opdiff: interrupted" in said
-    assert "Traceback" not in said
+    message = interrupt(process)
+    assert process.returncode == 130, message
+    assert "opdiff: interrupted" in message
+    assert "Traceback" not in message
     assert case.leftovers() == []
 
 
@@ -109,8 +109,8 @@ def test_interrupt_with_large_tensors(case: Case) -> None:
     process = start(case, "-fr", rules, "-j", 2)
     wait_for(case.out)
     time.sleep(0.3)
-    said = interrupt(process)
-    assert process.returncode == 130, said
+    message = interrupt(process)
+    assert process.returncode == 130, message
     assert case.leftovers() == []
 
 

@@ -94,7 +94,7 @@ def test_relative_paths_in_a_separate_process(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         pytest.param("", "give a target and a golden directory", id="nothing"),
         pytest.param("T", "give a target and a golden directory", id="one path"),
@@ -121,12 +121,12 @@ def test_relative_paths_in_a_separate_process(case: Case) -> None:
         pytest.param("T G -fr R -c nowhere", "nowhere: no such directory", id="own metrics"),
     ],
 )
-def test_invalid_options_are_rejected_with_usage(case: Case, words: str, said: str) -> None:
+def test_invalid_options_are_rejected_with_usage(case: Case, words: str, message: str) -> None:
     paths = {"T": case.target, "G": case.golden, "R": chain(case)}
     arguments = [str(paths.get(word, word)) for word in words.split()]
     outcome = run(case.capsys, "compare", *arguments, "-o", case.out)
     assert outcome.code == 2, outcome
-    assert said in outcome.err
+    assert message in outcome.err
     assert "Traceback" not in outcome.err
     assert case.leftovers() == []
 
@@ -135,7 +135,7 @@ def test_invalid_options_are_rejected_with_usage(case: Case, words: str, said: s
 
 
 @pytest.mark.parametrize(
-    ("wanted", "titles"),
+    ("selection", "titles"),
     [
         pytest.param(["all"], DOCUMENTED, id="all"),
         pytest.param(["ALL"], DOCUMENTED, id="ALL"),
@@ -146,8 +146,8 @@ def test_invalid_options_are_rejected_with_usage(case: Case, words: str, said: s
     ],
 )
 @pytest.mark.parametrize("option", ["--metrics", "-alg", "--algorithm"])
-def test_selected_metrics_in_order(case: Case, option: str, wanted: list[str], titles: tuple[str, ...]) -> None:
-    result = case.compared("-fr", one(case), option, *wanted)
+def test_selected_metrics_in_order(case: Case, option: str, selection: list[str], titles: tuple[str, ...]) -> None:
+    result = case.compared("-fr", one(case), option, *selection)
     assert documented(result) == list(titles)
     row = result.row("a:output:0")
     values = expected(TARGET[0], GOLDEN[0])
@@ -159,8 +159,8 @@ def test_selected_metrics_in_order(case: Case, option: str, wanted: list[str], t
 def test_mean_and_deviation_of_both_sides(case: Case) -> None:
     row = case.compared("-fr", one(case), "--metrics", "StandardDeviation").row("a:output:0")
     sides = (side.astype(np.float64) for side in (TARGET[0], GOLDEN[0]))
-    wanted = ",".join(f"({side.mean():.3f};{side.std():.3f})" for side in sides)
-    assert row["StandardDeviation"] == wanted
+    deviations = ",".join(f"({side.mean():.3f};{side.std():.3f})" for side in sides)
+    assert row["StandardDeviation"] == deviations
 
 
 def test_custom_metrics(case: Case) -> None:
@@ -263,7 +263,7 @@ def test_manual_pairs_override_only_their_tensors(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "code", "message"),
     [
         pytest.param("pair = 1", 3, "a list of [[pair]] tables is expected", id="no tables"),
         pytest.param("[[pair]", 3, "not valid TOML", id="no TOML"),
@@ -277,9 +277,9 @@ def test_manual_pairs_override_only_their_tensors(case: Case) -> None:
         ),
     ],
 )
-def test_invalid_manual_pairs(case: Case, text: str, code: int, said: str) -> None:
+def test_invalid_manual_pairs(case: Case, text: str, code: int, message: str) -> None:
     rules = chain(case)
-    assert said in case.refused("-fr", rules, "--pairs", pairs_file(case, text), code=code)
+    assert message in case.refused("-fr", rules, "--pairs", pairs_file(case, text), code=code)
 
 
 # Further output

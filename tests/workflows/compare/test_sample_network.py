@@ -45,14 +45,14 @@ def test_every_tensor_of_the_device_has_a_row(case: Case) -> None:
     # The first part of a split operator: its output does not exist in the original model.
     inner = {"merge_hswish_sigmoid"}
     dump = read_dump(str(case.target), with_rules=True)
-    wanted = {
+    expected = {
         f"{name}:{slot}:{index}"
         for name, operator in dump.operators.items()
         for slot, tensors in (("input", operator.inputs), ("output", operator.outputs))
         for index in tensors
         if name not in inner
     }
-    assert wanted <= set(keys), sorted(wanted - set(keys))
+    assert expected <= set(keys), sorted(expected - set(keys))
     assert len(keys) - keys.count("NaN") == len({key for key in keys if key != "NaN"})
 
 

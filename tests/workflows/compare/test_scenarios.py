@@ -144,10 +144,10 @@ WANTED = "This comparison takes"
 )
 def test_rejected(case: Case, target: str, golden: str, given: str, code: int, why: str) -> None:
     write_sides(case, target, golden)
-    said = case.refused(*options(case, given), code=code)
-    assert f"The target {case.target} contains {CALLED[target]}" in said
-    assert f"the golden {case.golden} contains {CALLED[golden]}" in said
-    assert why in said
+    message = case.refused(*options(case, given), code=code)
+    assert f"The target {case.target} contains {CALLED[target]}" in message
+    assert f"the golden {case.golden} contains {CALLED[golden]}" in message
+    assert why in message
 
 
 def test_training_of_one_step_equals_the_comparison_of_one_folder(case: Case) -> None:

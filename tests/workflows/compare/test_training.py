@@ -47,11 +47,11 @@ def test_every_step_of_every_device_in_numeric_order(case: Case) -> None:
             write_step(case, step, device=device)
     outcome = case.run("-fr", write_rules(case, net=("train_7_11", CONV)))
     assert outcome.code == 0, outcome
-    wanted = [(device, step) for device in (0, 1) for step in (2, 9, 10)]
-    assert sorted(names(case)) == sorted(f"{device}_train_7_11_{step}_result.csv" for device, step in wanted)
+    expected = [(device, step) for device in (0, 1) for step in (2, 9, 10)]
+    assert sorted(names(case)) == sorted(f"{device}_train_7_11_{step}_result.csv" for device, step in expected)
     printed = re.findall(r"result: .*/([01])_train_7_11_([0-9]+)_result_[0-9]{14}\.csv", outcome.out)
-    assert [(int(device), int(step)) for device, step in printed] == wanted
-    for device, step in wanted:
+    assert [(int(device), int(step)) for device, step in printed] == expected
+    for device, step in expected:
         (path,) = case.results(f"{device}_train_7_11_{step}_result_*.csv")
         assert_measured(read_result(path).row("conv:output:0"), perturbed(GOLDEN, seed=step), GOLDEN)
 
@@ -111,14 +111,14 @@ def arrays(case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         pytest.param(mixed, "1 NPU dumps and 1 golden files are mixed here", id="mixed"),
         pytest.param(only_debug, "no files with data of tensors here", id="debug files only"),
         pytest.param(arrays, "arrays (.npy) of an original model", id="arrays"),
     ],
 )
-def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, Path], None], said: str) -> None:
+def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, Path], None], message: str) -> None:
     case.npy("conv", GOLDEN)
     write_step(case, 1)
     write_step(case, 3)
@@ -127,11 +127,11 @@ def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, 
     assert outcome.code == 0, outcome
     assert names(case) == ["0_train_7_11_1_result.csv", "0_train_7_11_3_result.csv"]
     assert f"{step_folder(case, 2)}: not compared: " in outcome.out
-    assert said in outcome.out
+    assert message in outcome.out
 
 
 @pytest.mark.parametrize(
-    ("files", "more", "code", "said"),
+    ("files", "more", "code", "message"),
     [
         pytest.param({}, (), 3, "holds no .json rule file", id="no rules"),
         pytest.param({"net": ("other", CONV)}, (), 3, "no rule file has a graph named train_7_11", id="no match"),
@@ -139,17 +139,17 @@ def test_a_bad_step_does_not_stop_the_others(case: Case, spoil: Callable[[Case, 
     ],
 )
 def test_rejected_options(
-    case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, said: str
+    case: Case, files: dict[str, tuple[str, Json]], more: tuple[str, ...], code: int, message: str
 ) -> None:
     case.npy("conv", GOLDEN)
     write_step(case, 1)
     (case.root / "rules").mkdir()
     words = [word for option in more for word in (option, case.rules(CONV))]
-    assert said in case.refused("-fr", write_rules(case, **files), *words, code=code)
+    assert message in case.refused("-fr", write_rules(case, **files), *words, code=code)
 
 
 def test_directory_without_training_folders_is_rejected(case: Case) -> None:
     case.npy("conv", GOLDEN)
     case.npu("conv", GOLDEN)
-    said = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here" in said
+    message = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
+    assert "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here" in message

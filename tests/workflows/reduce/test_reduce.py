@@ -52,20 +52,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         pytest.param(lambda raw: raw + bytes(4), "but the file has", id="bytes that no tensor describes"),
         pytest.param(lambda raw: with_header_field(raw, b"\x50\x07"), "unknown number 10", id="unknown field"),
     ],
 )
 def test_a_doubtful_file_is_left_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[bytes], bytes], said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[bytes], bytes], message: str
 ) -> None:
     content = damage((folder / GE).read_bytes())
     (folder / GE).write_bytes(content)
     os.utime(folder / GE, (1e9, 1e9))
     outcome = run(capsys, "reduce", folder)
-    assert said in outcome.out + outcome.err
+    assert message in outcome.out + outcome.err
     assert (folder / GE).read_bytes() == content
 
 

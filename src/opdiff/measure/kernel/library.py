@@ -100,12 +100,12 @@ def find_library() -> ctypes.CDLL | None:
     Raises:
         UsageError: the selected library cannot be used.
     """
-    wanted = os.environ.get("OPDIFF_KERNEL", "")
-    if wanted == "numpy":
+    selected = os.environ.get("OPDIFF_KERNEL", "")
+    if selected == "numpy":
         return None
-    library = _load(wanted or _LIBRARY)
-    if wanted and library is None:
-        raise UsageError(f"OPDIFF_KERNEL: {wanted} is not a kernel of this version; `numpy` selects the reference")
+    library = _load(selected or _LIBRARY)
+    if selected and library is None:
+        raise UsageError(f"OPDIFF_KERNEL: {selected} is not a kernel of this version; `numpy` selects the reference")
     return library
 
 

@@ -52,8 +52,8 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
     if options.graph is not None:
         units = [unit for unit in units if unit.number == options.graph]
     if not units:
-        wanted = "" if options.graph is None else f" {options.graph}"
-        raise InputError(target.root, f"no graph{wanted} to compare is here")
+        number = "" if options.graph is None else f" {options.graph}"
+        raise InputError(target.root, f"no graph{number} to compare is here")
     return Inputs(
         Mode.GRAPH,
         "",

@@ -112,8 +112,8 @@ def _inputs(
     scenario = choose(target, golden, rules.given)
 
     def batches() -> Iterator[Batch]:
-        wanted = PairOptions(_selection(options), _manual_pairs(options), every_operator)
-        pairs = pair(target, golden, rules, wanted)
+        pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
+        pairs = pair(target, golden, rules, pair_options)
         nodes = target_graph(target, rules.fusion or rules.quant)
         yield Batch(pairs, (ModelGraph(nodes),) if nodes else ())
 

@@ -79,10 +79,10 @@ class Outcome(NamedTuple):
     defect: str = ""
 
 
-def data_mode(pair: Pair, wanted: DataMode) -> DataMode:
+def data_mode(pair: Pair, requested: DataMode) -> DataMode:
     """Return how a pair is compared, which also determines its table; for an unpaired operator by its own data."""
-    if wanted is not DataMode.AUTO:
-        return wanted
+    if requested is not DataMode.AUTO:
+        return requested
     if isinstance(pair, Pairing):
         has_data = pair.target.tensor is not None and pair.golden.tensor is not None
     else:
@@ -101,7 +101,7 @@ def outcome_of(job: Job, work: Callable[[], Row]) -> Outcome:
         return Outcome(work())
     except (OpdiffError, MemoryError) as error:
         return Outcome(failed(job, reason_of(error)))
-    except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as ours
+    except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one row and is shown as a defect
         from traceback import format_exc
 
         return Outcome(failed(job, because("compare.defect", error=repr(error))), format_exc())
@@ -292,10 +292,10 @@ def _measure_checksums(job: Job) -> Row:
         if not stats.crc32:
             return row._replace(reason=because("compare.no_checksum", path=side.path))
         sides.append(info._replace(shape=stats.shape, stats=stats))
-    ours, theirs = sides
-    row = _with_stats(row, ours.stats or TensorStats(), theirs.stats or TensorStats())
-    if ours.dtype and theirs.dtype and ours.dtype != theirs.dtype:
-        return row._replace(notes=(because("compare.dtypes_differ", target=ours.dtype, golden=theirs.dtype),))
+    target, golden = sides
+    row = _with_stats(row, target.stats or TensorStats(), golden.stats or TensorStats())
+    if target.dtype and golden.dtype and target.dtype != golden.dtype:
+        return row._replace(notes=(because("compare.dtypes_differ", target=target.dtype, golden=golden.dtype),))
     return row
 
 

@@ -72,7 +72,7 @@ class CompareOptions(NamedTuple):
 
     @property
     def is_selected(self) -> bool:
-        """Whether only some operators are wanted."""
+        """Whether only some operators are selected."""
         return bool(self.number_range or self.selected)
 
     @property

@@ -127,7 +127,7 @@ def _has_error(sums: SliceSums) -> bool:
 
 
 def _is_usual_channel_axis(axis: int, shape: Shape) -> bool:
-    """Whether channels usually have this axis: the second one of four or more, else the last one."""
+    """Return whether channels usually have this axis: the second one of four or more, else the last one."""
     return axis == (1 if len(shape) >= 4 else len(shape) - 1)
 
 

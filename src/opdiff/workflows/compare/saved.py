@@ -58,10 +58,10 @@ def saved_files(paths: Sequence[str]) -> list[str]:
         OSError: a file cannot be read.
     """
     files = [file for path in paths for file in (_files_in(path) if os.path.isdir(path) else [path])]
-    wanted = [file for file in files if head_of(file)[0] != SUMMARY_SCHEMA]
-    if not wanted:
+    results = [file for file in files if head_of(file)[0] != SUMMARY_SCHEMA]
+    if not results:
         raise InputError(paths[0], "is the summary of a run; the results are in the JSON file next to the tables")
-    return wanted
+    return results
 
 
 def _files_in(folder: str) -> list[str]:

@@ -149,7 +149,7 @@ def _find_reason_to_skip(path: str, name: str, all_paths: Collection[str], optio
 
 
 def _has_lost_type(path: str) -> bool:
-    """Whether the elements of a NumPy file have a type unknown to NumPy; conversion decodes them."""
+    """Return whether the elements of a NumPy file have a type unknown to NumPy; conversion decodes them."""
     with suppress(OpdiffError):
         return any(tensor.notes for tensor in read_operator(path).outputs)
     return False

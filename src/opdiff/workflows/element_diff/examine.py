@@ -107,7 +107,7 @@ class ElementReport(NamedTuple):
 
 
 def examine_operator(
-    options: CompareOptions, wanted: ElementDiffOptions, progress: Progress = lambda _done, _all: None
+    options: CompareOptions, element_options: ElementDiffOptions, progress: Progress = lambda _done, _all: None
 ) -> ElementReport:
     """Compare one tensor element by element; write its files to the output folder.
 
@@ -117,15 +117,16 @@ def examine_operator(
         DumpError, ElementError, LayoutError: the tensor cannot be read or aligned.
     """
     pairs = _map_pairs(options)
-    pairing = find_pairing(pairs, wanted.name, wanted.slot, wanted.index)
+    pairing = find_pairing(pairs, element_options.name, element_options.slot, element_options.index)
     pairs = [pair for pair in pairs if pair.unit == pairing.unit and not _lacks_data(pair)]
     tensors, measured = _summarize_tensors(pairs, pairing, options)
     custom = conversions(options)
     pair = open_pair(*pairing.operands, custom)
-    detail = examine_elements(pair, wanted.top_n, progress)
+    detail = examine_elements(pair, element_options.top_n, progress)
     candidates = [_candidate(row, pairing) for row in pairs if isinstance(row, Pairing) and row is not pairing]
     labels = axis_labels(pairing.declared.layout, len(pair.golden.shape))
-    omits_tables = wanted.tables is None and detail.count > MAX_ELEMENTS_OF_TABLES
+    omits_tables = element_options.tables is None and detail.count > MAX_ELEMENTS_OF_TABLES
+    max_rows = 0 if omits_tables or element_options.tables is False else element_options.max_rows
     files = ElementFiles(pair, detail, file_names(options.output, pairing.key), labels)
     return ElementReport(
         key=pairing.key,
@@ -145,7 +146,7 @@ def examine_operator(
         overflow=measured.overflow,
         detail=detail,
         explanations=explain(pairing, candidates, custom),
-        files=files.write(pairing.label, 0 if omits_tables or wanted.tables is False else wanted.max_rows),
+        files=files.write(pairing.label, max_rows),
         are_tables_omitted=omits_tables,
     )
 

@@ -134,13 +134,13 @@ class HypothesisTest(NamedTuple):
             yield self._explanation(hypothesis.kind, hypothesis.reason, before, after)
 
     def _can_be_order(self, target: AnyArray, golden: AnyArray, before: float) -> bool:
-        """Whether any permutation of the target can be near enough: sorting both gives the smallest distance."""
+        """Return whether any permutation of the target can be near enough: sorting both gives the smallest distance."""
         if not self._is_sortable(target, golden):
             return True
         return _distance(np.sort(target), np.sort(golden)) <= _max_distance(before)
 
     def _is_sortable(self, target: AnyArray, golden: AnyArray) -> bool:
-        """Whether all elements are examined, and are real."""
+        """Return whether all elements are examined, and are real."""
         is_full = self.sample.size >= prod(self.context.shape)
         return is_full and not np.iscomplexobj(target) and not np.iscomplexobj(golden)
 
@@ -188,12 +188,14 @@ class HypothesisTest(NamedTuple):
         """Return an explanation if both tensors have the same values in an order that is no hypothesis."""
         if not self._is_sortable(target, golden):
             return ()
-        ours = np.sort(_as_stored_in(target, self.golden.dtype))
-        theirs = np.sort(_as_stored_in(golden, self.context.target.dtype))
-        if np.count_nonzero(ours == theirs) < _MIN_EQUAL_SHARE * ours.size:
+        target_values = np.sort(_as_stored_in(target, self.golden.dtype))
+        golden_values = np.sort(_as_stored_in(golden, self.context.target.dtype))
+        if np.count_nonzero(target_values == golden_values) < _MIN_EQUAL_SHARE * target_values.size:
             return ()
         reason = because("workflows.unknown_order")
-        return (self._explanation(ExplanationKind.UNKNOWN_ORDER, reason, before, _distance(ours, theirs)),)
+        return (
+            self._explanation(ExplanationKind.UNKNOWN_ORDER, reason, before, _distance(target_values, golden_values)),
+        )
 
 
 def _mistaken_for(candidate: Candidate) -> tuple[ExplanationKind, Reason]:
@@ -252,5 +254,5 @@ def _as_stored_in(values: AnyArray, dtype: DType) -> AnyArray:
 
 
 def _has_few_values(values: AnyArray) -> bool:
-    """Whether there are so few distinct values that any hypothesis fits."""
+    """Return whether there are so few distinct values that any hypothesis fits."""
     return len(set(values[:: max(values.size // _PREVIEW_ELEMENTS, 1)].tolist())) < _MIN_DISTINCT_VALUES

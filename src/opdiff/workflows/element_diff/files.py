@@ -183,7 +183,7 @@ class ElementFiles(NamedTuple):
         target, golden = block.target.to_list(), block.golden.to_list()
         absolute: list[float] | list[int] = block.absolute.tolist()
         if block.target.are_integers and block.golden.are_integers:
-            absolute = [abs(int(ours) - int(theirs)) for ours, theirs in zip(target, golden, strict=True)]
+            absolute = [abs(int(x) - int(y)) for x, y in zip(target, golden, strict=True)]
         numbers: AnyArray = np.arange(block.start, block.start + len(target))
         return self.row_format.rows(numbers, self.detail.shape, [target, golden, absolute, block.relative.tolist()])
 

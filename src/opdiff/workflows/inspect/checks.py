@@ -287,7 +287,7 @@ def _debug_files(dumps: DumpTree) -> Iterator[CheckResult]:
 
 
 def _reports_overflow(entry: Entry) -> bool:
-    """Whether a debug file has a record of an overflow; assumed for unreadable files."""
+    """Return whether a debug file has a record of an overflow; assumed for unreadable files."""
     try:
         return any(record.overflowed for record in read_overflow(read_operator(entry.path, entry.name)))
     except OpdiffError:

@@ -58,7 +58,7 @@ class ModelReport(NamedTuple):
 
 
 def describes_model(path: str) -> bool:
-    """Whether a file is, by its first bytes or its name, one that describes a compiled model."""
+    """Return whether a file is, by its first bytes or its name, one that describes a compiled model."""
     try:
         kind = find_kind(path)
     except InputError:

@@ -52,7 +52,7 @@ class SettleTracker:
     _seen: dict[str, tuple[Stamp, float]] = field(default_factory=dict)
 
     def is_settled(self, file: ReducibleFile) -> bool:
-        """Whether the file was not written to for long enough, and is not open for writing."""
+        """Return whether the file was not written to for long enough, and is not open for writing."""
         now = time.monotonic()
         stamp, since = self._seen.get(file.path, (None, now))
         if stamp != file.stamp:
@@ -90,7 +90,7 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 def is_open_for_writing(path: str) -> bool:
-    """Whether a process has the file open for writing, as far as the system knows.
+    """Return whether a process has the file open for writing, as far as the system knows.
 
     A read lease is granted only on files without writers. Where the file system or the owner permits no leases, the
     answer is no, and only the settling time protects the file.

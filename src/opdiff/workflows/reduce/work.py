@@ -43,14 +43,14 @@ class ReduceResult(NamedTuple):
     problem: Reason | None = None
 
 
-def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = False) -> ReduceResult:
+def reduce_file(file: ReducibleFile, requested: Collection[str], *, keep: bool = False) -> ReduceResult:
     """Write the reduced form of a file and, unless `keep`, remove the file.
 
     The file is kept if anything fails. The reduction can be repeated at any time: after an interruption the file still
     exists, and its reduced form is written again.
     """
     try:
-        stats = _measure(file, wanted)
+        stats = _measure(file, requested)
         with open_atomic(file.result) as draft:
             _write(draft, stats, file)
             draft.flush()
@@ -70,10 +70,10 @@ def reduce_file(file: ReducibleFile, wanted: Collection[str], *, keep: bool = Fa
     return ReduceResult(file.path, file.stamp.nbytes, after)
 
 
-def _measure(file: ReducibleFile, wanted: Collection[str]) -> FileStats:
+def _measure(file: ReducibleFile, requested: Collection[str]) -> FileStats:
     dump = read_operator(file.path, file.name, sliced=False)
     _require_complete(dump, file)
-    return {slot: tuple(_stats(tensor, wanted) for tensor in dump.tensors(slot)) for slot in Slot}
+    return {slot: tuple(_stats(tensor, requested) for tensor in dump.tensors(slot)) for slot in Slot}
 
 
 def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
@@ -90,14 +90,14 @@ def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
             raise DumpError(file.path, because("workflows.too_few_bytes", needed=needed, stored=stored))
 
 
-def _stats(tensor: Tensor, wanted: Collection[str]) -> TensorStats:
+def _stats(tensor: Tensor, requested: Collection[str]) -> TensorStats:
     from opdiff.align import convert
     from opdiff.measure.tensor_stats import tensor_stats
 
     codes = tensor.codes()
     with suppress(LayoutError):
         codes = convert(codes, tensor.spec, "ND").codes
-    return tensor_stats(codes, tensor.spec.dtype, wanted)
+    return tensor_stats(codes, tensor.spec.dtype, requested)
 
 
 def _write(draft: IO[bytes], stats: FileStats, file: ReducibleFile) -> None:

@@ -35,7 +35,7 @@ class MeasuredPair(NamedTuple):
 
 
 def is_beyond_limits(row: MeasuredPair) -> bool:
-    """Whether the metrics of a row are beyond the usual limits."""
+    """Return whether the metrics of a row are beyond the usual limits."""
     metrics = row.metrics
     if metrics is None:
         return True

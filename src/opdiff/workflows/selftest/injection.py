@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def is_injectable(pairing: Pairing) -> bool:
-    """Whether the target is stored uncompressed in a file."""
+    """Return whether the target is stored uncompressed in a file."""
     return isinstance(pairing.target.data.source, FileRange)
 
 

@@ -87,7 +87,7 @@ def choose_faults(text: str) -> tuple[str, ...]:
 
 
 def run_selftest(
-    options: CompareOptions, wanted: SelftestOptions, progress: Progress = lambda _done, _all: None
+    options: CompareOptions, selftest_options: SelftestOptions, progress: Progress = lambda _done, _all: None
 ) -> tuple[TrialResult, ...]:
     """Inject every fault into every chosen tensor, one at a time, and diagnose the result.
 
@@ -96,11 +96,11 @@ def run_selftest(
         InputError: a side cannot be used, or no tensor is suitable for fault injection.
     """
     rows = _compare(options)
-    random = np.random.default_rng(wanted.seed)
+    random = np.random.default_rng(selftest_options.seed)
     suitable = _suitable_rows(rows, options)
-    chosen = [suitable[int(number)] for number in sorted(random.permutation(len(suitable))[: wanted.tensors])]
+    chosen = [suitable[int(number)] for number in sorted(random.permutation(len(suitable))[: selftest_options.tensors])]
     candidates = [Candidate(row.pairing.golden_key, row.pairing.golden.data) for row in rows]
-    faults = [FAULTS[name] for name in wanted.faults or FAULTS]
+    faults = [FAULTS[name] for name in selftest_options.faults or FAULTS]
     results: list[TrialResult] = []
     with TemporaryDirectory(prefix="opdiff-selftest-") as folder:
         context = _TrialContext(suitable, candidates, folder, random)

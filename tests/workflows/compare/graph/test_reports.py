@@ -214,8 +214,8 @@ def test_invalid_files_are_rejected(
      ("statistics", "suspicious", 1)],
 )  # fmt: skip
 def test_the_gate(sample: GraphSample, tmp_path: Path, capsys: Capture, mode: str, gate: str, code: int) -> None:
-    said = compare(capsys, sample, tmp_path, "--data_mode", mode, "--fail-on", gate, code=code)
-    assert ("gate violated" in said) == bool(code)
+    output = compare(capsys, sample, tmp_path, "--data_mode", mode, "--fail-on", gate, code=code)
+    assert ("gate violated" in output) == bool(code)
     assert run(capsys, "report", tmp_path, "--no-html", "--fail-on", gate).code == code
 
 
