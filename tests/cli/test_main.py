@@ -308,7 +308,7 @@ def sparse(path: str, nbytes: int) -> None:
 
 def header_of(nbytes: int, count: int, number: int) -> bytes:
     """Return the header of a dump with one output of `nbytes` bytes and `count` elements; `number` is its type."""
-    from opdiff.sample import wire
+    from opdiff.core import wire
 
     shape = wire.block(3, wire.packed(1, (count,)))
     header = wire.block(3, wire.number(1, number) + wire.number(2, 2) + shape + wire.number(6, nbytes))

@@ -10,6 +10,8 @@ import pytest
 
 from command_line import COMMAND
 from dump_files import TIME, add, numbered
+from model_files import ModelDef, om_file
+from onnx_models import model, node, write
 from opdiff.cli import main
 from opdiff.cli.parsers import COMMANDS
 
@@ -21,6 +23,8 @@ FILES_FOR_PROCESSES = 210
 SIDES = ("{demo}/npu", "{demo}/golden", "--rules", "{demo}/rules/network.json")
 ARGUMENTS = {
     "compare": (*SIDES, "-o", "{out}", "--json", "-"),
+    "golden": ("{net}", "--random", "1", "-o", "{out}/golden"),
+    "rules": ("{model}", "-o", "{out}/rules.json"),
     "report": ("{saved}", "-o", "{out}/report.html"),
     "diff": ("{saved}", "{saved}"),
     "op": ("context/pool:output:0", *SIDES),
@@ -49,12 +53,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     assert main(["demo", str(root / "demo"), "-q"]) == 0
     for number in range(FILES_FOR_PROCESSES):
         add(root / "many", f"Add.a{number}.1.2.{TIME + number}", numbered(2))
+    write(root / "net.onnx", model([node("Neg", "x", "y", "neg")]))
+    description = ModelDef(name="m", graph=[{"name": "g", "op": [{"name": "a", "type": "Data"}]}])
+    add(root, "model.om", om_file(description.SerializeToString()))
     (saved,) = (root / "demo" / "result").glob("*.json")
     # `python -m` imports these from the current folder before `opdiff.__main__` runs.
     planted = sys.stdlib_module_names | {"numpy", "rich", "msgspec"}
     for name in planted - modules_of("import runpy, opdiff"):
         add(root / "here", f"{name}.py", f"open({str(root / 'marks')!r}, 'a').write({name!r})\n".encode())
-    return {"root": root, "demo": root / "demo", "many": root / "many", "saved": saved, "here": root / "here"}
+    files = {"net": root / "net.onnx", "model": root / "model.om", "saved": saved}
+    return {**files, "root": root, "demo": root / "demo", "many": root / "many", "here": root / "here"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from command_line import COMMAND
 from dump_files import TIME, add
 from opdiff.cli import cmd_inspect
-from opdiff.cli.terminal import Progress, counted, json_text, printable, size, table
+from opdiff.cli.terminal import Progress, counted, json_text, printable, table
+from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     from pathlib import Path

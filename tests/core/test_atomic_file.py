@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from opdiff.core.atomic_file import open_atomic
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from opdiff.core.atomic_file import fill_folder, open_atomic
 
 
 def write(path: Path, *parts: bytes) -> None:
@@ -111,3 +108,50 @@ def test_errors_of_other_files_keep_their_path(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         fail_halfway(tmp_path / "result", FileNotFoundError(2, "No such file", "another"))
     assert caught.value.filename == "another"
+
+
+# Whole folders
+
+
+def test_a_folder_is_filled_when_everything_is_written(tmp_path: Path) -> None:
+    with fill_folder(str(tmp_path / "new")) as draft:
+        (Path(draft) / "a").write_bytes(b"a")
+        (Path(draft) / "below").mkdir()
+        assert listing(tmp_path / "new") == [Path(draft).name]
+    assert listing(tmp_path / "new") == ["a", "below"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "new"
+    if exists:
+        folder.mkdir()
+
+    def fill() -> None:
+        with fill_folder(str(folder)) as draft:
+            (Path(draft) / "a").write_bytes(b"a")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert folder.exists() == exists
+    assert not exists or listing(folder) == []
+
+
+def test_an_interrupt_while_files_move_takes_them_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def interrupted(source: str, target: str) -> None:
+        if target.endswith("b"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    def fill() -> None:
+        with fill_folder(str(tmp_path / "new")) as draft:
+            for name in "ab":
+                (Path(draft) / name).write_bytes(b"")
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert listing(tmp_path) == []

@@ -16,7 +16,7 @@ from opdiff.core.native import NATIVE
 from opdiff.read import protowire
 from opdiff.read.ascend import DUMP_DATA
 from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import Field, Message, Range, Type
+from opdiff.read.protowire import Field, Message, Range, Type, iter_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,3 +214,12 @@ def test_number_of_items_is_limited(raw: bytes, problem: str) -> None:
 def test_data_field_is_a_range() -> None:
     message = Message({1: Field("data", Type.DATA)})
     assert message.decode(Cursor(b"\x0a\x03abc", "file", origin=100)) == {"data": Range(102, 3)}
+
+
+def test_raw_fields_are_the_whole_message_in_pieces() -> None:
+    raw = bytes.fromhex("0801 1a03616263 25 00000000 290102030405060708 0802".replace(" ", ""))
+    fields = list(iter_fields(Cursor(raw, "file")))
+    assert b"".join(field.raw for field in fields) == raw
+    assert [(field.number, field.content) for field in fields] == [
+        (1, None), (3, Range(4, 3)), (4, None), (5, None), (1, None),
+    ]  # fmt: skip

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpdata_proto import DumpData
-from opdiff.core import dtypes
+from opdiff.core import dtypes, wire
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
-from opdiff.sample import wire
 from opdiff.sample.container import (
     EncodedDump,
     EncodedTensor,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_jobs
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable, size
+from opdiff.cli.terminal import Progress, counted, json_text, printable
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     import argparse

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable, shown_counts, shown_shape, size, table
+from opdiff.cli.terminal import Progress, counted, json_text, printable, shown_counts, shown_shape, table
 from opdiff.core.errors import InputError
+from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     import argparse

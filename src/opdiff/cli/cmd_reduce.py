@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, printable, size
+from opdiff.cli.terminal import Progress, counted, printable
+from opdiff.core.formatting import size
 from opdiff.core.tensor_stats import INFORMATION
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from opdiff.cli.terminal import counted, printable, shown_counts, shown_shape, size, table
+from opdiff.cli.terminal import counted, printable, shown_counts, shown_shape, table
+from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

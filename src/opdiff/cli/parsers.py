@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
+    "golden": "run the original model and write golden data for a comparison",
     "report": "write the reports of a saved comparison",
     "diff": "show what changed between two saved comparisons",
     "op": "examine one operator of a comparison, element by element",

@@ -1,4 +1,4 @@
-"""Terminal output: safe strings, sizes, tables, JSON and progress."""
+"""Terminal output: safe strings, tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
+from opdiff.core.formatting import size
 from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -66,13 +67,6 @@ def _plain(value: object) -> object:
 def counted(number: int, noun: str) -> str:
     """Return `1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def size(nbytes: int) -> str:
-    """Return a number of bytes in binary units."""
-    steps = max((nbytes.bit_length() - 1) // 10, 0)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[min(steps, 5)]
-    return f"{nbytes} B" if not steps else f"{nbytes / 1024 ** min(steps, 5):.1f} {unit}"
 
 
 def shown_shape(shape: tuple[int, ...]) -> str:

@@ -61,3 +61,47 @@ def make_folder(path: str) -> None:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise InputError(path, f"results cannot be put here: {error.strerror}") from error
+
+
+@contextmanager
+def fill_folder(path: str) -> Iterator[str]:
+    """A folder whose files move to `path`, a new or empty folder, when everything is written.
+
+    After a failure or an interrupt, `path` is as it was.
+
+    Raises:
+        InputError: `path` is not empty, or cannot be made.
+    """
+    is_new = not os.path.lexists(path)
+    make_folder(path)
+    present = os.listdir(path)
+    if present:
+        raise InputError(path, f"holds {min(present)} already; give a new or empty directory")
+    draft = os.path.join(path, f".{os.getpid()}.part")
+    moved: list[str] = []
+    try:
+        os.mkdir(draft)
+        yield draft
+        for name in sorted(os.listdir(draft)):
+            os.rename(os.path.join(draft, name), os.path.join(path, name))
+            moved.append(name)
+        os.rmdir(draft)
+    except BaseException:
+        for name in moved:
+            _remove(os.path.join(path, name))
+        _remove(draft)
+        if is_new:
+            with suppress(OSError):
+                os.rmdir(path)
+        raise
+
+
+def _remove(path: str) -> None:
+    """Remove a file, or a folder with all that is in it; nothing if there is neither."""
+    if os.path.isdir(path):
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)

@@ -30,3 +30,10 @@ def _has_six_decimals(value: float) -> bool:
     # Most numbers are not, and this shows it without formatting them.
     is_near_millionth = not 1e-3 < abs(value) * 1e6 % 1.0 < 0.999
     return is_near_millionth and float(f"{value:.6f}") == value
+
+
+def size(nbytes: int) -> str:
+    """Return a number of bytes in binary units."""
+    steps = max((nbytes.bit_length() - 1) // 10, 0)
+    unit = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[min(steps, 5)]
+    return f"{nbytes} B" if not steps else f"{nbytes / 1024 ** min(steps, 5):.1f} {unit}"

@@ -26,8 +26,11 @@ _FFTS_PLUS = 4
 # Suffix of files that the documented script reduced to minimum and maximum.
 _REDUCED = "_min_max"
 _REDUCED_ARCHIVE = f"{_REDUCED}.npz"
+GOLDEN_MANIFEST = "opdiff-golden.json"
+"""File with which `golden` states the origin of a directory."""
+
 # Known files of dump directories that are not dumps.
-COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt"})
+COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt", GOLDEN_MANIFEST})
 
 
 class DumpName(NamedTuple):

@@ -15,6 +15,7 @@ from opdiff.core.native import NATIVE
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from opdiff._native import Table
@@ -62,6 +63,14 @@ class Field(NamedTuple):
     message: Message | None = None
 
 
+class RawField(NamedTuple):
+    """An undecoded field: its number, all its bytes with the tag, and the content of a length-delimited one."""
+
+    number: int
+    raw: bytes
+    content: Range | None
+
+
 class Message:
     """Fields of a message by number."""
 
@@ -94,6 +103,20 @@ class Message:
             elif not _store(values, known, wire, cursor):
                 _doubt(cursor, because("read.wire_type", field=known.name, number=wire), start)
                 _skip_field(cursor, number, wire)
+
+
+def iter_fields(cursor: Cursor) -> Iterator[RawField]:
+    """Yield the fields of a message in stored order, undecoded."""
+    while cursor.remaining:
+        start = cursor.position
+        number, wire = _tag(cursor)
+        content = None
+        if wire == _LENGTH:
+            part = _length_delimited(cursor, f"#{number}")
+            content = Range(part.offset, part.remaining)
+        else:
+            _skip_field(cursor, number, wire)
+        yield RawField(number, bytes(cursor.data[start : cursor.position]), content)
 
 
 def _native_table(fields: dict[int, Field]) -> Table | None:

@@ -16,10 +16,9 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from opdiff.core import codes as elements
-from opdiff.core import dtypes
+from opdiff.core import dtypes, wire
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
-from opdiff.sample import wire
 from opdiff.sample.storage import store
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import pytest
 
 from command_line import run
 from dump_files import TIME, add, dump, numbered, tensor
-from opdiff.core import dtypes
+from opdiff.core import dtypes, wire
 from opdiff.read import read_operator
-from opdiff.sample import wire
 from opdiff.sample.container import EncodedTensor
 from opdiff.workflows.convert import array_files, byte_copy
 

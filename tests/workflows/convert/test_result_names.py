@@ -139,7 +139,7 @@ def test_a_scalar_is_an_array_of_one(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_buffers_of_other_kinds_go_by_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from opdiff.sample import wire
+    from opdiff.core import wire
 
     header = wire.block(5, wire.number(1, 3) + wire.number(3, 2))
     path = add(tmp_path / "in", FILE, len(header).to_bytes(8, "little") + header + b"xy")

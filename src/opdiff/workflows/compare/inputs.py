@@ -20,6 +20,7 @@ from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
+from opdiff.workflows.compare.golden_origin import golden_origin_notes
 from opdiff.workflows.compare.options import check_options, choose_mode
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _inputs(
         _side(golden),
         scenario.reason,
         batches(),
-        (*rule_notes(rules), *_skipped_file_notes(target, golden)),
+        (*golden_origin_notes(golden.path, rules), *rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
     )

@@ -1,16 +1,17 @@
-"""Encoder of the protobuf wire format, as far as dump headers need it.
+"""Encoder of the protobuf wire format, as far as dump headers and ONNX models need it.
 
 As in proto3, zero numbers and empty strings are omitted.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_VARINT, _LENGTH_DELIMITED = 0, 2
+_VARINT, _LENGTH_DELIMITED, _FIXED32 = 0, 2, 5
 
 
 def varint(value: int) -> bytes:
@@ -43,3 +44,8 @@ def text(field: int, value: str | bytes) -> bytes:
 def packed(field: int, values: Iterable[int]) -> bytes:
     """Encode a packed repeated integer field."""
     return text(field, b"".join(map(varint, values)))
+
+
+def single(field: int, value: float) -> bytes:
+    """Encode a single-precision field; it is written even if it is zero."""
+    return varint(field << 3 | _FIXED32) + struct.pack("<f", value)

@@ -1,0 +1,49 @@
+"""Names that ATC gives to the operators of an ONNX model; rule files refer to originals by these names.
+
+A node keeps its name. Nodes without a name are numbered, and only these: first those of the main graph, then those of
+inner graphs, breadth first. Operators of a branch have the name of their `If` and of the branch in front.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from opdiff.workflows.golden.onnx_model import OnnxGraph, OnnxNode
+
+_BRANCH_NUMBERS = {"then_branch": 0, "else_branch": 1}
+
+
+class NamedGraph(NamedTuple):
+    """A graph with the names of its operators, in order; `prefix` is already part of them."""
+
+    graph: OnnxGraph
+    prefix: str
+    names: tuple[str, ...]
+
+    def operators(self) -> tuple[tuple[str, OnnxNode], ...]:
+        """Names and nodes."""
+        return tuple(zip(self.names, self.graph.nodes, strict=True))
+
+
+def name_operators(main: OnnxGraph) -> dict[int, NamedGraph]:
+    """Return every graph of a model with the names of its operators, by position."""
+    unnamed = count()
+    found: dict[int, NamedGraph] = {}
+    pending = deque([("", main)])
+    while pending:
+        prefix, graph = pending.popleft()
+        names = tuple(prefix + (node.name or f"{node.op_type}_{next(unnamed)}") for node in graph.nodes)
+        found[graph.position] = NamedGraph(graph, prefix, names)
+        for name, node in zip(names, graph.nodes, strict=True):
+            pending += [
+                (branch_prefix(name, attribute, number), inner) for number, (attribute, inner) in enumerate(node.graphs)
+            ]
+    return found
+
+
+def branch_prefix(owner: str, attribute: str, position: int) -> str:
+    """Return what stands before the names of operators in an inner graph."""
+    return f"{owner}_{_BRANCH_NUMBERS.get(attribute, position)}_{attribute}/"

@@ -1,0 +1,132 @@
+"""File names of golden tensors: which tensor is written under which names, and which operators have no file."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
+from opdiff.core.tensor import file_safe_name
+from opdiff.workflows.golden.original import Omitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from opdiff.workflows.golden.options import GoldenOptions
+    from opdiff.workflows.golden.original import Operator, OriginalModel
+
+_MAX_NAME_NBYTES = 255
+_CONSTANTS = frozenset({"Constant", "Const"})
+
+
+class Candidate(NamedTuple):
+    """A tensor that may be written as an output of an operator."""
+
+    op: str
+    number: int
+    tensor: str
+
+
+class FilePlan(NamedTuple):
+    """Files to write.
+
+    Attributes:
+        files: names of files by tensor; the first is written, the others are links to it.
+        renamed: short and real names of files whose names are too long.
+        omitted: operators without a file.
+    """
+
+    files: dict[str, tuple[str, ...]]
+    renamed: tuple[tuple[str, str], ...]
+    omitted: tuple[Omitted, ...]
+
+
+def plan_files(model: OriginalModel, options: GoldenOptions, timestamp: int) -> FilePlan:
+    """Return the files of a run; `timestamp` in microseconds is part of every name.
+
+    Raises:
+        UsageError: `--only` or `--until` names no operator.
+    """
+    omitted = list(model.omitted)
+    files: dict[str, list[str]] = {}
+    owners: dict[str, Candidate] = {}
+    renamed: list[tuple[str, str]] = []
+    for candidate in _candidates(model, options, omitted):
+        real = f"{file_safe_name(candidate.op)}.{candidate.number}.{timestamp}.npy"
+        owner = owners.setdefault(real, candidate)
+        name = _fitting_name(real)
+        if owner is not candidate:
+            if owner.tensor != candidate.tensor:
+                omitted.append(Omitted(candidate.op, because("golden.name_taken", file=real, owner=owner.op)))
+        elif name is None:
+            omitted.append(Omitted(candidate.op, because("golden.name_too_long")))
+        else:
+            files.setdefault(candidate.tensor, []).append(name)
+            renamed += [(name, real)] if name != real else []
+    return FilePlan({tensor: tuple(names) for tensor, names in files.items()}, tuple(renamed), tuple(omitted))
+
+
+def _candidates(model: OriginalModel, options: GoldenOptions, omitted: list[Omitted]) -> Iterator[Candidate]:
+    """Yield the tensors to write; inputs come first, so that their names are free."""
+    selected = _Selection(model, options)
+    yield from (Candidate(spec.name, 0, spec.name) for spec in model.inputs)
+    replaced = {alias.name for alias in model.aliases if alias.replaces}
+    for operator in model.operators:
+        reason = None
+        if operator.op_type in _CONSTANTS and not options.constants:
+            reason = because("golden.constant")
+        elif operator.name not in selected.names:
+            reason = because("golden.not_selected")
+        elif operator.name in replaced:
+            reason = because("golden.replaced")
+        if reason:
+            omitted.append(Omitted(operator.name, reason))
+        else:
+            yield from _outputs(operator)
+    produced = {name for operator in model.operators for name in operator.outputs} | {
+        spec.name for spec in model.inputs
+    }
+    for alias in model.aliases:
+        if alias.tensor in produced and selected.has(alias.name):
+            yield Candidate(alias.name, 0, alias.tensor)
+
+
+def _outputs(operator: Operator) -> Iterable[Candidate]:
+    """Outputs that exist; absent ones keep their number."""
+    return (Candidate(operator.name, number, tensor) for number, tensor in enumerate(operator.outputs) if tensor)
+
+
+class _Selection:
+    """Operators that `--only` and `--until` select."""
+
+    def __init__(self, model: OriginalModel, options: GoldenOptions) -> None:
+        self._patterns = options.only
+        names = [operator.name for operator in model.operators]
+        if options.until:
+            if options.until not in names:
+                raise UsageError(f"--until {options.until}: the model has no such operator")
+            names = names[: names.index(options.until) + 1]
+        self.names = {name for name in names if self._matches(name)}
+        if not self.names:
+            raise UsageError(f"--only {' '.join(options.only)}: no operator of the model fits")
+        self._is_limited = bool(options.until or options.only)
+
+    def has(self, alias: str) -> bool:
+        """Return whether a second name is selected."""
+        return not self._is_limited or (bool(self._patterns) and self._matches(alias))
+
+    def _matches(self, name: str) -> bool:
+        return not self._patterns or any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+
+def _fitting_name(real: str) -> str | None:
+    """Return the name, digits in place of a long one, or `None` if a long name cannot stand in `mapping.csv`."""
+    if len(os.fsencode(real)) <= _MAX_NAME_NBYTES:
+        return real
+    if "," in real:
+        return None
+    digest = sha256(real.encode(errors="surrogatepass")).digest()
+    return f"{int.from_bytes(digest[:8], 'big'):020d}.npy"

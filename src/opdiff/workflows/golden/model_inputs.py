@@ -1,0 +1,199 @@
+"""Data for the inputs of a model: files of the user, tensors of an NPU dump, or random numbers on request."""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from opdiff.core.dtypes import FLOAT32, Kind
+from opdiff.core.errors import DumpError, InputError, UsageError
+from opdiff.core.source import FileRange
+from opdiff.core.tensor import Tensor, TensorSpec
+from opdiff.read import read_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.onnx_model import Dimension, InputSpec
+    from opdiff.workflows.golden.options import GoldenOptions
+
+Given = TypeVar("Given")
+
+
+class ModelInput(NamedTuple):
+    """Data of one input.
+
+    Attributes:
+        name: the input.
+        element: number of its element type in ONNX.
+        dtype: its element type.
+        codes: its data.
+        origin: the file, or how the data was made.
+        is_random: whether the numbers are random.
+    """
+
+    name: str
+    element: int
+    dtype: DType
+    codes: AnyArray
+    origin: str
+    is_random: bool = False
+
+
+def load_inputs(
+    specs: Sequence[InputSpec], options: GoldenOptions, known_shapes: Mapping[str, Shape]
+) -> tuple[ModelInput, ...]:
+    """Load the data of all inputs.
+
+    Args:
+        specs: inputs of the model.
+        options: files and shapes of the user.
+        known_shapes: shapes by input that a rule file declares.
+
+    Raises:
+        UsageError: an input has no data, or a name is none of the inputs.
+        InputError: a file does not fit its input.
+    """
+    files = _by_input(specs, options.inputs, "--input")
+    shapes = {**known_shapes, **_by_input(specs, options.shapes, "--shape")}
+    _refuse_missing(specs, files, options)
+    dumped = {}
+    if options.input_dump:
+        from opdiff.workflows.golden.dumped_inputs import find_dumped_inputs
+
+        dumped = find_dumped_inputs(options.input_dump, [spec for spec in specs if spec.name not in files])
+    found = []
+    for number, spec in enumerate(specs):
+        shape = shapes.get(spec.name)
+        if spec.name in files:
+            found.append(_read(spec, files[spec.name], shape))
+        elif spec.name in dumped:
+            codes, origin = dumped[spec.name]
+            found.append(_input(spec, _checked(codes, spec, shape, origin), origin))
+        else:
+            found.append(_random(spec, _full_shape(spec, shape, "random data"), (options.seed or 0, number)))
+    return tuple(found)
+
+
+def free_dimensions(specs: Sequence[InputSpec], inputs: Sequence[ModelInput]) -> dict[str, int]:
+    """Return the extents of named dimensions, as far as all inputs agree on them."""
+    found: dict[str, set[int]] = {}
+    for spec, item in zip(specs, inputs, strict=True):
+        for dim, extent in zip(spec.shape or (), item.codes.shape, strict=False):
+            if isinstance(dim, str):
+                found.setdefault(dim, set()).add(extent)
+    return {name: extents.pop() for name, extents in found.items() if len(extents) == 1}
+
+
+def _by_input(specs: Sequence[InputSpec], given: Mapping[str, Given], option: str) -> dict[str, Given]:
+    """Return what the user gave by name of the input; the empty name stands for the only input."""
+    names = [spec.name for spec in specs]
+    if "" in given and len(names) != 1:
+        raise UsageError(f"{option} without a name needs a model with one input; this one has {_listed(specs)}")
+    named = {name or names[0]: value for name, value in given.items()}
+    unknown = next((name for name in named if name not in names), None)
+    if unknown is not None:
+        raise UsageError(f"{option} {unknown}: the model has no such input; it has {_listed(specs)}")
+    return named
+
+
+def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], options: GoldenOptions) -> None:
+    for spec in specs:
+        if spec.dtype is None:
+            raise UsageError(f"input {spec.name} is not a tensor of numbers; such models cannot be run here")
+    missing = [spec for spec in specs if spec.name not in files]
+    if missing and options.seed is None and not options.input_dump:
+        problem = f"no data for {_listed(missing)}; give --input {missing[0].name}=FILE, or --random SEED"
+        raise UsageError(problem)
+
+
+def _listed(specs: Sequence[InputSpec]) -> str:
+    shown = [f"{spec.name} ({spec.dtype or 'no tensor'} {_shape_text(spec.shape)})" for spec in specs]
+    return ", ".join(shown) or "no inputs"
+
+
+def _shape_text(shape: Sequence[Dimension] | None) -> str:
+    return "of any shape" if shape is None else "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+
+
+def _read(spec: InputSpec, path: str, shape: Shape | None) -> ModelInput:
+    try:
+        codes = _read_npy(spec, path) if path.endswith(".npy") else _read_raw(spec, path, shape)
+        return _input(spec, _checked(codes, spec, shape, path), path)
+    except DumpError as error:
+        raise InputError(path, error.brief) from error
+
+
+def _read_npy(spec: InputSpec, path: str) -> AnyArray:
+    tensor = read_operator(path).outputs[0]
+    wanted = spec.dtype
+    if tensor.spec.dtype is not wanted:
+        problem = f"holds {tensor.spec.dtype}, but input {spec.name} is {wanted}; convert the file first"
+        raise InputError(path, problem)
+    return tensor.codes()
+
+
+def _read_raw(spec: InputSpec, path: str, shape: Shape | None) -> AnyArray:
+    extents = _full_shape(spec, shape, os.path.basename(path))
+    try:
+        nbytes = os.stat(path).st_size
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    dtype = spec.dtype
+    assert dtype is not None  # noqa: S101  refused before
+    needed = dtype.nbytes(prod(extents))
+    if nbytes != needed:
+        hint = "; it may be float16: convert it to float32" if dtype is FLOAT32 and 2 * nbytes == needed else ""
+        problem = f"has {nbytes} bytes; input {spec.name}, {dtype} {_shape_text(extents)}, needs {needed}{hint}"
+        raise InputError(path, problem)
+    return Tensor(TensorSpec(dtype, extents, "ND"), FileRange(path, 0, nbytes)).codes()
+
+
+def _full_shape(spec: InputSpec, shape: Shape | None, purpose: str) -> Shape:
+    """Return a shape without free dimensions.
+
+    Raises:
+        UsageError: some extents are not known.
+    """
+    if shape is not None:
+        return shape
+    if spec.is_open:
+        problem = f"the shape of input {spec.name} is {_shape_text(spec.shape)}; {purpose} needs --shape {spec.name}:…"
+        raise UsageError(problem)
+    return tuple(dim for dim in spec.shape or () if isinstance(dim, int))
+
+
+def _checked(codes: AnyArray, spec: InputSpec, shape: Shape | None, origin: str) -> AnyArray:
+    """Return contiguous codes whose shape fits the input."""
+    if shape is not None and codes.shape != shape:
+        raise InputError(origin, f"has the shape {_shape_text(codes.shape)}, but --shape says {_shape_text(shape)}")
+    if not spec.fits(codes.shape):
+        problem = f"has the shape {_shape_text(codes.shape)}, but input {spec.name} is {_shape_text(spec.shape)}"
+        raise InputError(origin, problem)
+    return np.ascontiguousarray(codes).reshape(codes.shape)
+
+
+def _input(spec: InputSpec, codes: AnyArray, origin: str, *, is_random: bool = False) -> ModelInput:
+    assert spec.dtype is not None  # noqa: S101  refused before
+    return ModelInput(spec.name, spec.element, spec.dtype, codes, origin, is_random)
+
+
+def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
+    """Return floats from 0 to 1, or integers 0 and 1, which are valid indices of nearly every table."""
+    generator = np.random.default_rng(seed)
+    dtype = spec.dtype
+    assert dtype is not None  # noqa: S101  refused before
+    codes: AnyArray
+    if dtype.kind is not Kind.FLOAT:
+        codes = generator.integers(0, 2, shape).astype(dtype.storage)
+    elif dtype.is_native:
+        codes = generator.random(shape).astype(dtype.storage)
+    else:
+        raise UsageError(f"random data for input {spec.name} of type {dtype} is not supported; give a file")
+    return _input(spec, codes, f"random, seed {seed[0]}", is_random=True)

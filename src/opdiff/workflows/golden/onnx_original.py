@@ -1,0 +1,89 @@
+"""ONNX files as original models: operators under the names of ATC, unknown operators refused before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError
+from opdiff.workflows.golden.amct_aliases import find_aliases
+from opdiff.workflows.golden.atc_names import name_operators
+from opdiff.workflows.golden.onnx_branches import add_branches
+from opdiff.workflows.golden.onnx_model import read_onnx
+from opdiff.workflows.golden.original import Operator, OriginalModel, node
+from opdiff.workflows.golden.runtime import find_unknown_operators
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opdiff.workflows.golden.atc_names import NamedGraph
+    from opdiff.workflows.golden.onnx_model import OnnxModel
+    from opdiff.workflows.golden.runtime import Runner
+
+# Operators of AMCT's deployed models, which only the offline model can run.
+_DEPLOYED = frozenset({"AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendWeightQuant"})
+_MAX_UNKNOWN_SHOWN = 20
+
+
+class OnnxOriginal:
+    """An ONNX file: its operators, and those of branches once inputs are there."""
+
+    def __init__(self, path: str, *, allow_unknown: bool = False) -> None:
+        self._model = read_onnx(path)
+        self._graphs = name_operators(self._model.graph)
+        if not allow_unknown:
+            _refuse_unknown(self._model, self._graphs)
+        self.original = _to_original(self._model, self._graphs)
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        """Names of all operators, also of branches and loops."""
+        names = (name for named in self._graphs.values() for name in named.names)
+        return frozenset((*names, *(alias.name for alias in self.original.aliases)))
+
+    def with_branches(self, runner: Runner) -> OriginalModel:
+        """Return the model with the operators of the branches that run; conditions are computed first."""
+
+        def run_conditions(model: OriginalModel, tensors: Sequence[str]) -> list[bool]:
+            outputs = [f"opdiff:condition:{number}" for number in range(len(tensors))]
+            nodes = b"".join(
+                node("Identity", [tensor], [output]) for tensor, output in zip(tensors, outputs, strict=True)
+            )
+            session = runner.open_session(model, model.with_outputs(outputs, nodes), frees_early=True)
+            return [bool(value.reshape(-1)[0]) for value in runner.run(model, session, outputs)]
+
+        return add_branches(self.original, self._model, self._graphs, run_conditions)
+
+
+def _to_original(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> OriginalModel:
+    operators = tuple(
+        Operator(name, item.op_type, item.outputs) for name, item in graphs[model.graph.position].operators()
+    )
+    weights = tuple(os.path.join(model.folder, name) for name in model.external_files)
+    return OriginalModel(
+        model.path,
+        (model.path, *weights),
+        model.data,
+        model.folder,
+        model.inputs,
+        model.graph.outputs,
+        operators,
+        aliases=find_aliases(operators),
+    )
+
+
+def _refuse_unknown(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> None:
+    nodes = [item for named in graphs.values() for item in named.graph.nodes]
+    counts = Counter((item.domain, item.op_type) for item in nodes)
+    unknown = find_unknown_operators(counts, model.functions)
+    if not unknown:
+        return
+    shown = [f"{domain + '.' if domain else ''}{name} ({counts[domain, name]})" for domain, name in unknown]
+    more = f" and {len(shown) - _MAX_UNKNOWN_SHOWN} more" if len(shown) > _MAX_UNKNOWN_SHOWN else ""
+    problem = f"has operators that ONNX Runtime does not know: {', '.join(shown[:_MAX_UNKNOWN_SHOWN])}{more}; "
+    if _DEPLOYED & {name for _, name in unknown}:
+        problem += "it is the deployed model of AMCT: give the fake-quantized model of the same run"
+    else:
+        problem += "--library FILE.so may provide them"
+    raise InputError(model.path, problem)

@@ -1,0 +1,42 @@
+"""Options of a golden run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.core.tensor import Shape
+
+
+class GoldenOptions(NamedTuple):
+    """What to run, on which inputs, and what to write.
+
+    Attributes:
+        model: ONNX file, prototxt or frozen TensorFlow graph.
+        weights: caffemodel of a prototxt.
+        output: new or empty directory of the results.
+        inputs: files by input; the empty name stands for the only input.
+        shapes: shapes by input; the empty name stands for the only input.
+        seed: makes random data for inputs without a file; `None` to refuse the run instead.
+        rules: rule file whose originals are checked, and that may tell shapes.
+        input_dump: NPU dump from which inputs without a file are taken.
+        only: patterns of operators to write; empty for all.
+        until: name of the last operator to write; empty for all.
+        constants: whether outputs of `Constant` nodes are written.
+        libraries: shared libraries with operators of the user; their code is executed.
+    """
+
+    model: str
+    weights: str = ""
+    output: str = ""
+    inputs: Mapping[str, str] = {}
+    shapes: Mapping[str, Shape] = {}
+    seed: int | None = None
+    rules: str = ""
+    input_dump: str = ""
+    only: tuple[str, ...] = ()
+    until: str = ""
+    constants: bool = False
+    libraries: tuple[str, ...] = ()

@@ -1,0 +1,92 @@
+"""The original model as golden data sees it, whatever file it came from: ONNX bytes, inputs and named operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.core.reasons import Reason
+    from opdiff.workflows.golden.onnx_model import InputSpec, ModelBytes
+
+_GRAPH_OF_MODEL, _NODE_OF_GRAPH, _OUTPUT_OF_GRAPH = 7, 1, 12
+
+
+class Operator(NamedTuple):
+    """An operator under its name in rule files, and the tensors it produces; absent ones are empty strings."""
+
+    name: str
+    op_type: str
+    outputs: tuple[str, ...]
+
+
+class Alias(NamedTuple):
+    """A second name under which a tensor is written; `replaces` says that it takes the name from an operator."""
+
+    name: str
+    tensor: str
+    replaces: bool = False
+
+
+class Omitted(NamedTuple):
+    """An operator, or one output of it, that has no file, and the reason."""
+
+    name: str
+    reason: Reason
+
+
+class OriginalModel(NamedTuple):
+    """A model that ONNX Runtime can run.
+
+    Attributes:
+        path: the file that the user named.
+        files: all files of the model, for the manifest.
+        data: its bytes as an ONNX model.
+        additions: nodes and weights to be added to its graph, encoded.
+        folder: folder of external weights.
+        inputs: inputs without default value.
+        outputs: names of the model's outputs.
+        operators: operators in the order of the file.
+        aliases: further names of tensors.
+        omitted: operators whose tensors cannot be had.
+    """
+
+    path: str
+    files: tuple[str, ...]
+    data: ModelBytes
+    folder: str
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[str, ...]
+    operators: tuple[Operator, ...]
+    additions: bytes = b""
+    aliases: tuple[Alias, ...] = ()
+    omitted: tuple[Omitted, ...] = ()
+
+    def with_outputs(self, tensors: Iterable[str], nodes: bytes = b"") -> bytes:
+        """Return the model's bytes with more outputs and nodes.
+
+        Protobuf merges repeated messages, so that one more graph field at the end extends the graph.
+        """
+        outputs = b"".join(
+            wire.block(_OUTPUT_OF_GRAPH, wire.text(1, name))
+            for name in dict.fromkeys(tensors)
+            if name not in self.outputs
+        )
+        return b"".join((self.data, wire.block(_GRAPH_OF_MODEL, self.additions + nodes + outputs)))
+
+
+def node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], *attributes: bytes, name: str = "") -> bytes:
+    """Encode a node as a field of a graph."""
+    body = b"".join(wire.block(1, item.encode()) for item in inputs)
+    body += b"".join(wire.block(2, item.encode()) for item in outputs)
+    body += wire.text(3, name) + wire.text(4, op_type) + b"".join(wire.block(5, item) for item in attributes)
+    return wire.block(_NODE_OF_GRAPH, body)
+
+
+def integer_attribute(name: str, value: int) -> bytes:
+    """Encode an integer attribute of a node."""
+    integer_type = 2
+    return wire.text(1, name) + wire.varint(3 << 3) + wire.varint(value) + wire.number(20, integer_type)

@@ -1,0 +1,105 @@
+"""The compiled model beside the original: names it asks for, input shapes it was compiled for, and its AIPP."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.reasons import because
+from opdiff.core.tensor import file_safe_name
+from opdiff.read.rules import read_model
+from opdiff.read.rules.model import to_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from opdiff.core.graph import RuleFile
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.onnx_model import InputSpec
+
+_MAX_NAMES_SHOWN = 3
+
+
+class CompiledModel(NamedTuple):
+    """Facts about a compiled model.
+
+    Attributes:
+        path: its rule file or offline model.
+        original_model: base name of the model file it was compiled from; empty if unknown.
+        originals: names of original operators that it asks for.
+        shapes: shapes of its inputs.
+        has_aipp: whether it prepares images itself, so that its input is not that of the original model.
+    """
+
+    path: str
+    original_model: str
+    originals: tuple[str, ...]
+    shapes: Mapping[str, Shape]
+    has_aipp: bool
+
+
+def read_compiled(path: str) -> CompiledModel:
+    """Read a rule file of any kind.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    model, _ = read_model(path)
+    has_aipp = any(
+        op.op_type == "Aipp" or "aipp" in op.name.lower() for graph in model.graphs for op in graph.operators
+    )
+    shapes = {
+        op.name: op.output_descs[0].shape
+        for op in (model.graphs[0].operators if model.graphs else ())
+        if op.op_type == "Data" and op.output_descs and all(extent > 0 for extent in op.output_descs[0].shape)
+    }
+    rules = to_rules(model, path)
+    return CompiledModel(path, rules.origin.option("--model"), _originals(rules), {} if has_aipp else shapes, has_aipp)
+
+
+def check_original(compiled: CompiledModel, model_file: str, names: Collection[str]) -> tuple[Reason, ...]:
+    """Return remarks about an original model: operators that the rules ask for and it lacks, its file, and AIPP."""
+    known = {file_safe_name(name) for name in names}
+    missing = tuple(name for name in compiled.originals if file_safe_name(name) not in known)
+    notes = []
+    if missing:
+        notes.append(
+            because(
+                "golden.names_missing",
+                count=len(missing),
+                total=len(compiled.originals),
+                examples=missing[:_MAX_NAMES_SHOWN],
+                path=compiled.path,
+            )
+        )
+    if is_other_model(compiled.original_model, model_file):
+        notes.append(because("golden.other_model", path=compiled.path, compiled=compiled.original_model))
+    if compiled.has_aipp:
+        notes.append(because("golden.aipp", path=compiled.path))
+    return tuple(notes)
+
+
+def is_other_model(compiled: str, used: str) -> bool:
+    """Return whether a compiled model says that it was made from a file of another name."""
+    return bool(compiled) and os.path.splitext(os.path.basename(used))[0] != os.path.splitext(compiled)[0]
+
+
+def fitting_shapes(compiled: CompiledModel, specs: Sequence[InputSpec]) -> dict[str, Shape]:
+    """Return the compiled shapes of inputs whose shape the original model leaves open."""
+    return {
+        spec.name: compiled.shapes[spec.name]
+        for spec in specs
+        if spec.name in compiled.shapes and spec.is_open and spec.fits(compiled.shapes[spec.name])
+    }
+
+
+def _originals(rules: RuleFile) -> tuple[str, ...]:
+    """Return the names of original operators behind everything that is dumped."""
+    found: dict[str, None] = {}
+    for op in rules.operators():
+        if op.is_constant or op.op_type == "NetOutput":
+            continue
+        names = op.originals if op.has_originals else ()
+        found |= dict.fromkeys(name for name in (*names, *(out.origin_name for out in op.outputs)) if name)
+    return tuple(found)

@@ -1,0 +1,196 @@
+"""ONNX Runtime: sessions that compute every operator as written, and runs whose outputs go to given memory."""
+
+from __future__ import annotations
+
+import os
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.original import OriginalModel
+
+_DEFAULT_DOMAINS = {"", "ai.onnx"}
+_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+_ERRORS_ONLY = 3
+_SECONDS_BETWEEN_REPORTS = 0.1
+
+
+class FedInput(NamedTuple):
+    """An input as it is fed: its codes, and the number of its element type in ONNX."""
+
+    name: str
+    element: int
+    codes: AnyArray
+
+
+class BoundOutput(NamedTuple):
+    """An output that is computed into given memory."""
+
+    tensor: str
+    element: int
+    shape: Shape
+    address: int
+
+
+class TensorType(NamedTuple):
+    """Type of an output as the session states it, such as `tensor(float)`; `shape` is `None` if not all is known."""
+
+    text: str
+    shape: Shape | None
+
+
+def import_runtime() -> Any:  # noqa: ANN401  ONNX Runtime is optional and untyped
+    """Return the module of ONNX Runtime.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UsageError("running models needs ONNX Runtime; install it with: pip install 'opdiff[golden]'") from error
+    return onnxruntime
+
+
+def find_unknown_operators(
+    operators: Iterable[tuple[str, str]], own_functions: frozenset[tuple[str, str]]
+) -> tuple[tuple[str, str], ...]:
+    """Return domains and types that neither ONNX Runtime nor the model defines, sorted."""
+    import_runtime()
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    known = {(_domain(schema.domain), schema.name) for schema in get_all_operator_schema()}
+    known |= {(_domain(domain), name) for domain, name in own_functions}
+    return tuple(sorted({(_domain(domain), name) for domain, name in operators} - known))
+
+
+def _domain(name: str) -> str:
+    return "" if name in _DEFAULT_DOMAINS else name
+
+
+class Runner:
+    """Sessions of one model with given inputs."""
+
+    def __init__(self, inputs: Sequence[FedInput], dimensions: Mapping[str, int], libraries: Sequence[str]) -> None:
+        self._runtime = import_runtime()
+        self._inputs = inputs
+        self._dimensions = dimensions
+        self._libraries = libraries
+
+    @property
+    def engine(self) -> str:
+        """Name and version of the engine."""
+        return f"onnxruntime {self._runtime.__version__}"
+
+    def open_session(self, model: OriginalModel, data: bytes, *, frees_early: bool = False) -> Any:  # noqa: ANN401  untyped
+        """Return a session without optimizations, so that every node is computed as written.
+
+        Args:
+            model: the model.
+            data: its bytes, with outputs and nodes added.
+            frees_early: order operators so that outputs become final, and memory is freed, as early as possible.
+
+        Raises:
+            InputError: ONNX Runtime refuses the model.
+        """
+        runtime = self._runtime
+        options = runtime.SessionOptions()
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = _ERRORS_ONLY
+        options.add_session_config_entry(_EXTERNAL_FOLDER, model.folder)
+        if frees_early:
+            options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
+        for name, extent in self._dimensions.items():
+            options.add_free_dimension_override_by_name(name, extent)
+        try:
+            for library in self._libraries:
+                options.register_custom_ops_library(os.path.abspath(library))
+            return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except _runtime_errors() as error:
+            raise InputError(model.path, f"ONNX Runtime cannot load the model: {_message(error)}") from error
+
+    def run(self, model: OriginalModel, session: Any, tensors: Sequence[str]) -> list[AnyArray]:  # noqa: ANN401  untyped
+        """Run a session and return some of its outputs."""
+        binding = self._binding(session)
+        for name in tensors:
+            binding.bind_output(name, "cpu")
+        self._run(model, session, binding, lambda: None)
+        return [value.numpy() for value in binding.get_outputs()]
+
+    def run_into(
+        self,
+        model: OriginalModel,
+        session: Any,  # noqa: ANN401  untyped
+        outputs: Sequence[BoundOutput],
+        report: Callable[[], None],
+    ) -> None:
+        """Run a session whose outputs are written to given addresses; `report` is called now and then."""
+        binding = self._binding(session)
+        for output in outputs:
+            binding.bind_output(output.tensor, "cpu", 0, output.element, list(output.shape), output.address)
+        self._run(model, session, binding, report)
+
+    def _binding(self, session: Any) -> Any:  # noqa: ANN401  untyped
+        binding = session.io_binding()
+        for item in self._inputs:
+            value = self._runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(item.codes, item.element)
+            binding.bind_ortvalue_input(item.name, value)
+        return binding
+
+    def _run(self, model: OriginalModel, session: Any, binding: Any, report: Callable[[], None]) -> None:  # noqa: ANN401  untyped
+        """Run in a thread, so that Ctrl-C ends the run."""
+        options = self._runtime.RunOptions()
+        failures: list[BaseException] = []
+        done = Event()
+
+        def work() -> None:
+            try:
+                session.run_with_iobinding(binding, options)
+            except _runtime_errors() as error:
+                failures.append(error)
+            finally:
+                done.set()
+
+        thread = Thread(target=work, name="onnxruntime")
+        thread.start()
+        try:
+            while not done.wait(_SECONDS_BETWEEN_REPORTS):
+                report()
+        except BaseException:
+            options.terminate = True
+            raise
+        finally:
+            thread.join()
+        if failures:
+            raise InputError(model.path, f"the model fails while it runs: {_message(failures[0])}") from failures[0]
+
+
+def output_types(session: Any) -> dict[str, TensorType]:  # noqa: ANN401  untyped
+    """Return the types of a session's outputs, and their shapes where the session knows them."""
+    found = {}
+    for output in session.get_outputs():
+        dims = output.shape
+        # An empty list is a scalar or a tensor of unknown rank.
+        is_known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
+        found[output.name] = TensorType(output.type, tuple(dims) if is_known else None)
+    return found
+
+
+def _runtime_errors() -> tuple[type[Exception], ...]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = [item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+def _message(error: BaseException) -> str:
+    """Return the first line of an error, without its number."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].removeprefix("[ONNXRuntimeError] : ")

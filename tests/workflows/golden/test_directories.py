@@ -1,0 +1,186 @@
+"""The directory of golden data: whole or not there, with a manifest, and checked against rules."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from command_line import run
+from dump_files import add, dump, tensor
+from onnx_models import files_of, golden, graph, model, node, value, weight, write
+from opdiff.core.errors import InputError
+from opdiff.workflows.golden import pipeline
+from opdiff.workflows.golden.options import GoldenOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.core.reasons import Reason
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def small_model(folder: Path, name: str = "m.onnx") -> Path:
+    nodes = [node("Neg", "x", "a", "conv1"), node("Relu", "a", "y", "relu1")]
+    return write(folder / name, model(nodes, [value("x", ["N", 3])]))
+
+
+def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "old.npy").write_bytes(b"")
+    with pytest.raises(InputError, match=r"holds old\.npy already; give a new or empty directory"):
+        golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
+    assert os.listdir(tmp_path / "g") == ["old.npy"]
+
+
+def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "g").mkdir()
+    golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
+    assert files_of(tmp_path / "g").keys() == {"x.0", "conv1.0", "relu1.0"}
+
+
+def test_a_full_disk_is_noticed_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "free_disk_nbytes", lambda _folder: 40)
+    with pytest.raises(InputError, match="its results take 48 B, but only 40 B are free"):
+        golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
+    assert not (tmp_path / "g").exists()
+
+
+def test_a_disk_that_becomes_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(OSError, match="No space left on device: 'conv1") as caught:
+        golden(small_model(tmp_path), tmp_path / "g", inputs={"": X})
+    assert caught.value.errno == errno.ENOSPC
+    assert not (tmp_path / "g").exists()
+
+
+def test_an_interrupt_ends_the_run_and_leaves_nothing(tmp_path: Path) -> None:
+    body = graph(
+        [node("Add", "v one", "w"), node("Identity", "c", "d")],
+        [value("n", (), TensorProto.INT64), value("c", (), TensorProto.BOOL), value("v")],
+        [value("d", (), TensorProto.BOOL), value("w")],
+        [weight("one", np.ones(1, np.float32))],
+    )
+    weights = [weight("count", np.array(10**9)), weight("go", np.array(1, bool))]
+    made = model([node("Loop", "count go x", "y", "loop", body=body)], weights=weights, outputs=[value("y")])
+    options = GoldenOptions(str(write(tmp_path / "m.onnx", made)), output=str(tmp_path / "g"), seed=1)
+
+    def interrupt(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.make_golden(options, lambda _note: None, interrupt)
+    assert time.monotonic() - started < 10
+    assert not (tmp_path / "g").exists()
+
+
+def test_second_names_are_links(tmp_path: Path) -> None:
+    nodes = [node("Mul", "x x", "a", "fc.fakedequant.mul"), node("Neg", "a", "y", "neg")]
+    golden(write(tmp_path / "m.onnx", model(nodes)), tmp_path / "g", inputs={"": X})
+    paths = list((tmp_path / "g").glob("fc*.npy"))
+    assert len(paths) == 3
+    assert len({path.stat().st_ino for path in paths}) == 1
+
+
+def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
+    path = small_model(tmp_path)
+    golden(path, tmp_path / "g", inputs={"x": X}, until="conv1")
+    manifest = json.loads((tmp_path / "g" / "opdiff-golden.json").read_text())
+    assert manifest["model"] == [{"name": "m.onnx", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}]
+    digest = hashlib.sha256(X.tobytes()).hexdigest()
+    assert manifest["inputs"] == [
+        {"name": "x", "dtype": "float32", "shape": [2, 3], "sha256": digest, "origin": "x.npy"}
+    ]
+    assert manifest["engine"].startswith("onnxruntime 1.")
+    assert (manifest["files"], manifest["nbytes"]) == (2, 48)
+    assert manifest["without_file"] == {"not_selected": ["relu1"]}
+
+
+# Rules
+
+
+def rule_file(folder: Path, *operators: dict[str, Any], command: str = "") -> str:
+    attributes = [{"key": "atc_cmdline", "value": {"s": command}}] if command else []
+    path = folder / "rules.json"
+    path.write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": list(operators)}], "attr": attributes}))
+    return str(path)
+
+
+def operator(name: str, op_type: str = "Conv2D", originals: tuple[str, ...] = (), shape: tuple[int, ...] = ()) -> Any:
+    attributes = [{"key": "_datadump_original_op_names", "value": {"list": {"s": list(originals)}}}]
+    return {"name": name, "type": op_type, "attr": attributes, "output_desc": [{"shape": {"dim": list(shape)}}]}
+
+
+def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> None:
+    rules = rule_file(
+        tmp_path,
+        operator("x", "Data", ("x",), (4, 3)),
+        operator("conv1relu1", originals=("conv1", "relu1")),
+        operator("pool", originals=("pool_3",)),
+        command="atc --model=/home/me/net.onnx --framework=5",
+    )
+    notes: list[Reason] = []
+    golden(small_model(tmp_path), tmp_path / "g", notes, seed=3, rules=rules)
+    assert files_of(tmp_path / "g")["x.0"].shape == (4, 3)
+    assert [str(note).replace(str(tmp_path), "") for note in notes] == [
+        "1 of 4 original operators in /rules.json are not in the model, such as pool_3",
+        "/rules.json was compiled from net.onnx, a file of another name",
+    ]
+
+
+def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
+    rules = rule_file(tmp_path, operator("x", "Data", ("x",), (4, 3)), operator("x_aippconv1", originals=("conv1",)))
+    notes: list[Reason] = []
+    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rules, inputs={"": X})
+    assert [note.code for note in notes] == ["golden.aipp"]
+
+
+# Comparison
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """A dump of the NPU, and golden data of the same model."""
+    add(tmp_path / "npu", "Conv2D.conv1.1.0.1650000000000000", dump(tensor(-X), inputs=(tensor(X),)))
+    golden(small_model(tmp_path), tmp_path / "golden", inputs={"": X})
+    return tmp_path / "npu", tmp_path / "golden"
+
+
+def test_compare_shows_the_origin(sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)))
+    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
+    assert done.code == 0, done.err
+    digest = hashlib.sha256((tmp_path / "m.onnx").read_bytes()).hexdigest()[:12]
+    assert f"golden data: m.onnx (SHA-256 {digest}…), run by onnxruntime" in done.out + done.err
+    assert "left out" not in done.out + done.err
+
+
+def test_compare_warns_of_golden_data_of_another_model(
+    sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)), command="atc --model=net.onnx")
+    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "golden data was made from m.onnx, but the rules say that net.onnx was compiled" in done.out + done.err
+
+
+def test_a_damaged_manifest_is_a_remark(
+    sides: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "golden" / "opdiff-golden.json").write_text("{")
+    rules = rule_file(tmp_path, operator("conv1", originals=("conv1",)))
+    done = run(capsys, "compare", *sides, "-fr", rules, "-o", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "the origin of the golden data is unknown" in done.out + done.err
