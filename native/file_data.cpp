@@ -34,7 +34,7 @@ void on_fault(int, siginfo_t *info, void *) {
 
 class File {
 public:
-    explicit File(const char *path) : descriptor_(::open(path, O_RDONLY | O_CLOEXEC)) {}
+    explicit File(const char *path) : descriptor_(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
     File(const File &) = delete;
     File &operator=(const File &) = delete;
     ~File() {
@@ -46,9 +46,12 @@ public:
         struct stat status;
         return fstat(descriptor_, &status) == 0 ? static_cast<int64_t>(status.st_size) : 0;
     }
-    bool is_directory() const {
+    // 0 for a regular file: a pipe that replaced a dump must not block, and a device has no end.
+    int problem() const {
         struct stat status;
-        return fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode);
+        if (fstat(descriptor_, &status) != 0)
+            return errno;
+        return S_ISREG(status.st_mode) ? 0 : S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
     }
 
 private:
@@ -73,6 +76,8 @@ Failure read_all(const char *path, int64_t offset, int64_t size, unsigned char *
     const File file(path);
     if (file.descriptor() < 0)
         return {OD_NO_FILE, errno};
+    if (const int problem = file.problem())
+        return {OD_CANNOT_READ, problem};
     for (int64_t done = 0; done < size;) {
         const ssize_t got = pread(file.descriptor(), out + done, static_cast<size_t>(size - done), offset + done);
         if (got < 0 && errno == EINTR)
@@ -95,8 +100,8 @@ Failure Mapping::open(const char *path, int64_t offset, int64_t size) {
     const File file(path);
     if (file.descriptor() < 0)
         return {OD_NO_FILE, errno};
-    if (file.is_directory())
-        return {OD_CANNOT_READ, EISDIR};
+    if (const int problem = file.problem())
+        return {OD_CANNOT_READ, problem};
     if (file.size() < offset + size)
         return {OD_TOO_SHORT, file.size()};
     if (size == 0)

@@ -177,7 +177,7 @@ def test_missing_file_raises(tmp_path: Path, nbytes: int) -> None:
 def test_directory_instead_of_file_raises(tmp_path: Path) -> None:
     with pytest.raises(DumpError) as caught:
         FileRange(str(tmp_path), 3, 10).raw()
-    assert str(caught.value) == f"{tmp_path}: cannot be read: Is a directory (byte 3)"
+    assert str(caught.value) == f"{tmp_path}: cannot be opened: Is a directory"
 
 
 @pytest.mark.parametrize("dtype", [dtypes.STRING, dtypes.HIFLOAT4, dtypes.DUAL, dtypes.unknown(99)], ids=str)

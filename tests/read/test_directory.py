@@ -102,6 +102,16 @@ def test_mapping_outside_of_the_directory_is_ignored(kind: str, tmp_path: Path) 
     assert SkippedPath(str(inside / "mapping.csv"), reason) in tree.problems
 
 
+def test_a_mapped_name_of_thousands_of_digits_costs_its_file(tmp_path: Path) -> None:
+    for number in ("123", "124", "125"):
+        add(tmp_path, number)
+    long = "7" * 4300
+    (tmp_path / "mapping.csv").write_text(f"123,Add.a.1.2.{T}\n124,Add.b.1.2.{long}\n125,Add.{long}.1.2.{T}\n")
+    tree = scan(str(tmp_path))
+    assert [entry.name for entry in tree.entries()] == [f"Add.a.1.2.{T}"]
+    assert SkippedPath(str(tmp_path / "mapping.csv"), because("read.mapping_lines", count=2, line=2)) in tree.problems
+
+
 def test_empty_mapping(tmp_path: Path) -> None:
     add(tmp_path, f"Add.a.1.2.{T}")
     (tmp_path / "mapping.csv").touch()

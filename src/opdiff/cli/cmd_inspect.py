@@ -33,6 +33,7 @@ examples:
 """
 _MAX_LOCATIONS = 5
 _MAX_RUNS = 20
+_MAX_TENSORS = 1000
 # Microseconds since the epoch, in the years 2001 to 2096.
 _EARLIEST_US, _LATEST_US = 1_000_000_000_000_000, 4_000_000_000_000_000
 
@@ -149,7 +150,9 @@ def _print_file(report: FileReport) -> None:
         if sizes:
             print(f"  {name}: {', '.join(size(nbytes) for nbytes in sizes)}")
     if report.tensors:
-        _print_tensors(report.tensors)
+        _print_tensors(report.tensors[:_MAX_TENSORS])
+    if len(report.tensors) > _MAX_TENSORS:
+        print(f"… and {len(report.tensors) - _MAX_TENSORS} more tensors; --json lists them all")
     for record in report.records:
         print(json_text(record))
 

@@ -6,11 +6,11 @@ A source is small, frozen and picklable; only `codes` opens the file. Large rang
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class FileRange(NamedTuple):
     def raw(self) -> bytes | memoryview:
         """Return the bytes; large ranges are mapped."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = regular_file(self.path)
         except OSError as error:
             raise DumpError(self.path, because("core.cannot_open", error=error.strerror)) from error
         try:
@@ -117,7 +117,11 @@ class ZipMember(NamedTuple):
     def _read(self) -> bytes:
         import zipfile
 
-        with closing(zipfile.ZipFile(self.path)) as archive, archive.open(self.member) as member:
+        with (
+            open(self.path, "rb", opener=regular_file) as file,
+            zipfile.ZipFile(file) as archive,
+            archive.open(self.member) as member,
+        ):
             # NumPy writes only these two methods; others raise different errors for damaged data.
             if archive.getinfo(self.member).compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
                 raise NotImplementedError("it is neither stored nor deflated")

@@ -10,6 +10,7 @@ from importlib.util import module_from_spec, spec_from_loader
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import PluginError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _Loader(SourceLoader):
         return self._path
 
     def get_data(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=regular_file) as file:
             return file.read(_MAX_NBYTES + 1)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,7 +138,7 @@ def read_limits(path: str) -> Limits:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=regular_file) as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 64
 _MAX_MAPPING_NBYTES = 100 << 20
+# Length of a real name; Python refuses numbers of more than 4300 digits.
+_MAX_NAME_LENGTH = 4096
 _RANK = r"(?:.*?/)?(?:worldsize\d+_(?:global_)?rank(?P<rank>\d{1,18})/)?"
 _NUMBER = r"\d{1,18}"
 _FOLDER_PATTERNS = tuple(
@@ -260,11 +263,11 @@ def parse_mapping(path: str) -> tuple[dict[str, str], list[int]]:
     """Return the real names in a `mapping.csv` by hashed name, and the numbers of lines that are not `digits,name`."""
     names: dict[str, str] = {}
     malformed: list[int] = []
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="replace", opener=regular_file) as file:
         lines = file.read(_MAX_MAPPING_NBYTES).splitlines()
     for number, line in enumerate(lines, 1):
         hashed, comma, real = line.strip().partition(",")
-        if comma and real and "," not in real and "/" not in real:
+        if comma and real and len(real) <= _MAX_NAME_LENGTH and "," not in real and "/" not in real:
             names[hashed] = real
         elif line.strip():
             malformed.append(number)

@@ -6,7 +6,7 @@ import os
 import re
 import zipfile
 import zlib
-from contextlib import closing
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
@@ -20,21 +20,34 @@ if TYPE_CHECKING:
     from opdiff.read.reader import OpenFile
 
 _MAX_MEMBERS = 100_000
+_CHUNK_NBYTES = 1 << 20
 _NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
 
 
 def read_npz(file: OpenFile) -> OpDump:
     """Describe an archive as an operator with one tensor for each array, named like the array."""
     try:
-        with closing(zipfile.ZipFile(file.path)) as archive:
+        with open(file.descriptor, "rb", closefd=False) as content, zipfile.ZipFile(content) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-            if len(members) > _MAX_MEMBERS:
-                raise DumpError(file.path, because("read.too_many_arrays", count=len(members), limit=_MAX_MEMBERS))
+            _require_credible(archive, file)
             tensors = tuple(_member(archive, info, file) for info in members)
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DumpError(file.path, because("read.not_zip", error=str(error))) from error
     by_slot = _by_slot(tensors)
     return OpDump(file.path, Container.NPZ, by_slot[Slot.INPUT], by_slot[Slot.OUTPUT])
+
+
+def _require_credible(archive: zipfile.ZipFile, file: OpenFile) -> None:
+    """Refuse too many members, equal names, and members that share bytes: small archives could unpack to any size."""
+    infos = archive.infolist()
+    if len(infos) > _MAX_MEMBERS:
+        raise DumpError(file.path, because("read.too_many_arrays", count=len(infos), limit=_MAX_MEMBERS))
+    names = {info.filename for info in infos}
+    if len(names) < len(infos):
+        raise DumpError(file.path, because("read.member_twice"))
+    ends = sorted((info.header_offset, info.header_offset + info.compress_size) for info in infos)
+    if any(end > start for (_, end), (start, _) in pairwise(ends)):
+        raise DumpError(file.path, because("read.members_overlap"))
 
 
 def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
@@ -50,18 +63,26 @@ def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DumpError(file.path, because("read.member_compression", member=info.filename))
+    is_stored = info.compress_type == zipfile.ZIP_STORED
     with archive.open(info) as member:
         head = member.read(MAX_HEADER + 16)
+        while is_stored and member.read(_CHUNK_NBYTES):
+            """The checksum is verified at the end; later the bytes are read without the archive."""
     header = parse_header(Cursor(head, f"{file.path}:{info.filename}"))
     nbytes = max(info.file_size - header.data, 0)
     order = (header.big_endian, header.fortran_order)
-    stored_at = _stored_at(file, info) if info.compress_type == zipfile.ZIP_STORED else None
+    stored_at = _stored_at(file, info) if is_stored else None
     source: Source
     if stored_at is None:
         source = ZipMember(file.path, info.filename, header.data, nbytes, *order)
     else:
         source = FileRange(file.path, stored_at + header.data, nbytes, *order)
-    return array_tensor(header, file.path, source, info.filename.removesuffix(".npy"))
+    tensor = array_tensor(header, file.path, source, info.filename.removesuffix(".npy"))
+    needed = tensor.spec.dtype.nbytes(tensor.spec.count)
+    if nbytes > needed:
+        # No writer adds bytes, and a small archive could unpack to any size.
+        raise DumpError(file.path, because("read.member_too_long", member=info.filename, needed=needed, nbytes=nbytes))
+    return tensor
 
 
 def _stored_at(file: OpenFile, info: zipfile.ZipInfo) -> int | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
+from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Slot
 from opdiff.core.tensor_stats import TensorStats
 from opdiff.read import read_operator
@@ -25,6 +26,7 @@ MEMBER = "opdiff.json"
 
 _MAX_JSON_NBYTES = 64 << 20
 _MAX_TENSORS = 100_000
+_MAX_BINS = 1 << 16
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 
@@ -53,7 +55,7 @@ def parse_stats(text: bytes, path: str) -> dict[Slot, tuple[TensorStats, ...]]:
             schema, version = str(document["schema"]), str(document["version"])
             raise DumpError(path, because("read.reduced_schema", schema=schema, version=version))
         return {slot: tuple(_stats(item) for item in document[key]) for slot, key in _SLOTS.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DumpError(path, because("read.reduced_unreadable", error=repr(error))) from error
 
 
@@ -70,14 +72,16 @@ def _stats(item: dict[str, object]) -> TensorStats:
         _count(item.get("infs")),
         str(item.get("crc32") or ""),
         str(item.get("dtype") or ""),
-        None if shape is None else tuple(int(extent) for extent in shape),
-        tuple(int(number) for number in histogram),
+        None if shape is None else _counts(shape, MAX_RANK),
+        _counts(histogram, _MAX_BINS),
     )
 
 
 def _number(value: object) -> float | int | None:
     if isinstance(value, str):
         return _NON_FINITE[value]
+    if isinstance(value, int):
+        float(value)  # an integer beyond all floats is no value of a tensor
     if value is None or isinstance(value, int | float):
         return value
     raise TypeError(f"{value!r} is not a number")
@@ -89,19 +93,30 @@ def _float(value: object) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    return None if value is None else int(str(value))
+    return None if value is None else _counts([value], 1)[0]
+
+
+def _counts(values: list[object], limit: int) -> tuple[int, ...]:
+    counts = tuple(value for value in values if isinstance(value, int) and 0 <= value < 1 << 63)
+    if len(counts) < len(values) or len(counts) > limit:
+        raise ValueError("a number of elements is not credible")
+    return counts
 
 
 def _member(path: str) -> bytes:
     import zipfile
+    import zlib
 
     try:
-        with closing(zipfile.ZipFile(path)) as archive:
+        with open(path, "rb", opener=regular_file) as file, zipfile.ZipFile(file) as archive:
             if MEMBER not in archive.namelist():
                 return b""
-            with archive.open(MEMBER) as member:
+            info = archive.getinfo(MEMBER)
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise DumpError(path, because("read.member_compression", member=MEMBER))
+            with archive.open(info) as member:
                 return member.read(_MAX_JSON_NBYTES)
-    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DumpError(path, because("read.not_zip", error=str(error))) from error
 
 
@@ -109,7 +124,7 @@ def _trailing_bytes(path: str, tensor: Tensor) -> bytes:
     """Return the bytes after the data of an array, which NumPy ignores."""
     source = tensor.source
     start = getattr(source, "offset", 0) + tensor.spec.dtype.nbytes(tensor.spec.count)
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular_file) as file:
         file.seek(start)
         return file.read(_MAX_JSON_NBYTES)
 

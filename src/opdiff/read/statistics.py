@@ -6,6 +6,7 @@ import csv
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import DumpError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
@@ -37,7 +38,7 @@ def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
         DumpError: the file is not a statistics file.
     """
     try:
-        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+        with open(path, newline="", encoding="utf-8", errors="replace", opener=regular_file) as file:
             lines = file.read(_MAX_BYTES).splitlines()
         return tuple(_line(row, path) for row in csv.DictReader(lines))
     except OSError as error:

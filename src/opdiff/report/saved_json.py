@@ -16,6 +16,7 @@ import msgspec
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import Comparison, Row
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.reasons import Reason, render
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA, VERSION = "opdiff.comparison", 2
 _MAX_HEAD_BYTES = 400
+_MAX_NBYTES = 8 << 30
 
 
 def save(comparison: Comparison, path: str) -> None:
@@ -48,9 +50,13 @@ def load(path: str) -> Comparison:
     """
     document = read_document(path, SCHEMA, VERSION)
     try:
-        return msgspec.convert(document, Comparison)
+        comparison = msgspec.convert(document, Comparison)
     except msgspec.ValidationError as error:
         raise InputError(path, f"is not a saved comparison: {error}") from error
+    verdicts, rows = len(comparison.judgement.verdicts), len(comparison.rows)
+    if verdicts not in (0, rows):
+        raise InputError(path, f"is not a saved comparison: it has {verdicts} verdicts for {rows} rows")
+    return comparison
 
 
 def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
@@ -60,8 +66,7 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
         InputError: the file has another schema or version, or is not JSON.
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
-        data = file.read()
+    data = read_input(path, _MAX_NBYTES)
     try:
         document = json.loads(data, object_hook=_reason_from_json)
     except (ValueError, RecursionError) as error:
@@ -81,7 +86,7 @@ def head_of(path: str) -> tuple[str, int]:
         OSError: the file cannot be read.
     """
     pattern = rb'\s*\{\s*"schema"\s*:\s*"([\w.]{1,100})"\s*,\s*"version"\s*:\s*(\d{1,9})'
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular_file) as file:
         match = re.match(pattern, file.read(_MAX_HEAD_BYTES))
     return (match[1].decode(), int(match[2])) if match else ("", 0)
 
@@ -101,4 +106,6 @@ def _reason_from_json(value: dict[str, Any]) -> object:
 
 
 def _fact(value: Any) -> Fact:  # noqa: ANN401  values of facts are checked when they are rendered
-    return tuple(map(_fact, value)) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(map(_fact, value))
+    return str(value) if isinstance(value, dict) else value

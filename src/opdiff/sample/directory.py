@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import UsageError
+from opdiff.core.input_file import regular_file
 from opdiff.sample.faults import FAULTS, Fault, choose, inject
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _make_room(directory: str, *, overwrite: bool) -> None:
 def _find_old_files(directory: str) -> list[str] | None:
     """Return the files of the sample in `directory`, or `None` if there is no sample."""
     try:
-        with open(os.path.join(directory, _MANIFEST), "rb") as file:
+        with open(os.path.join(directory, _MANIFEST), "rb", opener=regular_file) as file:
             manifest = json.load(file)
     except (OSError, ValueError):
         return None

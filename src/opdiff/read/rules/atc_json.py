@@ -6,13 +6,13 @@ Only the part that pairing needs is decoded; other keys, and the values of other
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import read_input
 from opdiff.read.rules.c_escapes import unescape
 from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
 
@@ -114,14 +114,9 @@ def read_atc_json(path: str) -> Model:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        if os.path.isdir(path):
-            raise InputError(path, "a directory, where one rule file is expected")
-        nbytes = os.stat(path).st_size
-        if nbytes > _MAX_BYTES:
-            raise InputError(path, f"{nbytes} bytes; a rule file has at most {_MAX_BYTES}")
-        with open(path, "rb") as file:
-            # Files without a size, such as pipes, are read to their end.
-            return file.read(nbytes or _MAX_BYTES)
+        return read_input(path, _MAX_BYTES)
+    except IsADirectoryError as error:
+        raise InputError(path, "a directory, where one rule file is expected") from error
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 

@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import read_input, regular_file
 from opdiff.read.rules import om, om2
 
 if TYPE_CHECKING:
@@ -62,12 +62,11 @@ def find_kind(path: str) -> ModelKind | None:
     Raises:
         InputError: the file cannot be read.
     """
-    # A pipe cannot be looked into without taking bytes from it.
-    if not os.path.isfile(path):
-        return ModelKind.JSON
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=regular_file) as file:
             start = file.read(_SNIFFED_NBYTES)
+    except IsADirectoryError as error:
+        raise InputError(path, "a directory, where one rule file is expected") from error
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     return _kind_of(start)
@@ -124,10 +123,6 @@ def read_description(path: str, kind: ModelKind) -> Description:
 
 def _read_message(path: str) -> bytes:
     try:
-        nbytes = os.path.getsize(path)
-        if nbytes > _MAX_MESSAGE_NBYTES:
-            raise InputError(path, f"a message of {nbytes} bytes is not credible")
-        with open(path, "rb") as file:
-            return file.read()
+        return read_input(path, _MAX_MESSAGE_NBYTES)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error

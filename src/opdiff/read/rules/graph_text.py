@@ -42,7 +42,8 @@ def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> T
     if not graph.operators:
         raise InputError(path, "no operators are in this graph text")
     listing = f"{os.path.splitext(path)[0]}.py"
-    if not os.path.isfile(listing):
+    if not os.path.isfile(listing) or os.path.islink(listing):
+        # A link may lead out of the dump.
         return graph
     return TextGraph(graph.name, graph.operators, graph.problems, parse_stacks(read_text(listing)))
 

@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 from opdiff.read.rules.model import OmHeader
 
@@ -52,7 +53,7 @@ def read_om(path: str) -> OmContent:
         InputError: the file cannot be read, is damaged, encrypted, or of a kind that has no description.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=regular_file) as file:
             return _read_content(file, path, 0, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error

@@ -6,11 +6,11 @@ and recorded as a problem.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
+from opdiff.core.input_file import read_input
 from opdiff.core.reasons import because
 from opdiff.read.rules.c_escapes import unescape
 
@@ -62,10 +62,7 @@ def read_text(path: str) -> str:
         InputError: the file cannot be read, or is too large.
     """
     try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            raise InputError(path, f"a graph text of more than {_MAX_BYTES >> 20} MiB is not credible")
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return read_input(path, _MAX_BYTES).decode(errors="replace")
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 

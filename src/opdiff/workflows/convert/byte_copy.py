@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
+from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
         file.write(memoryview(source.raw())[:nbytes])
         return
     try:
-        descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = regular_file(source.path)
     except OSError as error:
         raise DumpError(source.path, because("core.cannot_open", error=error.strerror)) from error
     try:

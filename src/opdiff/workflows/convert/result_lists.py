@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
+from opdiff.core.input_file import regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,10 @@ def write_mapping(folder: str, names: Iterable[tuple[str, str]]) -> None:
     """Add short and full names to the folder's `mapping.csv`, each pair once."""
     path = os.path.join(folder, "mapping.csv")
     lines: list[str] = []
-    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with (
+        suppress(FileNotFoundError),
+        open(path, encoding="utf-8", errors="surrogateescape", opener=regular_file) as file,
+    ):
         lines = [line for line in file.read().split("\n") if line]
     known = set(lines)
     lines += [line for short, full in names if (line := f"{short},{full}") not in known]
