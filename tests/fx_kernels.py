@@ -171,6 +171,7 @@ FX: dict[str, Callable[..., Any]] = {
     "full": lambda shape, value: np.full(shape, value, np.float32),
     "arange": lambda end: np.arange(end, dtype=np.int64),
     "copy_": lambda _, y: y.copy(),
+    "clamp": np.clip,
     "log_sigmoid_forward": lambda x: [(-np.log1p(np.exp(-x))).astype(x.dtype), np.exp(-np.abs(x))],
     "max_pool2d_with_indices": pool,
     "convolution": conv1d,

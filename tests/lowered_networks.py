@@ -190,6 +190,14 @@ def same_shapes(net: Network) -> None:
     net.call("stack", [b, c], 0)
 
 
+def same_updates(net: Network) -> None:
+    """Bounds and updates of the shape of the tensor that is changed."""
+    a, b, c, rows = (net.placeholder(5, 5) for _ in range(4))
+    where = net.placeholder(5, dtype="int64", value=[3, 0, 4, 1, 2])
+    net.call("clamp", a, b, c, overload="Tensor")
+    net.call("index_add", c, 0, where, rows)
+
+
 def unlisted(net: Network) -> None:
     """Two inputs of the same shape for a node of unknown type, paired by values only."""
     x, y = net.placeholder(6, 6), net.placeholder(6, 6)
@@ -287,8 +295,8 @@ NETWORKS: dict[str, Callable[[Network], Any]] = {
     network.__name__: network
     for network in (
         mlp, square_layers, linear_kept, baddbmm, attention, einsum, rotary, cache_update, zero_caches, scatters,
-        experts, recurrence, in_place, view_chain, same_shapes, unlisted, norms, orders, pooled, unused_buffer,
-        zero_biases, saved_transposes, convolution, no_effect, converted, keyword_inputs, unnamed,
+        experts, recurrence, in_place, view_chain, same_shapes, same_updates, unlisted, norms, orders, pooled,
+        unused_buffer, zero_biases, saved_transposes, convolution, no_effect, converted, keyword_inputs, unnamed,
     )
 }  # fmt: skip
 HALF = ("mlp", "square_layers", "attention", "rotary", "recurrence", "experts", "same_shapes")

@@ -417,6 +417,10 @@ class Lowering:
         convolved = self._one("Conv2D", {"x": wide, "filter": filters, "bias": bias, "offset_w": None}, made)
         return self._one("Squeeze", {"x": convolved}, np.squeeze(convolved.array, 2), axis=[2])
 
+    def clamp(self, x: GeTensor, low: GeTensor, high: GeTensor) -> GeTensor:
+        inputs = {"x": x, "clip_value_min": low, "clip_value_max": high}
+        return self._one("ClipByValueV2", inputs, np.clip(x.array, low.array, high.array))
+
     def addcmul(self, x: GeTensor, a: GeTensor, b: GeTensor) -> GeTensor:
         inputs = {"input_data": x, "x1": a, "x2": b, "value": np.ones((), x.array.dtype)}
         return self._one("Addcmul", inputs, FX["addcmul"](x.array, a.array, b.array))

@@ -9,7 +9,7 @@ one.
 from __future__ import annotations
 
 from functools import partial
-from math import inf, isfinite, sqrt
+from math import hypot, inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Level, Origin, Verdict
@@ -22,6 +22,7 @@ from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import (
     Budget,
     TensorState,
+    cancellation_error,
     coarsest,
     created_share,
     error_budget,
@@ -265,6 +266,8 @@ class LocatePass:
         shown = Origin.INHERITED if is_stand_in and origin is Origin.BORN else origin
         self._verdicts[number] = Verdict(level, reason, shown, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
+        if inputs and _is_compared_with_itself(row):
+            state = _behind(_worst(inputs), state)
         if origin is Origin.ACCUMULATED:
             state = state._replace(is_bad=False)
         self._states[name, index] = state
@@ -287,6 +290,7 @@ class LocatePass:
         noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
         quantized = is_quantized(operator, self._rows, inputs)
         rounding = rounding_error(operator, self._rows, inputs, noise, quantized=quantized) * self._noise
+        rounding += cancellation_error(operator.model, inputs, magnitude)
         budget = error_budget(operator.model, inputs, rounding, magnitude, metrics.count)
         if dtype == "integer":
             return budget, assess_integers(metrics, limit)
@@ -327,14 +331,25 @@ class LocatePass:
             self._worst_states.setdefault(operator.name, state)
 
     def _pass_through(self, operator: Operator, inputs: tuple[TensorState, ...]) -> None:
-        """Propagate the worst input of an operator whose outputs were not compared."""
+        """Propagate the worst input of an operator whose outputs were not compared, and the operator's rounding."""
         if operator.model.propagation is Propagation.NONE or not inputs:
             return
-        worst = max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
+        worst = _worst(inputs)
         quantized = is_quantized(operator, self._rows, inputs)
         skipped = tuple(dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name)))
-        self._worst_states[operator.name] = worst._replace(skipped=skipped, is_quantized=quantized)
+        rounding = operator.model.rounding * self._operator_noise(operator) * self._noise
+        self._worst_states[operator.name] = worst._replace(
+            error=hypot(worst.error, rounding),
+            noise=hypot(worst.noise, rounding),
+            skipped=skipped,
+            is_quantized=quantized,
+        )
         self._propagated[operator.name] = Propagated(inputs)
+
+    def _operator_noise(self, operator: Operator) -> float:
+        """Limit of the coarsest float type that an operator reads or writes; 0 if it has none."""
+        rows = [self._rows[number] for number in operator.rows if not is_integer(self._rows[number])]
+        return max((self._limit(row.target_dtype, row).noise for row in rows if row.target_dtype), default=0.0)
 
     def _state(self, metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> TensorState:
         """State of a bad tensor with this noise; if `noise` is `None`, of a good one whose whole error is noise."""
@@ -389,6 +404,26 @@ def _origin(
     if magnitude.error > error or magnitude.peak > peak:
         return Origin.BORN
     return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
+
+
+def _worst(inputs: Sequence[TensorState]) -> TensorState:
+    return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
+
+
+def _is_compared_with_itself(row: Row) -> bool:
+    """Whether an inserted conversion was compared with its own input, so that the error of the input is not in it."""
+    return row.evidence is not None and row.evidence.code == "pair.inserted"
+
+
+def _behind(read: TensorState, own: TensorState) -> TensorState:
+    """State of a tensor whose own error comes on top of the error of the tensor that was read."""
+    return own._replace(
+        error=hypot(read.error, own.error),
+        noise=hypot(read.noise, own.noise),
+        is_bad=read.is_bad or own.is_bad,
+        has_special_mismatch=read.has_special_mismatch or own.has_special_mismatch,
+        skipped=read.skipped,
+    )
 
 
 def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:

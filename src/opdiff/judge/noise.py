@@ -31,11 +31,13 @@ _INT8_WEIGHT_ERROR = 0.011
 _ACCUMULATOR_UNIT = 2.0**-24
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int4", "qint8", "quint8", "int2", "uint2"})
 _PAIRWISE_SUMS = (Propagation.POOL, Propagation.SOFTMAX, Propagation.NORMALIZE)
+_SUMS = (*_PAIRWISE_SUMS, Propagation.UNKNOWN)
 # Largest of many errors, relative to their root mean square.
 _PEAK_TO_RMS = 16.0
 # Bounds of factors that are quotients of measured values.
 _MAX_QUOTIENT = 1e3
 _MAX_CONCENTRATION = 16.0
+_MAX_TERMS_TO_SUM = 2.0**30
 
 
 class TensorState(NamedTuple):
@@ -140,13 +142,18 @@ def _propagated(model: OpErrorModel, inputs: Sequence[TensorState], magnitude: E
     if not wrong:
         return 0.0
     if model.is_absolute and magnitude.rms:
-        errors = [_concentration(propagation, state, count) * state.error * state.rms for state in wrong]
+        errors = [_concentration(propagation, state, count) * state.error * _scale(state, magnitude) for state in wrong]
         return ratio(sum(errors) if propagation is Propagation.ADD else max(errors), magnitude.rms)
     if propagation is Propagation.NORMALIZE:
         return hypot(*[state.error * min(ratio(state.rms, state.std), _MAX_QUOTIENT) for state in wrong])
     if propagation is Propagation.SOFTMAX:
         return hypot(*[state.error * max(state.rms, 1.0) for state in wrong])
     return hypot(*[state.error for state in wrong])
+
+
+def _scale(state: TensorState, magnitude: ErrorMagnitude) -> float:
+    """Return the root mean square of a tensor that is read; behind operators that were not compared, the output's."""
+    return max(state.rms, magnitude.rms) if state.skipped else state.rms
 
 
 def _concentration(propagation: Propagation, state: TensorState, count: int) -> float:
@@ -181,6 +188,14 @@ def rounding_error(
     if quantized:
         error += 2 * hypot(_quantization_error(inputs), _INT8_WEIGHT_ERROR)
     return error
+
+
+def cancellation_error(model: OpErrorModel, inputs: Sequence[TensorState], magnitude: ErrorMagnitude) -> float:
+    """Return the relative rounding error of sums that are small against their terms, as the mean of centred values."""
+    if model.propagation not in _SUMS or not magnitude.rms:
+        return 0.0
+    terms = max((ratio(state.rms, magnitude.rms) for state in inputs), default=0.0)
+    return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM)
 
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:

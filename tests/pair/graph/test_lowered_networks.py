@@ -98,6 +98,12 @@ def test_numbers_decide_last_and_are_not_trusted(tmp_path: Path) -> None:
     assert found["Mix:output:0"].confidence == 1
 
 
+@pytest.mark.parametrize("name", ["same_shapes", "same_updates"])
+def test_the_names_of_descriptors_decide_before_numbers(name: str, tmp_path: Path) -> None:
+    _, found = made(tmp_path, name)
+    assert [tensor for tensor, partner in found.items() if partner.confidence < 0.95] == []
+
+
 def test_the_name_of_a_result_that_is_not_computed_is_not_believed(tmp_path: Path) -> None:
     _, found = made(tmp_path, "pooled")
     assert found["MaxPoolWithArgmaxV1:output:0"].golden == "max_pool2d_with_indices.OUTPUT.0"

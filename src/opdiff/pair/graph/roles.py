@@ -45,7 +45,11 @@ for _target, _type in {
 }.items():  # fmt: skip
     _define(_target, _type, x1=0, x2=1)
 _define("add sub", "AxpyV2", x1=0, x2=1)
-_define("rsub", "Sub", x1=1, x2=0)
+_define("rsub", ("Sub", "Sxpy"), x1=1, x2=0)
+_define("bitwise_and", "LogicalAnd", x1=0, x2=1)
+_define("bitwise_or", "LogicalOr", x1=0, x2=1)
+_define("clamp", ("ClipByValue", "ClipByValueV2"), x=0, clip_value_min=1, clip_value_max=2)
+_define("mse_loss", "MseLoss", predict=0, label=1)
 _define("native_layer_norm", ("LayerNormV4", "LayerNormV3", "LayerNorm"), x=0, gamma=2, beta=3)
 _define("native_group_norm", "GroupNorm", x=0, gamma=1, beta=2)
 _define(
@@ -61,6 +65,9 @@ _define("where", ("Select", "SelectV2"), condition=0, then=1, x1=1, **{"else": 2
 _define("masked_fill", "MaskedFill", x=0, mask=1)
 _define("scatter", "ScatterElements", data=0, indices=2, updates=3)
 _define("scatter_add", "ScatterElements", data=0, indices=2, updates=3)
+_define("select_scatter", "ScatterElements", data=0)
+_define("index_add", "InplaceIndexAdd", var=0, indices=2, updates=3)
+_define("searchsorted", "SearchSorted", sorted_sequence=0, values=1)
 _define("addcmul", "Addcmul", input_data=0, x1=1, x2=2)
 _define("addcdiv", "Addcdiv", input_data=0, x1=1, x2=2)
 _define("lerp", "Lerp", start=0, end=1, weight=2)
