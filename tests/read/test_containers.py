@@ -132,7 +132,7 @@ def test_nano_header_longer_than_the_first_read(tmp_path: Path) -> None:
 SMALL = encode_tensor(np.ones((2, 2), np.float16), dtypes.FLOAT16)
 
 
-def test_a_file_with_bytes_that_no_tensor_describes_is_damaged(tmp_path: Path) -> None:
+def test_undescribed_bytes_raise(tmp_path: Path) -> None:
     sound = standard_dump(EncodedDump(outputs=(SMALL,)))
     with pytest.raises(DumpError, match=f"take {len(sound)} bytes, but the file has {len(sound) + 4}"):
         read_operator(write(tmp_path, sound + b"more"))
@@ -143,7 +143,7 @@ def with_field(field: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "message"),
     [
         pytest.param("10 01 10 02", "field dump_time occurs twice", id="number twice"),
         pytest.param("32 01 61 32 01 61", "field op_name occurs twice", id="string twice"),
@@ -151,19 +151,19 @@ def with_field(field: str) -> bytes:
         pytest.param("15 00 00 00 00", "field dump_time has wire type 5", id="other wire type"),
     ],
 )
-def test_a_header_that_no_writer_writes_is_damaged(tmp_path: Path, field: str, said: str) -> None:
-    with pytest.raises(DumpError, match=said):
+def test_anomalous_headers_raise(tmp_path: Path, field: str, message: str) -> None:
+    with pytest.raises(DumpError, match=message):
         read_operator(write(tmp_path, with_field(field)))
 
 
-def test_an_unknown_field_is_noted_on_every_tensor(tmp_path: Path) -> None:
+def test_unknown_field_is_noted_for_all_tensors(tmp_path: Path) -> None:
     operator = read_operator(write(tmp_path, with_field("50 07")))
-    assert "unknown number 10" in str(operator.doubts[0])
-    assert operator.outputs[0].notes == operator.doubts
+    assert "unknown number 10" in str(operator.anomalies[0])
+    assert operator.outputs[0].notes == operator.anomalies
     np.testing.assert_array_equal(operator.outputs[0].array(), np.ones((2, 2)))
 
 
-def test_no_flipped_bit_moves_a_tensor_in_silence(tmp_path: Path) -> None:
+def test_flipped_bits_of_headers_are_noticed(tmp_path: Path) -> None:
     large = encode_tensor(np.ones((1, 32, 4, 4), np.float16), dtypes.FLOAT16, "NC1HWC0")
     dump = EncodedDump((SMALL, large), (large, SMALL), (b"abc",), (b"log",), op_name="net/add")
     sound = standard_dump(dump)
@@ -176,14 +176,14 @@ def test_no_flipped_bit_moves_a_tensor_in_silence(tmp_path: Path) -> None:
             operator = read_operator(write(tmp_path, bytes(flipped)))
         except DumpError:
             continue
-        assert ranges_of(operator) == ranges or operator.doubts, f"bit {bit}"
+        assert ranges_of(operator) == ranges or operator.anomalies, f"bit {bit}"
 
 
 def ranges_of(operator: OpDump) -> list[tuple[Slot, Source]]:
     return [(slot, tensor.source) for slot in Slot for tensor in operator.tensors(slot)]
 
 
-def test_bytes_that_the_elements_do_not_need_are_noted(tmp_path: Path) -> None:
+def test_excess_bytes_are_noted(tmp_path: Path) -> None:
     tensor = EncodedTensor(dtypes.INT8, (1024,), "ND", bytes(2048))
     operator = read_operator(write(tmp_path, standard_dump(EncodedDump(outputs=(tensor, SMALL)))))
     assert [str(note)[:37] for note in operator.outputs[0].notes] == ["its elements take 1024 of 2048 bytes;"]

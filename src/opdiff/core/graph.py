@@ -60,7 +60,7 @@ class RuleOp(NamedTuple):
         passes: the fusion passes of the graph that created it.
         buffer_passes: the passes that fused operators through the unified buffer into it.
         subgraphs: names of the graphs that it owns.
-        parent_input: of a `Data` operator of a sub-graph, the input of the owner that it stands for.
+        parent_input: input of the owner that a `Data` operator of a sub-graph represents.
         parent_outputs: of the `NetOutput` of a sub-graph, the output of the owner for each of its inputs.
     """
 
@@ -82,7 +82,7 @@ class RuleOp(NamedTuple):
 
     @property
     def is_inserted(self) -> bool:
-        """Whether the compiler added it: the file says that it has no original."""
+        """Whether the compiler added it, so that its list of originals is empty."""
         return self.has_originals and not any(self.originals)
 
     @property
@@ -112,7 +112,7 @@ class RuleGraph(NamedTuple):
 
 
 class ModelOrigin(NamedTuple):
-    """How a model was compiled, as far as its file says; what is not known is empty.
+    """Compilation of a model; unknown values are empty.
 
     Attributes:
         name: name of the model.

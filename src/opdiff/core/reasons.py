@@ -3,7 +3,7 @@
 A reason is a code and the facts that belong to it. The sentences are in `catalogue/`, one JSON file per stage, English
 and Chinese for each code; they are rendered where people read them (terminal, tables, page), and never parsed back.
 
-Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon stands one of Python's
+Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon comes one of Python's
 format specifications, `shape` (`[1, 16]`), `plural NOUN` (`1 element`, `3 elements`), or `word` for a fact that is one
 of the words of `catalogue/word.json` (`input`, `golden`). Items of a tuple are joined by commas, reasons of a tuple by
 semicolons; an empty tuple is the word `none`. A fact that is itself a reason is rendered in the same language, and

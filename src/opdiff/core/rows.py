@@ -25,7 +25,7 @@ def side_info(tensor: SideTensor, op_type: str = "") -> SideInfo:
 
 
 def paired_row(pairing: Pairing, by: DataMode = DataMode.REAL, reason: Reason | None = None) -> Row:
-    """Return the row of a pairing without numbers; `reason` says why it has none."""
+    """Return the row of a pairing that was not measured, and the reason."""
     return Row(
         pairing.label,
         pairing.key,

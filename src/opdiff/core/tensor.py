@@ -134,7 +134,7 @@ class OpDump(NamedTuple):
         version: format version; empty if not recorded.
         dump_time: microseconds since the epoch, if recorded.
         attr: JSON description of the slices in a sliced (FFTS+) dump, otherwise empty.
-        doubts: signs of damage, which a file of a newer version may have as well.
+        anomalies: contents that indicate damage, or a newer version of the format.
     """
 
     path: str
@@ -147,7 +147,7 @@ class OpDump(NamedTuple):
     version: str = ""
     dump_time: int | None = None
     attr: str = ""
-    doubts: tuple[Reason, ...] = ()
+    anomalies: tuple[Reason, ...] = ()
 
     def tensors(self, slot: Slot) -> tuple[Tensor, ...]:
         """Return the inputs or the outputs."""

@@ -8,6 +8,7 @@ The native kernel and the reference give the same `Sums`, up to the rounding of 
 from __future__ import annotations
 
 from math import inf
+from operator import add
 from sys import float_info
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -154,13 +155,8 @@ class ErrorDistribution(NamedTuple):
 
     def merge(self, later: ErrorDistribution) -> ErrorDistribution:
         """Return the distribution of both parts."""
-        return ErrorDistribution(
-            self.over_1_permille + later.over_1_permille,
-            self.over_5_permille + later.over_5_permille,
-            self.zero_golden + later.zero_golden,
-            tuple(map(sum, zip(self.relative, later.relative, strict=True))),
-            tuple(map(sum, zip(self.ulps, later.ulps, strict=True))),
-        )
+        histograms = (tuple(map(add, *both)) for both in ((self.relative, later.relative), (self.ulps, later.ulps)))
+        return ErrorDistribution(*map(add, self[:3], later[:3]), *histograms)
 
 
 class NonFinitePairs(NamedTuple):
@@ -184,14 +180,8 @@ class NonFinitePairs(NamedTuple):
 
     def merge(self, later: NonFinitePairs, offset: int) -> NonFinitePairs:
         """Return the counts of both parts; `offset` elements come before the later one."""
-        return NonFinitePairs(
-            self.same_infs + later.same_infs,
-            self.opposite_infs + later.opposite_infs,
-            self.target_infs + later.target_infs,
-            self.golden_infs + later.golden_infs,
-            self.mismatches + later.mismatches,
-            first_index(self.first_mismatch, later.first_mismatch, offset),
-        )
+        first = first_index(self.first_mismatch, later.first_mismatch, offset)
+        return NonFinitePairs(*map(add, self[:-1], later[:-1]))._replace(first_mismatch=first)
 
 
 class GraphSums(NamedTuple):

@@ -119,7 +119,7 @@ def read_ascend(file: OpenFile) -> OpDump:
     if end != file.size:
         # A damaged tag or size hides a tensor and moves the others.
         raise DumpError(file.path, because("read.size_mismatch", expected=end, size=file.size), end)
-    return _with_doubts(operator, cursor.doubts)
+    return _with_anomalies(operator, cursor.anomalies)
 
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
@@ -135,25 +135,25 @@ def _read_protobuf(file: OpenFile, header: int) -> OpDump:
             raise DumpError(file.path, problem, 0) from error
     if not any(values.get(kind) for kind in _PAYLOAD):
         raise DumpError(file.path, because("read.nothing_described"), 0)
-    return _with_doubts(_describe(values, file, Container.PROTOBUF, _embedded_ranges(file)), cursor.doubts)
+    return _with_anomalies(_describe(values, file, Container.PROTOBUF, _embedded_ranges(file)), cursor.anomalies)
 
 
-def _with_doubts(operator: OpDump, doubts: Sequence[DumpError]) -> OpDump:
+def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
     """Note on every tensor that the header has unknown fields.
 
     Raises:
-        DumpError: the header has other doubtful fields.
+        DumpError: the header has other anomalies.
     """
-    damage = next((doubt for doubt in doubts if doubt.problem.code != UNKNOWN_FIELD), None)
+    damage = next((anomaly for anomaly in anomalies if anomaly.problem.code != UNKNOWN_FIELD), None)
     if damage is not None:
         raise damage
-    if not doubts:
+    if not anomalies:
         return operator
-    notes = tuple(doubt.brief for doubt in doubts)
+    notes = tuple(anomaly.brief for anomaly in anomalies)
     inputs, outputs = (
         tuple(tensor._replace(notes=(*notes, *tensor.notes)) for tensor in operator.tensors(slot)) for slot in Slot
     )
-    return operator._replace(inputs=inputs, outputs=outputs, doubts=notes)
+    return operator._replace(inputs=inputs, outputs=outputs, anomalies=notes)
 
 
 def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:

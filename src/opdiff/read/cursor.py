@@ -22,10 +22,10 @@ class Cursor:
     """Sequential reader of little-endian values in `data[start:end]`.
 
     `origin` is the file offset of `data[0]`, so that errors name file offsets. A cursor and its parts share the list
-    `doubts`: content that the format permits, but that sound files do not have.
+    `anomalies` are contents that the format permits but intact files do not have.
     """
 
-    __slots__ = ("data", "doubts", "end", "origin", "path", "position")
+    __slots__ = ("anomalies", "data", "end", "origin", "path", "position")
 
     def __init__(
         self, data: bytes | memoryview | mmap.mmap, path: str, start: int = 0, end: int | None = None, origin: int = 0
@@ -35,7 +35,7 @@ class Cursor:
         self.origin = origin
         self.path = path
         self.position = start
-        self.doubts: list[DumpError] = []
+        self.anomalies: list[DumpError] = []
 
     @property
     def remaining(self) -> int:
@@ -68,7 +68,7 @@ class Cursor:
         start = self.position
         self.skip(nbytes, field)
         part = Cursor(self.data, self.path, start, self.position, self.origin)
-        part.doubts = self.doubts
+        part.anomalies = self.anomalies
         return part
 
     def u32(self, field: str) -> int:

@@ -2,7 +2,7 @@
 
 A message is described by a table of fields. The value of a `DATA` field is a range of the file, not a copy. The others
 are as protobuf decodes them; malformed bytes are an error. Fields that writers of sound files do not write become
-doubts of the cursor: unknown ones, known ones with another wire type, and single ones that occur twice.
+anomalies of the cursor: unknown ones, known ones with another wire type, and single ones that occur twice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from opdiff.read.cursor import Cursor
 
 UNKNOWN_FIELD = "read.unknown_field"
-"""Code of the doubt about a field that newer writers may write; all other doubts are damage."""
+"""Code of the anomaly that newer writers may cause; all others are damage."""
 
 _MAX_GROUP_DEPTH = 100
 # An item takes two bytes of the file and many more of memory, so that the number of items is limited.
 _MAX_ITEMS = 1 << 16
 _MAX_STRING_NBYTES = 16 << 20
-_MAX_DOUBTS = 100
+_MAX_ANOMALIES = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 
 
@@ -96,12 +96,12 @@ class Message:
             number, wire = _tag(cursor)
             known = self._fields.get(number)
             if known is not None and not known.repeated and known.name in values:
-                _doubt(cursor, because("read.field_twice", field=known.name), start)
+                _add_anomaly(cursor, because("read.field_twice", field=known.name), start)
             if known is None:
-                _doubt(cursor, because(UNKNOWN_FIELD, number=number), start)
+                _add_anomaly(cursor, because(UNKNOWN_FIELD, number=number), start)
                 _skip_field(cursor, number, wire)
             elif not _store(values, known, wire, cursor):
-                _doubt(cursor, because("read.wire_type", field=known.name, number=wire), start)
+                _add_anomaly(cursor, because("read.wire_type", field=known.name, number=wire), start)
                 _skip_field(cursor, number, wire)
 
 
@@ -131,9 +131,9 @@ def _native_table(fields: dict[int, Field]) -> Table | None:
     return table
 
 
-def _doubt(cursor: Cursor, problem: Reason, offset: int) -> None:
-    if len(cursor.doubts) < _MAX_DOUBTS:
-        cursor.doubts.append(DumpError(cursor.path, problem, offset))
+def _add_anomaly(cursor: Cursor, problem: Reason, offset: int) -> None:
+    if len(cursor.anomalies) < _MAX_ANOMALIES:
+        cursor.anomalies.append(DumpError(cursor.path, problem, offset))
 
 
 def _tag(cursor: Cursor) -> tuple[int, int]:

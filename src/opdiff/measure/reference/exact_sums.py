@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import frexp, inf
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.measure.sums import (
@@ -82,18 +83,7 @@ class ExactPairSums(NamedTuple):
 
     def merge(self, later: ExactPairSums) -> ExactPairSums:
         """Return the sums of both parts."""
-        return ExactPairSums(
-            self.count + later.count,
-            self.target + later.target,
-            self.golden + later.golden,
-            self.target_squares + later.target_squares,
-            self.golden_squares + later.golden_squares,
-            self.products + later.products,
-            self.errors + later.errors,
-            self.absolute_errors + later.absolute_errors,
-            self.squared_errors + later.squared_errors,
-            self.relative + later.relative,
-        )
+        return ExactPairSums(*map(add, self, later))
 
 
 class ExactSums(NamedTuple):

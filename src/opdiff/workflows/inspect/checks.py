@@ -109,7 +109,7 @@ def _unreadable(dumps: DumpTree) -> Iterator[CheckResult]:
 
 def _doubtful(dumps: DumpTree) -> Iterator[CheckResult]:
     operators = [operator for record in dumps.records for operator in record.operators]
-    where = tuple(f"{operator.dump.path}: {doubt}" for operator in operators for doubt in operator.dump.doubts)
+    where = tuple(f"{operator.dump.path}: {anomaly}" for operator in operators for anomaly in operator.dump.anomalies)
     yield CheckResult(Severity.WARNING, "doubtful", "headers that are damaged or of a newer version", where)
 
 

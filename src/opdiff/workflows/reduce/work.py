@@ -78,8 +78,8 @@ def _measure(file: ReducibleFile, requested: Collection[str]) -> FileStats:
 
 def _require_complete(dump: OpDump, file: ReducibleFile) -> None:
     """Check that there are tensors, as many bytes as they need, and no signs of damage."""
-    if dump.doubts:
-        raise DumpError(file.path, dump.doubts[0])
+    if dump.anomalies:
+        raise DumpError(file.path, dump.anomalies[0])
     tensors = dump.inputs + dump.outputs
     if not tensors:
         raise DumpError(file.path, because("workflows.no_tensor"))
