@@ -30,6 +30,7 @@ EPILOG = """\
 examples:
   opdiff golden model.onnx --input x=x.npy -o golden
   opdiff golden model.onnx --input x.bin --shape 1,3,224,224 --for model.om -o golden
+  opdiff golden net.prototxt net.caffemodel --input data=x.bin -o golden
   opdiff golden model.onnx --random 1 --shape x:1,3,224,224 -o golden
 """
 _MAX_SEED = (1 << 32) - 1
@@ -38,7 +39,8 @@ _MAX_EXAMPLES = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", help="original model: an ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="original model: an ONNX file, or the prototxt of a Caffe net")
+    parser.add_argument("weights", metavar="CAFFEMODEL", nargs="?", default="", help="weights of a Caffe net")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="new or empty directory for the results")
     parser.add_argument(
         "--input", type=_named_file, action="append", default=[], metavar="[NAME=]FILE", dest="inputs",
@@ -106,6 +108,7 @@ def _options(args: argparse.Namespace) -> GoldenOptions:
             raise UsageError(f"{option} names {twice or 'the only input'} twice")
     return GoldenOptions(
         args.model,
+        args.weights,
         output=args.output,
         inputs=dict(args.inputs),
         shapes=dict(shapes),

@@ -20,7 +20,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.array_files import create_array, resident_file_nbytes
-from opdiff.workflows.golden.original import integer_attribute, node
+from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.runtime import BoundOutput, output_types
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _outputs(numeric: Mapping[str, str], widened: Mapping[str, str]) -> list[str
 
 def _casts(numeric: Mapping[str, str], widened: Mapping[str, str]) -> bytes:
     return b"".join(
-        node("Cast", [tensor], [output], integer_attribute("to", _WRITTEN[_WIDENED[numeric[tensor]]][0]))
+        node("Cast", [tensor], [output], {"to": _WRITTEN[_WIDENED[numeric[tensor]]][0]})
         for tensor, output in widened.items()
     )
 
@@ -208,7 +208,10 @@ def _run(
             if array.address
         ]
         before = resident_file_nbytes()
-        runner.run_into(model, session, bound, lambda: progress(_within(resident_file_nbytes() - before, total), total))
+        if bound:
+            runner.run_into(
+                model, session, bound, lambda: progress(_within(resident_file_nbytes() - before, total), total)
+            )
         progress(total, total)
     finally:
         for array in arrays:

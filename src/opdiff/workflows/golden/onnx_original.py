@@ -10,8 +10,9 @@ from opdiff.core.errors import InputError
 from opdiff.workflows.golden.amct_aliases import find_aliases
 from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.onnx_branches import add_branches
+from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.onnx_model import read_onnx
-from opdiff.workflows.golden.original import Operator, OriginalModel, node
+from opdiff.workflows.golden.original import Operator, OriginalModel
 from opdiff.workflows.golden.runtime import find_unknown_operators
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core import wire
+from opdiff.workflows.golden.onnx_encoder import graph_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.onnx_model import InputSpec, ModelBytes
 
-_GRAPH_OF_MODEL, _NODE_OF_GRAPH, _OUTPUT_OF_GRAPH = 7, 1, 12
+_GRAPH_OF_MODEL = 7
 
 
 class Operator(NamedTuple):
@@ -70,23 +71,5 @@ class OriginalModel(NamedTuple):
 
         Protobuf merges repeated messages, so that one more graph field at the end extends the graph.
         """
-        outputs = b"".join(
-            wire.block(_OUTPUT_OF_GRAPH, wire.text(1, name))
-            for name in dict.fromkeys(tensors)
-            if name not in self.outputs
-        )
+        outputs = b"".join(graph_output(name) for name in dict.fromkeys(tensors) if name not in self.outputs)
         return b"".join((self.data, wire.block(_GRAPH_OF_MODEL, self.additions + nodes + outputs)))
-
-
-def node(op_type: str, inputs: Iterable[str], outputs: Iterable[str], *attributes: bytes, name: str = "") -> bytes:
-    """Encode a node as a field of a graph."""
-    body = b"".join(wire.block(1, item.encode()) for item in inputs)
-    body += b"".join(wire.block(2, item.encode()) for item in outputs)
-    body += wire.text(3, name) + wire.text(4, op_type) + b"".join(wire.block(5, item) for item in attributes)
-    return wire.block(_NODE_OF_GRAPH, body)
-
-
-def integer_attribute(name: str, value: int) -> bytes:
-    """Encode an integer attribute of a node."""
-    integer_type = 2
-    return wire.text(1, name) + wire.varint(3 << 3) + wire.varint(value) + wire.number(20, integer_type)

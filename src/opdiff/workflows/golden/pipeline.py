@@ -27,9 +27,11 @@ from opdiff.workflows.golden.rule_checks import check_original, fitting_shapes, 
 from opdiff.workflows.golden.runtime import FedInput, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.caffe.translation import CaffeOriginal
     from opdiff.workflows.golden.computing import Progress
     from opdiff.workflows.golden.file_plan import FilePlan
     from opdiff.workflows.golden.model_inputs import ModelInput
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     Notify = Callable[[Reason], None]
 
 _INPUT_FOLDER = "inputs"
+_CAFFE_ENDING = ".prototxt"
 
 
 class GoldenResult(NamedTuple):
@@ -73,8 +76,8 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
         InputError: the model, an input or a rule file cannot be used.
         OSError: a file cannot be written.
     """
-    source = _read_source(options)
     compiled = read_compiled(options.rules) if options.rules else None
+    source = _read_source(options, compiled.shapes if compiled else {})
     specs = source.original.inputs
     if compiled:
         for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
@@ -92,11 +95,16 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     )
 
 
-def _read_source(options: GoldenOptions) -> OnnxOriginal:
+def _read_source(options: GoldenOptions, known_shapes: Mapping[str, Shape]) -> OnnxOriginal | CaffeOriginal:
+    """Read the model; the ending of its name tells the framework."""
+    if options.model.endswith(_CAFFE_ENDING) or options.weights:
+        from opdiff.workflows.golden.caffe.translation import CaffeOriginal
+
+        if not options.weights:
+            raise UsageError("a Caffe model is two files: give the caffemodel behind the prototxt")
+        return CaffeOriginal(options.model, options.weights, {**known_shapes, **options.shapes})
     from opdiff.workflows.golden.onnx_original import OnnxOriginal
 
-    if options.weights:
-        raise UsageError(f"{options.weights}: only Caffe models have a second file")
     return OnnxOriginal(options.model, allow_unknown=bool(options.libraries))
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_DOMAINS = {"", "ai.onnx"}
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
-_ERRORS_ONLY = 3
+# Errors are raised; their log lines would repeat them.
+_FATAL_ONLY = 4
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
@@ -103,7 +104,7 @@ class Runner:
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY
         options.add_session_config_entry(_EXTERNAL_FOLDER, model.folder)
         if frees_early:
             options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED

@@ -1,0 +1,1 @@
+"""Caffe models: prototxt and weights, translated to ONNX layer by layer."""

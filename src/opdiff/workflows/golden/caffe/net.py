@@ -1,0 +1,180 @@
+"""Caffe nets: layers of a prototxt, as far as they run in inference, with their weights from a caffemodel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import InputError
+from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
+from opdiff.workflows.golden.caffe.weights import read_weights
+
+if TYPE_CHECKING:
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+
+_MAX_LAYERS = 100_000
+# Types of the older form `layers { type: INNER_PRODUCT }` whose names differ by more than underscores.
+_OLD_TYPES = {
+    "ABSVAL": "AbsVal", "ARGMAX": "ArgMax", "BNLL": "BNLL", "ELTWISE": "Eltwise", "EXP": "Exp", "IM2COL": "Im2col",
+    "INNER_PRODUCT": "InnerProduct", "LRN": "LRN", "MVN": "MVN", "RELU": "ReLU", "SOFTMAX_LOSS": "SoftmaxWithLoss",
+    "TANH": "TanH",
+}  # fmt: skip
+
+
+class Parameters:
+    """Parameters of a layer: a block of its text, such as `convolution_param`; empty if it has none."""
+
+    def __init__(self, block: Block | None) -> None:
+        self._block = block or Block("")
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """All values of a repeated number."""
+        return tuple(int(text) for text in self._block.texts.get(name, ()))
+
+    def integer(self, name: str, default: int) -> int:
+        """A number."""
+        return int(self._block.one(name) or default)
+
+    def number(self, name: str, default: float) -> float:
+        """A number that need not be whole."""
+        return float(self._block.one(name) or default)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """All values of a repeated number that need not be whole."""
+        return tuple(float(text) for text in self._block.texts.get(name, ()))
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """A truth value."""
+        text = self._block.one(name)
+        return text in ("true", "1") if text else default
+
+    def word(self, name: str, default: str) -> str:
+        """A word, such as a value of an enumeration."""
+        return self._block.one(name) or default
+
+    def has(self, name: str) -> bool:
+        """Whether the prototxt states a value."""
+        return name in self._block.texts
+
+    def below(self, name: str) -> Parameters:
+        """Parameters of an inner block."""
+        return Parameters(self._block.below(name))
+
+
+class Layer(NamedTuple):
+    """One layer.
+
+    Attributes:
+        name: its name, made unique as ATC does.
+        type: its type, such as `Convolution`.
+        bottoms: names of the blobs that it reads.
+        tops: names of the blobs that it writes.
+        block: its text.
+        blobs: its weights.
+    """
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    block: Block
+    blobs: tuple[AnyArray, ...] = ()
+
+    def parameters(self, name: str) -> Parameters:
+        """Parameters of the layer, such as `pooling_param`."""
+        return Parameters(self.block.below(name))
+
+
+class Net(NamedTuple):
+    """A net: the shapes of its inputs by name, and its layers in order."""
+
+    inputs: dict[str, Shape]
+    layers: tuple[Layer, ...]
+
+
+def read_net(prototxt: str, caffemodel: str) -> Net:
+    """Read a net and its weights.
+
+    Raises:
+        InputError: a file cannot be read, or is not what it should be.
+    """
+    top = _parse(prototxt)
+    blocks = [*top.blocks.get("layer", ()), *top.blocks.get("layers", ())]
+    if not blocks or len(blocks) > _MAX_LAYERS:
+        raise InputError(prototxt, "not the prototxt of a net: it has no layers")
+    if any("layer" in block.blocks for block in blocks):
+        raise InputError(
+            prototxt, "the form of this prototxt is too old; upgrade it with Caffe's upgrade_net_proto_text"
+        )
+    weights = read_weights(caffemodel)
+    try:
+        return _net(top, [block for block in blocks if _runs_in_inference(block)], weights)
+    except ValueError as error:
+        raise InputError(prototxt, f"a value is not a number: {error}") from error
+
+
+def _parse(path: str) -> Block:
+    problems: dict[Reason, None] = {}
+    top = Block("")
+    for name, value in iter_top(read_text(path), problems):
+        if isinstance(value, Block):
+            top.blocks.setdefault(name, []).append(value)
+        else:
+            top.texts.setdefault(name, []).append(value)
+    if problems:
+        raise InputError(path, f"not a prototxt: {next(iter(problems))}")
+    return top
+
+
+def _net(top: Block, blocks: list[Block], weights: dict[str, list[tuple[AnyArray, ...]]]) -> Net:
+    inputs = _net_inputs(top)
+    layers = []
+    seen: dict[str, int] = {}
+    for block in blocks:
+        name = block.one("name")
+        tops = tuple(block.texts.get("top", ()))
+        count = seen[name] = seen.get(name, -1) + 1
+        if _type(block) == "Input":
+            shapes = _shapes(block.below("input_param"))
+            inputs |= {top_name: shapes[min(number, len(shapes) - 1)] for number, top_name in enumerate(tops) if shapes}
+            continue
+        of_name = weights.get(name, [])
+        blobs = of_name[min(count, len(of_name) - 1)] if of_name else ()
+        unique = f"{name}_same_{count}" if count else name
+        layers.append(Layer(unique, _type(block), tuple(block.texts.get("bottom", ())), tops, block, blobs))
+    return Net(inputs, tuple(layers))
+
+
+def _net_inputs(top: Block) -> dict[str, Shape]:
+    """Return the inputs that the net itself declares, by `input_shape` or, older, four `input_dim` each."""
+    names = top.texts.get("input", [])
+    dims = [int(text) for text in top.texts.get("input_dim", ())]
+    shapes = [_shape(block) for block in top.blocks.get("input_shape", ())]
+    shapes = shapes or [tuple(dims[start : start + 4]) for start in range(0, len(dims), 4)]
+    return dict(zip(names, shapes, strict=False))
+
+
+def _shapes(block: Block | None) -> list[Shape]:
+    return [_shape(shape) for shape in block.blocks.get("shape", ())] if block else []
+
+
+def _shape(block: Block) -> Shape:
+    return tuple(int(text) for text in block.texts.get("dim", ()))
+
+
+def _type(block: Block) -> str:
+    """Return the type of a layer; older nets write it in capitals."""
+    text = block.one("type")
+    if not text.isupper() or text in ("LRN", "MVN", "BNLL", "ELU", "SPP", "RNN", "LSTM"):
+        return text
+    return _OLD_TYPES.get(text) or "".join(word.capitalize() for word in text.split("_"))
+
+
+def _runs_in_inference(block: Block) -> bool:
+    if block.one("phase") in ("TRAIN", "0"):
+        return False
+    included, excluded = ([rule.one("phase") for rule in block.blocks.get(name, ())] for name in ("include", "exclude"))
+    if included and all(phase in ("TRAIN", "0") for phase in included):
+        return False
+    return not any(phase in ("TEST", "1") for phase in excluded)

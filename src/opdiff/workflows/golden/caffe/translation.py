@@ -1,0 +1,141 @@
+"""Caffe nets as ONNX models, layer by layer, under the names of the layers.
+
+A blob name stands for the output of the layer that wrote it last, so that in-place layers need no change: each has an
+output of its own. A layer without translation costs itself and what depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
+from opdiff.workflows.golden.caffe import element_layers as element
+from opdiff.workflows.golden.caffe import reduction_layers as reduction
+from opdiff.workflows.golden.caffe import shape_layers as shapes
+from opdiff.workflows.golden.caffe import window_layers as window
+from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
+from opdiff.workflows.golden.caffe.net import read_net
+from opdiff.workflows.golden.onnx_encoder import FLOAT
+from opdiff.workflows.golden.onnx_model import InputSpec
+from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.caffe.net import Layer, Net
+    from opdiff.workflows.golden.runtime import Runner
+
+    OneInput = Callable[[GraphBuilder, Layer, Blob], Blob | list[Blob]]
+    AllInputs = Callable[[GraphBuilder, Layer, Sequence[Blob]], Blob]
+
+
+def _same(op_type: str) -> OneInput:
+    """Return the translation of a layer without parameters."""
+    return lambda graph, _layer, x: graph.add(op_type, [x.tensor], x.shape)
+
+
+ONE_INPUT: dict[str, OneInput] = {
+    "AbsVal": _same("Abs"), "ArgMax": reduction.arg_max, "BNLL": _same("Softplus"), "BatchNorm": reduction.batch_norm,
+    "Clip": element.clip, "Convolution": window.convolution, "ConvolutionDepthwise": window.depthwise_convolution,
+    "Deconvolution": window.deconvolution, "DepthwiseConvolution": window.depthwise_convolution,
+    "Dropout": shapes.copies, "ELU": element.elu, "Exp": element.exponential, "Flatten": shapes.flatten,
+    "InnerProduct": reduction.inner_product, "Interp": window.interpolation, "LRN": window.lrn,
+    "Log": element.logarithm, "MVN": reduction.mvn, "Normalize": reduction.normalize, "PReLU": element.prelu,
+    "Permute": shapes.permute, "Pooling": window.pooling, "Power": element.power, "ReLU": element.relu,
+    "ReLU6": element.relu6, "Reduction": reduction.reduction, "Reshape": shapes.reshape,
+    "ShuffleChannel": shapes.shuffle, "Sigmoid": _same("Sigmoid"), "Slice": shapes.slices,
+    "Softmax": reduction.softmax, "Split": shapes.copies, "Swish": element.swish, "TanH": _same("Tanh"),
+    "Threshold": element.threshold, "Tile": shapes.tile, "Upsample": window.upsample,
+}  # fmt: skip
+"""Layers with one bottom, by type."""
+
+ALL_INPUTS: dict[str, AllInputs] = {
+    "Bias": element.bias, "Concat": shapes.concat, "Crop": shapes.crop, "Eltwise": element.eltwise,
+    "Scale": element.scale,
+}  # fmt: skip
+"""Layers that may have several bottoms, by type."""
+
+
+class CaffeOriginal:
+    """A Caffe net as an ONNX model; `shapes` replace those of the prototxt."""
+
+    def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
+        net = read_net(prototxt, caffemodel)
+        inputs = _with_shapes(net, given_shapes)
+        self.original = _translate(net, inputs, prototxt)._replace(files=(prototxt, caffemodel))
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        """Names of all layers."""
+        names = (operator.name for operator in self.original.operators)
+        return frozenset((*names, *(item.name for item in self.original.omitted)))
+
+    def with_branches(self, _runner: Runner) -> OriginalModel:
+        """Return the model; nets have no branches."""
+        return self.original
+
+
+def _with_shapes(net: Net, given: Mapping[str, Shape]) -> dict[str, Shape]:
+    inputs = net.inputs
+    if "" in given and len(inputs) == 1:
+        return dict.fromkeys(inputs, given[""])
+    found = {name: given.get(name, shape) for name, shape in inputs.items()}
+    missing = next((name for name, shape in found.items() if not shape), None)
+    if missing is not None or not found:
+        raise UsageError(
+            f"the prototxt does not tell the shape of its input {missing or ''}; give --shape NAME:N,C,H,W"
+        )
+    return found
+
+
+def _translate(net: Net, inputs: dict[str, Shape], path: str) -> OriginalModel:
+    graph = GraphBuilder()
+    blobs: dict[str, Blob | Reason] = {name: Blob(name, shape) for name, shape in inputs.items()}
+    operators, omitted = [], []
+    for layer in net.layers:
+        tops = _translate_layer(graph, layer, blobs)
+        if isinstance(tops, list):
+            operators.append(Operator(layer.name, layer.type, tuple(blob.tensor for blob in tops)))
+            blobs |= dict(zip(layer.tops, tops, strict=True))
+        else:
+            omitted.append(Omitted(layer.name, tops))
+            blobs |= dict.fromkeys(layer.tops, because("golden.after_layer", layer=layer.name))
+    specs = tuple(InputSpec(name, FLOAT, shape) for name, shape in inputs.items())
+    last = [operator.outputs[0] for operator in operators if operator.outputs][-1:]
+    folder = os.path.dirname(os.path.abspath(path))
+    data = graph.model(inputs, last)
+    return OriginalModel(path, (path,), data, folder, specs, tuple(last), tuple(operators), omitted=tuple(omitted))
+
+
+def _translate_layer(graph: GraphBuilder, layer: Layer, blobs: Mapping[str, Blob | Reason]) -> list[Blob] | Reason:
+    """Return the tops of a layer, or the reason why they cannot be computed."""
+    inputs = []
+    for name in layer.bottoms:
+        blob = blobs.get(name, because("golden.no_such_blob", blob=name))
+        if not isinstance(blob, Blob):
+            return blob
+        inputs.append(blob)
+    try:
+        tops = _tops(graph, layer, inputs)
+    except (UnsupportedLayerError, ValueError, ZeroDivisionError, IndexError) as problem:
+        return because("golden.layer_unsupported", type=layer.type, problem=str(problem))
+    if len(tops) != len(layer.tops):
+        return because("golden.layer_unsupported", type=layer.type, problem=f"{len(layer.tops)} tops")
+    return tops
+
+
+def _tops(graph: GraphBuilder, layer: Layer, inputs: list[Blob]) -> list[Blob]:
+    if layer.type == "Silence":
+        return []
+    one, several = ONE_INPUT.get(layer.type), ALL_INPUTS.get(layer.type)
+    if one is not None and len(inputs) == 1:
+        made = one(graph, layer, inputs[0])
+    elif several is not None and inputs:
+        made = several(graph, layer, inputs)
+    else:
+        raise UnsupportedLayerError(f"{len(inputs)} inputs" if one else "no translation")
+    return made if isinstance(made, list) else [made]

@@ -1,0 +1,189 @@
+"""Layers that move a window over the image, or change its size."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from opdiff.workflows.golden.caffe.builder import Blob, UnsupportedLayerError
+from opdiff.workflows.golden.caffe.element_layers import weights_of
+
+if TYPE_CHECKING:
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.golden.caffe.builder import GraphBuilder
+    from opdiff.workflows.golden.caffe.net import Layer, Parameters
+    from opdiff.workflows.golden.onnx_encoder import Attribute
+
+Pair = tuple[int, int]
+_MAX, _AVERAGE = ("MAX", "0"), ("AVE", "1")
+
+
+def convolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Convolution over two axes."""
+    return _convolve(graph, layer, x, layer.parameters("convolution_param").integer("group", 1))
+
+
+def depthwise_convolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Convolution with a group for each channel."""
+    return _convolve(graph, layer, x, _image(x)[1])
+
+
+def _convolve(graph: GraphBuilder, layer: Layer, x: Blob, group: int) -> Blob:
+    n, _, *extents = _image(x)
+    window = _Window(layer.parameters("convolution_param"))
+    weights = weights_of(layer, 0)
+    kernel = weights.reshape((-1, x.shape[1] // group, *window.kernel))
+    attributes = window.attributes(group)
+    shape = (
+        n,
+        kernel.shape[0],
+        *(
+            (extent + 2 * pad - (dilation * (size - 1) + 1)) // stride + 1
+            for extent, size, pad, stride, dilation in zip(extents, *window.axes, strict=True)
+        ),
+    )
+    return graph.add("Conv", [x.tensor, graph.constant(kernel), *_bias(graph, layer)], shape, attributes)
+
+
+def deconvolution(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Transposed convolution over two axes."""
+    n, channels, *extents = _image(x)
+    parameters = layer.parameters("convolution_param")
+    group, window = parameters.integer("group", 1), _Window(parameters)
+    kernel = weights_of(layer, 0).reshape((channels, -1, *window.kernel))
+    shape = (
+        n,
+        kernel.shape[1] * group,
+        *(
+            stride * (extent - 1) + dilation * (size - 1) + 1 - 2 * pad
+            for extent, size, pad, stride, dilation in zip(extents, *window.axes, strict=True)
+        ),
+    )
+    inputs = [x.tensor, graph.constant(kernel), *_bias(graph, layer)]
+    return graph.add("ConvTranspose", inputs, shape, window.attributes(group))
+
+
+def _bias(graph: GraphBuilder, layer: Layer) -> list[str]:
+    has_bias = layer.parameters("convolution_param").flag("bias_term", default=True)
+    return [graph.constant(weights_of(layer, 1).reshape(-1))] if has_bias else []
+
+
+class _Window:
+    """Extents of a window: kernel, padding, strides and dilation by axis."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.kernel = _pair(parameters, "kernel_size", "kernel", 0)
+        self.pad = _pair(parameters, "pad", "pad", 0)
+        self.stride = _pair(parameters, "stride", "stride", 1)
+        self.dilation = _pair(parameters, "dilation", "dilation", 1)
+
+    @property
+    def axes(self) -> tuple[Pair, Pair, Pair, Pair]:
+        """Kernel, padding, strides, dilation."""
+        return self.kernel, self.pad, self.stride, self.dilation
+
+    def attributes(self, group: int) -> dict[str, Attribute]:
+        """Return the attributes of ONNX."""
+        return {
+            "kernel_shape": self.kernel, "pads": (*self.pad, *self.pad), "strides": self.stride,
+            "dilations": self.dilation, "group": group,
+        }  # fmt: skip
+
+
+def _pair(parameters: Parameters, both: str, single: str, default: int) -> Pair:
+    """Return the values of both axes: `_h` and `_w`, or one or two repeated numbers."""
+    if parameters.has(f"{single}_h") or parameters.has(f"{single}_w"):
+        return parameters.integer(f"{single}_h", default), parameters.integer(f"{single}_w", default)
+    values = parameters.integers(both)
+    if len(values) > 2:
+        raise UnsupportedLayerError("windows of more than two axes")
+    return (values[0], values[-1]) if values else (default, default)
+
+
+def pooling(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Maximum or mean of a window; the last window may begin inside and end behind the image."""
+    n, channels, *extents = _image(x)
+    parameters = layer.parameters("pooling_param")
+    kind = parameters.word("pool", "MAX")
+    if kind not in (*_MAX, *_AVERAGE) or len(layer.tops) > 1:
+        raise UnsupportedLayerError(f"pool: {kind}, or a mask of maxima")
+    if parameters.flag("global_pooling", default=False):
+        op_type = "GlobalMaxPool" if kind in _MAX else "GlobalAveragePool"
+        return graph.add(op_type, [x.tensor], (n, channels, 1, 1))
+    window = _Window(parameters)
+    floors = parameters.word("round_mode", "CEIL") in ("FLOOR", "1") or not parameters.flag("ceil_mode", default=True)
+    sizes = [
+        _pooled_extent(extent, size, pad, stride, floors=floors)
+        for extent, size, pad, stride in zip(extents, window.kernel, window.pad, window.stride, strict=True)
+    ]
+    attributes: dict[str, Attribute] = {
+        "kernel_shape": window.kernel, "pads": (*window.pad, *window.pad), "strides": window.stride,
+        "ceil_mode": int(not floors),
+    }  # fmt: skip
+    if kind in _MAX:
+        return graph.add("MaxPool", [x.tensor], (n, channels, *sizes), attributes)
+    return graph.add("AveragePool", [x.tensor], (n, channels, *sizes), {**attributes, "count_include_pad": 1})
+
+
+def _pooled_extent(extent: int, size: int, pad: int, stride: int, *, floors: bool) -> int:
+    steps = (extent + 2 * pad - size) / stride
+    count = int(steps // 1 if floors else ceil(steps)) + 1
+    return count - 1 if pad and (count - 1) * stride >= extent + pad else count
+
+
+def lrn(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Local response normalization across channels, or within each."""
+    parameters = layer.parameters("lrn_param")
+    size, alpha = parameters.integer("local_size", 5), parameters.number("alpha", 1.0)
+    beta = parameters.number("beta", 0.75)
+    if parameters.word("norm_region", "ACROSS_CHANNELS") in ("ACROSS_CHANNELS", "0"):
+        attributes: dict[str, Attribute] = {
+            "size": size,
+            "alpha": alpha,
+            "beta": beta,
+            "bias": parameters.number("k", 1.0),
+        }
+        return graph.add("LRN", [x.tensor], x.shape, attributes)
+    pad = (size - 1) // 2
+    squares = graph.add("Mul", [x.tensor, x.tensor], x.shape)
+    window: dict[str, Attribute] = {"kernel_shape": (size, size), "pads": (pad,) * 4, "count_include_pad": 1}
+    means = graph.add("AveragePool", [squares.tensor], x.shape, window)
+    scaled = graph.add("Mul", [means.tensor, graph.scalar(alpha)], x.shape)
+    shifted = graph.add("Add", [scaled.tensor, graph.scalar(1.0)], x.shape)
+    factors = graph.add("Pow", [shifted.tensor, graph.scalar(-beta)], x.shape)
+    return graph.add("Mul", [x.tensor, factors.tensor], x.shape)
+
+
+def interpolation(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Bilinear change of size in which corners stay where they are."""
+    parameters = layer.parameters("interp_param")
+    if parameters.integer("pad_beg", 0) or parameters.integer("pad_end", 0):
+        raise UnsupportedLayerError("padding")
+    extents = _image(x)[2:]
+    shrink, zoom = parameters.integer("shrink_factor", 1), parameters.integer("zoom_factor", 1)
+    sizes = [(extent - 1) // shrink + 1 for extent in extents]
+    sizes = [size + (size - 1) * (zoom - 1) for size in sizes]
+    height, width = parameters.integer("height", 0), parameters.integer("width", 0)
+    sizes = [height, width] if height and width else sizes
+    attributes: dict[str, Attribute] = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    return _resize(graph, x, (*x.shape[:2], *sizes), attributes)
+
+
+def upsample(graph: GraphBuilder, layer: Layer, x: Blob) -> Blob:
+    """Repetition of each element in both directions."""
+    scale = layer.parameters("upsample_param").integer("scale", 1)
+    _, _, height, width = _image(x)
+    attributes: dict[str, Attribute] = {
+        "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
+    }  # fmt: skip
+    return _resize(graph, x, (*x.shape[:2], height * scale, width * scale), attributes)
+
+
+def _resize(graph: GraphBuilder, x: Blob, shape: Shape, attributes: dict[str, Attribute]) -> Blob:
+    return graph.add("Resize", [x.tensor, "", "", graph.integers(*shape)], shape, attributes)
+
+
+def _image(x: Blob) -> Shape:
+    if x.rank != 4:
+        raise UnsupportedLayerError(f"a blob of {x.rank} axes instead of 4")
+    return x.shape
