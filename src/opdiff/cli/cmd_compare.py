@@ -66,9 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_single(parser)
     _add_judging(parser)
     add_gate(parser)
-    parser.add_argument(
-        "--force", action="store_true", help="judge operators even if the rule file does not belong to the dumps"
-    )
+    parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
     add_report_options(parser)
     parser.add_argument(
         "--json", metavar="FILE", default="", help="write the answer for machines as JSON; - for standard output"

@@ -362,6 +362,7 @@ class Comparison(Struct, frozen=True):
         profiles: errors of the worst tensors along their axes.
         notes: remarks about the inputs.
         extra_inputs: rule files and other paths that were given besides the dumps.
+        warnings: signs that inputs were mixed up; the advice begins with them.
     """
 
     mode: Mode
@@ -376,6 +377,7 @@ class Comparison(Struct, frozen=True):
     profiles: tuple[Profile, ...] = ()
     notes: tuple[Reason, ...] = ()
     extra_inputs: ExtraInputs = ExtraInputs()
+    warnings: tuple[Reason, ...] = ()
 
     @property
     def units(self) -> tuple[Unit, ...]:

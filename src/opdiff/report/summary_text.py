@@ -56,12 +56,12 @@ def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH)
     if comparison.mode is Mode.GRAPH:
         from opdiff.report.graph_summary import Tally, tally_lines
 
-        yield from map(SummaryLine, advice_lines(comparison, language))
+        yield from advice_lines(comparison, language)
         yield from map(SummaryLine, tally_lines(Tally.of(comparison)))
         return
     rows = comparison.rows
     compared = [row for row in rows if row.metrics is not None]
-    yield from map(SummaryLine, advice_lines(comparison, language))
+    yield from advice_lines(comparison, language)
     yield from _counts(rows, compared)
     yield from map(SummaryLine, reason_lines(group_by_reason(row for row in rows if row.metrics is None)))
     yield from _accuracy(compared)
@@ -76,18 +76,29 @@ def first_bad_operator(comparison: Comparison) -> str:
     return next((row.label.target for row, verdict in pairs if verdict.level.is_bad), "")
 
 
-def advice_lines(comparison: Comparison, language: Language) -> Iterator[str]:
-    """Yield the advice in lines of at most 80 columns; characters that are not ASCII count as two columns."""
-    for sentence in [render(reason, language) for reason in comparison.judgement.advice]:
-        line, used = "", 0
-        for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
-            columns = sum(1 if character.isascii() else 2 for character in word.rstrip())
-            if line and used + columns > _COLUMNS:
-                yield line.rstrip()
-                line, used = "  ", 2
-            line += word
-            used += columns + (word[-1] == " ")
-        yield line.rstrip()
+def advice_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
+    """Yield the advice in lines of a terminal; a command at the end of a sentence has a line of its own."""
+    for reason in comparison.judgement.advice:
+        sentence, command = render(reason, language), reason.fact("command")
+        tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
+        if isinstance(command, str):
+            sentence = sentence.removesuffix(command).rstrip()
+        yield from (SummaryLine(line, tone) for line in _wrapped(sentence))
+        if isinstance(command, str):
+            yield SummaryLine(f"  {command}", tone, must_be_whole=True)
+
+
+def _wrapped(sentence: str) -> Iterator[str]:
+    """Yield the lines of at most 80 columns; characters that are not ASCII count as two columns."""
+    line, used = "", 0
+    for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
+        columns = sum(1 if character.isascii() else 2 for character in word.rstrip())
+        if line and used + columns > _COLUMNS:
+            yield line.rstrip()
+            line, used = "  ", 2
+        line += word
+        used += columns + (word[-1] == " ")
+    yield line.rstrip()
 
 
 def group_by_reason(rows: Iterable[Row]) -> list[ReasonGroup]:

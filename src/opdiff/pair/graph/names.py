@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
+from opdiff.pair.joined_names import split_joined_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
 
-_NUMBER_FOLLOWS = re.compile(r"_?[0-9]")
-_MAX_NAME_LENGTH = 4096
 # Writers cut names that are too long for a file name.
 _MIN_CUT_LENGTH = 180
 
@@ -70,9 +68,9 @@ class GraphNames:
         last_part = self._by_last_part.get(op.name)
         if last_part is not None:
             return self._with_originals(last_part, because("pair.match_last_part"), _LAST_PART_CONFIDENCE)
-        parts = self._split(op.name)
+        parts = [self._by_name[part] for part in split_joined_name(op.name, lambda name: bool(self._by_name.get(name)))]
         if parts:
-            return ResolvedOp(parts, because("pair.match_joined_names"), _JOINED_CONFIDENCE)
+            return ResolvedOp(tuple(filter(None, parts)), because("pair.match_joined_names"), _JOINED_CONFIDENCE)
         cut = self._find_cut(op.name)
         return ResolvedOp((cut,), because("pair.match_cut_name"), _CUT_CONFIDENCE) if cut is not None else None
 
@@ -82,29 +80,6 @@ class GraphNames:
         if found and not any(op.output_names):
             return ResolvedOp(found, because("pair.match_originals"), _CERTAIN)
         return ResolvedOp((op,), match, confidence)
-
-    def _split(self, name: str) -> tuple[TextOp, ...]:
-        """Split a name into names of the graph, the longest first part that can be continued to the end.
-
-        A name is never cut before a number: `Sub_7` is not `Sub`.
-        """
-        if len(name) > _MAX_NAME_LENGTH:
-            return ()
-        # For each position from which the end can be reached: the end of the first part, and its operator.
-        ways: dict[int, tuple[int, TextOp | None]] = {len(name): (0, None)}
-        for start in range(len(name) - 1, -1, -1):
-            for end in range(len(name), start, -1):
-                op = self._by_name.get(name[start:end]) if end in ways else None
-                if op is not None and not _NUMBER_FOLLOWS.match(name, end):
-                    ways[start] = (end, op)
-                    break
-        parts: list[TextOp] = []
-        position = 0
-        while position < len(name) and position in ways:
-            position, op = ways[position]
-            if op is not None:
-                parts.append(op)
-        return tuple(parts)
 
     def _find_cut(self, name: str) -> TextOp | None:
         if len(name) < _MIN_CUT_LENGTH:

@@ -18,15 +18,17 @@ from opdiff.read.directory import Folder, is_debug, scan
 from opdiff.read.filename import DumpName, FxName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from opdiff.core.reasons import Reason
-    from opdiff.read.directory import Tree
+    from opdiff.read.directory import Location, Tree
 
 _TEXT = re.compile(
     r"dynamo_(?P<stage>original|optimized)_graph_(?P<graph>\d{1,18})"
     r"(?:_rank_(?P<rank>\d{1,18}))?(?:_pid_(?P<pid>\d{1,18}))?(?:_ts_(?P<ts>\d{1,30}))?.*\.txt"
 )
+_OTHER_KIND = {GraphKind.GE: GraphKind.FX, GraphKind.FX: GraphKind.GE}
+_DUMP_NAMES = ("msprobe_ge_dump", "msprobe_fx_dump", "data_dump")
 # Folders between the root of a dump and its files: rank, time, device, model, id, token.
 _MAX_FOLDER_LEVELS = 6
 _MODEL_GRAPH = re.compile(r"(?:^|_)graph_(\d{1,18})(?:_|$)")
@@ -61,6 +63,8 @@ class GraphTree(NamedTuple):
         ranks: the graphs of each rank; without ranks, of each device or of key 0.
         texts: files of graph texts, original graphs before optimized ones.
         notes: remarks about the tree.
+        other_kind: folder of the dumps of the other kind, which are not read; empty if there are none.
+        rivals: folders of two dumps of the same token at the same time; empty if there are none.
     """
 
     root: str
@@ -69,6 +73,14 @@ class GraphTree(NamedTuple):
     ranks: Mapping[int, tuple[GraphFolders, ...]]
     texts: tuple[GraphFile, ...]
     notes: tuple[Reason, ...] = ()
+    other_kind: str = ""
+    rivals: tuple[str, ...] = ()
+
+    def folders(self) -> Iterator[Folder]:
+        """Yield the folders with dump files."""
+        for graphs in self.ranks.values():
+            for graph in graphs:
+                yield from (folder for folders in graph.tokens.values() for folder in folders)
 
 
 @dataclass(slots=True)
@@ -94,7 +106,8 @@ def read_graph_tree(root: str) -> GraphTree:
     folders = [folder for folder in tree.folders if _has_dumps_of(kind, folder)]
     if not folders:
         counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
-        raise InputError(root, f"no dump files of graph mode here ({counted} other files)")
+        hint = "; dumps of offline models are compared with -m offline_data" if counted else ""
+        raise InputError(root, f"no dump files of graph mode here ({counted} other files){hint}")
     notes: list[Reason] = []
     has_ranks = any(folder.location.rank is not None for folder in folders)
     texts = _texts(tree.graphs)
@@ -106,7 +119,36 @@ def read_graph_tree(root: str) -> GraphTree:
     for rank, members in sorted(_by_rank(folders, kind, has_ranks=has_ranks).items()):
         ranks[rank] = _graphs(members, kind, notes)
     notes += _mixed_runs(texts)
-    return GraphTree(tree.root, kind, has_ranks, ranks, texts, tuple(dict.fromkeys(notes)))
+    others = [folder.path for folder in tree.folders if _has_dumps_of(_OTHER_KIND[kind], folder)]
+    rivals = _rivals(folders) if kind is GraphKind.GE else ()
+    return GraphTree(
+        tree.root,
+        kind,
+        has_ranks,
+        ranks,
+        texts,
+        tuple(dict.fromkeys(notes)),
+        dump_root(others) if others else "",
+        rivals,
+    )
+
+
+def dump_root(folders: Iterable[str]) -> str:
+    """Return the directory of a dump that has these folders: the one with a usual name, else their common parent."""
+    common = os.path.commonpath(folders)
+    parts = common.split(os.sep)
+    named = next((number for number, part in enumerate(parts) if part in _DUMP_NAMES), len(parts))
+    return os.sep.join(parts[: named + 1])
+
+
+def _rivals(folders: Iterable[Folder]) -> tuple[str, ...]:
+    """Return the first two folders of the same token, rank, device and time."""
+    found: dict[Location, str] = {}
+    for folder in folders:
+        other = found.setdefault(folder.location, folder.path)
+        if other != folder.path and folder.location.step is not None:
+            return other, folder.path
+    return ()
 
 
 def _kind(tree: Tree) -> GraphKind:

@@ -14,6 +14,7 @@ from opdiff.pair.graph.token_graph import token_graph
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.graph.tree import read_graph_tree
 from opdiff.workflows.compare.graph_units import GraphTexts, find_units, pair_ranks
+from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
 from opdiff.workflows.compare.job import data_mode
 
@@ -43,8 +44,8 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
         UsageError: the rank must be selected.
     """
     target, golden = read_graph_tree(options.target), read_graph_tree(options.golden)
-    if target.kind is GraphKind.FX:
-        raise InputError(target.root, "this is an FX dump; the target is a dump of the graph engine, FX is the golden")
+    refuse_fx_target(target, golden)
+    warnings = refuse_certain(graph_problems(target, golden), force=options.force)
     ranks, rank_notes = pair_ranks(target, golden, options.rank)
     texts = GraphTexts(target, golden)
     notes: list[Reason] = [*target.notes, *golden.notes, *rank_notes]
@@ -62,6 +63,7 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
         _SCENARIOS[golden.kind],
         _batches(units, golden.kind, target.root, options),
         tuple(dict.fromkeys((*notes, *texts.notes))),
+        warnings=warnings,
     )
 
 

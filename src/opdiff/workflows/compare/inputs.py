@@ -21,7 +21,8 @@ from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.golden_origin import golden_origin_notes
-from opdiff.workflows.compare.options import check_options, choose_mode
+from opdiff.workflows.compare.input_checks import offline_problems, refuse_certain, refuse_graph_mode
+from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,6 +59,7 @@ class Inputs(NamedTuple):
         is_step: whether this is a step of a training run; its failure does not affect other steps.
         extra_inputs: the rule files, and other paths that were given besides the dumps.
         left_out: number of files of both sides that could not be taken for dumps.
+        warnings: signs that inputs were mixed up; they are the first lines of the result.
     """
 
     mode: Mode
@@ -70,6 +72,7 @@ class Inputs(NamedTuple):
     is_step: bool = False
     extra_inputs: ExtraInputs = ExtraInputs()
     left_out: int = 0
+    warnings: tuple[Reason, ...] = ()
 
 
 class NotCompared(NamedTuple):
@@ -101,16 +104,23 @@ def read_inputs(options: CompareOptions, *, every_operator: bool = False) -> Ite
 
 
 def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
+    if has_graph_text(options.target):
+        refuse_graph_mode(options.target, options.golden)
     with_rules = any(options.rule_paths)
     rules = Rules(*(read_rules(path) if path else None for path in options.rule_paths))
-    target = read_dump(options.target, with_rules=with_rules)
-    return target, read_dump(options.golden, with_rules=with_rules), rules
+    try:
+        target = read_dump(options.target, with_rules=with_rules)
+        return target, read_dump(options.golden, with_rules=with_rules), rules
+    except InputError:
+        refuse_graph_mode(options.target, options.golden)
+        raise
 
 
 def _inputs(
     name: str, target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
 ) -> Inputs:
     scenario = choose(target, golden, rules.given)
+    warnings = refuse_certain(offline_problems(target, golden, rules), force=options.force)
 
     def batches() -> Iterator[Batch]:
         pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
@@ -128,6 +138,7 @@ def _inputs(
         (*golden_origin_notes(golden.path, rules), *rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
+        warnings=warnings,
     )
 
 

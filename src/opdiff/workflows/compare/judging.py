@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.core.atomic_file import make_folder, open_atomic
+from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
 from opdiff.judge.remedies import files_of, next_command
@@ -16,6 +17,8 @@ __all__ = ["find_limits", "judge_again", "limits_text", "next_step", "write_reme
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
+    from opdiff.core.judgement import Judgement
+    from opdiff.core.reasons import Reason
 
 
 def find_limits(path: str) -> Limits:
@@ -32,7 +35,14 @@ def find_limits(path: str) -> Limits:
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
     left_out = comparison.judgement.coverage.left_out
-    return replace(comparison, judgement=judge(comparison.rows, comparison.graphs, limits, left_out=left_out))
+    judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out)
+    return replace(comparison, judgement=with_warnings(judgement, comparison.warnings))
+
+
+def with_warnings(judgement: Judgement, warnings: tuple[Reason, ...]) -> Judgement:
+    """Return a judgement whose advice begins with warnings about the inputs."""
+    first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
+    return judgement._replace(advice=(*first, *judgement.advice))
 
 
 def next_step(comparison: Comparison) -> str:

@@ -43,7 +43,7 @@ class CompareOptions(NamedTuple):
         token: graph mode: this token only.
         graph: graph mode: this graph only.
         data_mode: graph mode: how tensors are compared.
-        force: judge operators even if the rules do not belong to the dumps.
+        force: compare inputs that seem to be mixed up, and judge even if the rules do not belong to the dumps.
     """
 
     target: str = ""
@@ -90,7 +90,7 @@ def choose_mode(options: CompareOptions) -> Mode:
     offline, graph = _given(options, _OFFLINE_ONLY), _given(options, _GRAPH_ONLY)
     mode = options.mode
     if mode is None:
-        mode = Mode.GRAPH if not offline and _has_graph_text(options.target) else Mode.OFFLINE
+        mode = Mode.GRAPH if not offline and has_graph_text(options.target) else Mode.OFFLINE
     if mode is Mode.GRAPH and offline:
         raise UsageError(f"{', '.join(offline)} cannot be combined with --mode torchair")
     if mode is Mode.OFFLINE and graph:
@@ -119,6 +119,17 @@ def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:
     return [option for name, option in names.items() if getattr(options, name) != defaults[name]]
 
 
-def _has_graph_text(path: str) -> bool:
-    names = os.listdir(path) if os.path.isdir(path) else []
-    return any(name.startswith(_GRAPH_TEXT_PREFIXES) and name.endswith(".txt") for name in names)
+def has_graph_text(path: str) -> bool:
+    """Return whether a directory, or a folder directly in it, has texts of graph mode."""
+    items = _list(path)
+    below = [item for folder in items if folder.is_dir(follow_symlinks=False) for item in _list(folder)]
+    return any(item.name.startswith(_GRAPH_TEXT_PREFIXES) and item.name.endswith(".txt") for item in (*items, *below))
+
+
+def _list(folder: str | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing if it cannot be listed."""
+    try:
+        with os.scandir(folder) as listing:
+            return list(listing)
+    except OSError:
+        return []

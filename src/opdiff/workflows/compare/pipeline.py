@@ -11,7 +11,7 @@ from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.errors import InputError, UsageError
 from opdiff.judge import judge
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
-from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.compare.judging import find_limits, with_warnings
 from opdiff.workflows.compare.measuring import Measuring, measure_pairs
 from opdiff.workflows.compare.outputs import find_environment, write_outputs
 from opdiff.workflows.compare.profiles import find_profiles
@@ -79,6 +79,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         # Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
         pairs += batch.pairs if inputs.mode is Mode.OFFLINE else ()
     judgement = judge(rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
+    judgement = with_warnings(judgement, inputs.warnings)
     comparison = Comparison(
         mode=inputs.mode,
         target=inputs.target,
@@ -92,6 +93,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         profiles=find_profiles(rows, judgement, pairs, measuring.options.conversions) if pairs else (),
         notes=tuple(notes),
         extra_inputs=inputs.extra_inputs,
+        warnings=inputs.warnings,
     )
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 

@@ -1,0 +1,263 @@
+"""Checks of the inputs before tensors are paired: exchanged sides and rule files, wrong and mixed directories.
+
+A certain mistake ends the comparison; a likely one is a warning, the first line of the result. Messages have the right
+command, where it is known.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.dump import GraphKind
+from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
+from opdiff.core.tensor import file_safe_name
+from opdiff.pair.joined_names import split_joined_name
+from opdiff.read.directory import scan
+from opdiff.read.filename import DumpName, FxName
+from opdiff.read.graph.tree import dump_root
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from opdiff.core.dump import Dump
+    from opdiff.core.graph import RuleFile
+    from opdiff.core.reasons import Reason
+    from opdiff.pair import Rules
+    from opdiff.read.graph.tree import GraphTree
+
+# Splitting a name takes about a millisecond, and a few examples suffice.
+_MAX_NAMES_TO_SPLIT = 200
+
+
+class InputProblem(NamedTuple):
+    """A sign that inputs were mixed up.
+
+    Attributes:
+        path: the directory or file that it is about.
+        reason: what was found, and what to do.
+        is_certain: whether the inputs cannot be meant as they are.
+    """
+
+    path: str
+    reason: Reason
+    is_certain: bool = True
+
+
+def refuse_certain(problems: Iterable[InputProblem], *, force: bool) -> tuple[Reason, ...]:
+    """Return the likely mistakes, and with `force` all, as warnings.
+
+    Raises:
+        InputError: the first certain one.
+    """
+    warnings = []
+    for problem in problems:
+        if problem.is_certain and not force:
+            raise InputError(problem.path, problem.reason)
+        warnings.append(problem.reason)
+    return tuple(warnings)
+
+
+def compare_command(target: str, golden: str, **options: str) -> str:
+    """Return the shell command of a comparison; `options` by name, as `fr="on.json"`."""
+    words = [word for name, value in options.items() for word in (f"-{name}", value)]
+    return shlex.join(["opdiff", "compare", target, golden, *words])
+
+
+# Offline
+
+
+def refuse_graph_mode(target: str, golden: str) -> None:
+    """Check that neither directory is a dump of graph mode.
+
+    Raises:
+        InputError: one is.
+    """
+    for path in (target, golden):
+        if _is_graph_mode(path):
+            command = compare_command(target, golden, m="torchair")
+            raise InputError(path, because("compare.is_graph_mode", command=command))
+
+
+def _is_graph_mode(path: str) -> bool:
+    try:
+        tree = scan(path)
+    except InputError:
+        return False
+    return bool(tree.graphs) or any(isinstance(entry.parsed, FxName) for entry in tree.entries())
+
+
+def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[InputProblem]:
+    """Yield the signs of mixed-up inputs of an offline comparison."""
+    if os.path.samefile(target.path, golden.path):
+        yield InputProblem(golden.path, because("compare.same_directory"), is_certain=False)
+    if rules.fusion and rules.fusion_off:
+        yield from _exchanged_fusion(target, golden, rules.fusion, rules.fusion_off)
+    if rules.fusion and rules.quant:
+        yield from _exchanged_quantization(target, golden, rules.fusion, rules.quant)
+    if not rules.given:
+        yield from _fused_without_rules(target, golden)
+
+
+def _exchanged_fusion(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFile) -> Iterator[InputProblem]:
+    fused, less_fused = _count_fused(fusion), _count_fused(fusion_off)
+    is_crossed = _fit(target, fusion_off) > _fit(target, fusion) and _fit(golden, fusion) > _fit(golden, fusion_off)
+    files = {"fusion": fusion.path, "fusion_off": fusion_off.path}
+    if is_crossed and fused >= less_fused:
+        command = compare_command(golden.path, target.path, fr=fusion.path, cfr=fusion_off.path)
+        yield InputProblem(target.path, because("compare.sides_exchanged", **files, command=command))
+    elif is_crossed:
+        command = compare_command(target.path, golden.path, fr=fusion_off.path, cfr=fusion.path)
+        yield InputProblem(fusion.path, because("compare.rules_exchanged", **files, command=command))
+    elif fused < less_fused:
+        command = compare_command(golden.path, target.path, fr=fusion_off.path, cfr=fusion.path)
+        counts = {"fused": fused, "less_fused": less_fused}
+        reason = because("compare.sides_and_rules_exchanged", **files, **counts, command=command)
+        yield InputProblem(target.path, reason, is_certain=False)
+
+
+def _exchanged_quantization(target: Dump, golden: Dump, fusion: RuleFile, quant: RuleFile) -> Iterator[InputProblem]:
+    """Compilation follows quantization: the originals of the compiled model are operators of the quantized one."""
+    if _fit(target, quant) > _fit(target, fusion) and _share(_originals(quant), _names(fusion)) > _share(
+        _originals(fusion), _names(quant)
+    ):
+        command = compare_command(target.path, golden.path, fr=quant.path, qfr=fusion.path)
+        yield InputProblem(fusion.path, because("compare.quant_rules_exchanged", quant=quant.path, command=command))
+
+
+def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
+    rules = {"fr": "FUSION_ON.json", "cfr": "FUSION_OFF.json"}
+    fused = find_fused(target.operators, golden.operators)
+    if fused is not None:
+        command = compare_command(target.path, golden.path, **rules)
+        reason = because("compare.target_fused", name=fused[0], parts=fused[1], command=command)
+        yield InputProblem(target.path, reason, is_certain=False)
+        return
+    fused = find_fused(golden.operators, target.operators)
+    if fused is not None:
+        command = compare_command(golden.path, target.path, **rules)
+        reason = because("compare.golden_fused", name=fused[0], parts=fused[1], command=command)
+        yield InputProblem(golden.path, reason, is_certain=False)
+
+
+def find_fused(names: Collection[str], others: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the first name that consists of several names of the other dump, and these; `None` if there is none."""
+    unmatched = (name for name in names if name not in others)
+    for name in islice(unmatched, _MAX_NAMES_TO_SPLIT):
+        parts = split_joined_name(name, others.__contains__)
+        if len(parts) > 1 and not any(part in names for part in parts):
+            return name, parts
+    return None
+
+
+def _names(rules: RuleFile) -> frozenset[str]:
+    return frozenset(file_safe_name(operator.name) for operator in rules.operators())
+
+
+def _originals(rules: RuleFile) -> frozenset[str]:
+    return frozenset(file_safe_name(name) for operator in rules.operators() for name in operator.originals if name)
+
+
+def _fit(dump: Dump, rules: RuleFile) -> float:
+    """Return the share of the dumped operators that a rule file has."""
+    return _share(frozenset(map(file_safe_name, dump.operators)), _names(rules))
+
+
+def _share(names: frozenset[str], others: frozenset[str]) -> float:
+    return len(names & others) / len(names) if names else 0.0
+
+
+def _count_fused(rules: RuleFile) -> int:
+    """Return the number of operators that were made of several originals."""
+    return sum(len(frozenset(filter(None, operator.originals))) > 1 for operator in rules.operators())
+
+
+# Graph mode
+
+
+def refuse_fx_target(target: GraphTree, golden: GraphTree) -> None:
+    """Check that the target is a dump of the graph engine.
+
+    Raises:
+        InputError: it is one of FX.
+    """
+    if target.kind is GraphKind.FX:
+        command = compare_command(golden.root, target.root, m="torchair")
+        code = "compare.fx_target" if golden.kind is GraphKind.FX else "compare.fx_target_exchanged"
+        raise InputError(target.root, because(code, command=command))
+
+
+def graph_problems(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
+    """Yield the signs of mixed-up inputs of a comparison in graph mode."""
+    for tree in (target, golden):
+        if _is_offline(tree):
+            command = compare_command(target.root, golden.root, m="offline_data")
+            yield InputProblem(tree.root, because("compare.not_graph_mode", command=command))
+    yield from _overlap(target, golden)
+    yield from _several_dumps(target)
+    yield from _several_dumps(golden, golden.other_kind)
+    if golden.kind is GraphKind.GE:
+        yield from _exchanged_graphs(target, golden)
+    else:
+        yield from _mixed_fx_runs(golden)
+
+
+def _is_offline(tree: GraphTree) -> bool:
+    """Return whether nothing shows graph mode: neither FX files, nor graph texts, nor folders of ranks and tokens."""
+    if tree.kind is GraphKind.FX or tree.texts:
+        return False
+    return not any(part is not None for folder in tree.folders() for part in folder.location)
+
+
+def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
+    own = {folder.path for folder in target.folders()}
+    theirs = {folder.path for folder in golden.folders()}
+    if own.isdisjoint(theirs):
+        return
+    rest = golden.other_kind or (dump_root(theirs - own) if theirs - own else "")
+    if rest:
+        command = compare_command(dump_root(own), rest, m="torchair")
+        yield InputProblem(golden.root, because("compare.golden_has_target", command=command))
+    else:
+        yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
+
+
+def _several_dumps(tree: GraphTree, other_kind: str = "") -> Iterator[InputProblem]:
+    """Find a directory above several dumps that can be meant; the target is never one of FX."""
+    found = [dump_root([path]) for path in tree.rivals]
+    if other_kind:
+        found = [*(found or [dump_root([folder.path for folder in tree.folders()])]), other_kind]
+    if found:
+        yield InputProblem(tree.root, because("compare.several_dumps", dumps=tuple(found)))
+
+
+def _exchanged_graphs(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
+    ours, theirs = _operators(target), _operators(golden)
+    fused = find_fused(theirs, ours)
+    if fused is not None and find_fused(ours, theirs) is None:
+        command = compare_command(golden.root, target.root, m="torchair")
+        reason = because("compare.graphs_exchanged", name=fused[0], parts=fused[1], command=command)
+        yield InputProblem(target.root, reason)
+
+
+def _operators(tree: GraphTree) -> dict[str, None]:
+    entries = (entry.parsed for folder in tree.folders() for entry in folder.entries)
+    return dict.fromkeys(parsed.op_name for parsed in entries if isinstance(parsed, DumpName))
+
+
+def _mixed_fx_runs(golden: GraphTree) -> Iterator[InputProblem]:
+    """Find tensors that were dumped at several times to one folder: names of FX nodes are unique in a graph."""
+    times: dict[tuple[str, FxName], int] = {}
+    repeated = []
+    for folder in golden.folders():
+        for parsed in (entry.parsed for entry in folder.entries):
+            if isinstance(parsed, FxName):
+                tensor = folder.path, parsed._replace(timestamp=0, reduced=False)
+                if times.setdefault(tensor, parsed.timestamp) != parsed.timestamp:
+                    repeated.append(folder.path)
+    if repeated:
+        reason = because("compare.mixed_fx_runs", count=len(repeated), path=repeated[0])
+        yield InputProblem(golden.root, reason, is_certain=False)

@@ -1,0 +1,194 @@
+"""Exchanged sides and rule files, wrong and mixed directories: refused or warned about, with a command that runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from command_line import Outcome, run
+from made_dumps import Case, describe, numbers, rule
+from opdiff.sample import write_sample
+from opdiff.sample.graph_mode import GraphSample, write_graph_sample
+
+X = numbers(3, 5)
+ON = (rule("ab", originals=("a", "b"), outputs=(describe("b", 0),)), rule("c", outputs=(describe("c", 0),)))
+OFF = tuple(rule(name, outputs=(describe(name, 0),)) for name in ("a", "b", "c"))
+
+
+@pytest.fixture
+def fusion(case: Case) -> Case:
+    """A model with fusion on as the target, with fusion off as the golden side."""
+    for name in ("ab", "c"):
+        case.npu(name, X)
+    for name in ("a", "b", "c"):
+        case.npu_golden(name, X)
+    case.rules(*ON, file="on.json")
+    case.rules(*OFF, file="off.json")
+    return case
+
+
+def follow(capsys: pytest.CaptureFixture[str], told: str, out: Path) -> Outcome:
+    """Run the command that a message has, which must not be refused; return its outcome."""
+    (command,) = re.findall(r"(?:: |^  )(opdiff compare .*)$", told, re.MULTILINE)
+    done = run(capsys, *shlex.split(command)[1:], "-o", out, "--no-html")
+    assert done.code == 0, done
+    assert "Warning" not in done.out
+    return done
+
+
+@pytest.mark.parametrize(
+    ("sides", "rules", "code", "told"),
+    [
+        pytest.param(("target", "golden"), ("on", "off"), 0, "", id="right"),
+        pytest.param(("golden", "target"), ("on", "off"), 3, "Exchange -tp and -gp: ", id="sides"),
+        pytest.param(("target", "golden"), ("off", "on"), 3, "Exchange -fr and -cfr: ", id="rules"),
+        pytest.param(("golden", "target"), ("off", "on"), 0, "Exchange the sides and the rule files:", id="both"),
+        pytest.param(("target", "golden"), (), 0, "ab of the target consists of a, b of the golden dump", id="none"),
+        pytest.param(
+            ("golden", "target"), (), 0, "ab of the golden dump consists of a, b of the target", id="none back"
+        ),
+    ],
+)
+def test_fusion_on_and_off(
+    fusion: Case, sides: tuple[str, str], rules: tuple[str, ...], code: int, told: str, tmp_path: Path
+) -> None:
+    given = [word for option, name in zip(("-fr", "-cfr"), rules, strict=False) for word in (option, f"{name}.json")]
+    words = [tmp_path / word if word.endswith("json") else word for word in given]
+    done = run(fusion.capsys, "compare", *(tmp_path / side for side in sides), *words, "-o", fusion.out, "--no-html")
+    assert done.code == code, done
+    said = done.err if code else done.out
+    assert told in said.replace("\n  ", " ")
+    assert said.startswith("Warning: ") == bool(told and not code)
+    if code:
+        forced = run(
+            fusion.capsys, "compare", *(tmp_path / side for side in sides), *words, "--force", "-o", fusion.out
+        )
+        assert forced.out.startswith("Warning: ")
+    if told and rules:
+        follow(fusion.capsys, said, fusion.out)
+
+
+def test_a_warning_is_part_of_every_report(fusion: Case) -> None:
+    answer = fusion.root / "answer.json"
+    assert fusion.run("--json", answer, "--no-html").out.startswith("Warning: the models were compiled with different")
+    assert '"Warning: the models were compiled with different fusion' in answer.read_text()
+    judged = run(fusion.capsys, "judge", fusion.out)
+    assert judged.out.startswith("Warning: the models were compiled with different fusion")
+    assert run(fusion.capsys, "judge", fusion.out, "--lang", "zh").out.startswith("警告：")  # noqa: RUF001
+
+
+def test_fusion_and_quantization_rules_exchanged(case: Case) -> None:
+    names = ("a_quant_layer", "a", "a_dequant_layer")
+    case.npu("a_quant_layer", X)
+    case.npu("aa_dequant_layer", X)
+    case.npy("a", X)
+    compiled = rule("aa_dequant_layer", originals=names[1:], outputs=(describe("a_dequant_layer", 0),))
+    network = case.rules(rule("a_quant_layer", originals=("a_quant_layer",)), compiled, file="network.json")
+    quantized = (rule(name, originals=("a",), outputs=(describe("a", 0),)) for name in names)
+    quant = case.rules(*quantized, file="quant.json")
+    assert case.run("-fr", network, "-qfr", quant).code == 0
+    done = case.run("-fr", quant, "-qfr", network)
+    assert done.code == 3
+    assert f"{quant}: the rule files are exchanged: {network} describes the compiled model" in done.err
+    follow(case.capsys, done.err, case.out)
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_one_dump_on_both_sides(case: Case, *, above: bool) -> None:
+    case.npu("a", X)
+    folder = case.root if above else case.target
+    done = run(case.capsys, "compare", case.target, folder, "-o", case.out)
+    assert done.code == 0
+    assert done.out.startswith("Warning: target and golden are the same dump: ")
+
+
+@pytest.fixture
+def graphs(tmp_path: Path) -> GraphSample:
+    return write_graph_sample(str(tmp_path / "graphs"), ranks=1, tokens=1)
+
+
+def root_of(graphs: GraphSample) -> Path:
+    return Path(graphs.target).parents[1]
+
+
+def compare_graphs(capsys: pytest.CaptureFixture[str], target: object, golden: object, *more: object) -> Outcome:
+    return run(capsys, "compare", target, golden, *more, "--no-html")
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "told"),
+    [
+        ("fx", "ge", "target and golden are exchanged: this is an FX dump"),
+        ("fx", "fx", "this is an FX dump; the target is a dump of the graph engine (GE), FX is the golden"),
+        ("ge_off", "ge", "Add_1Mul_1 of the golden dump consists of Add_1, Mul_1 of the target"),
+        ("ge", ".", "there are several dumps here; give one of them: "),
+        (".", "fx", "there are several dumps here; give one of them: "),
+    ],
+)
+def test_directories_of_graph_mode(
+    graphs: GraphSample, target: str, golden: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = root_of(graphs)
+    done = compare_graphs(capsys, root / target, root / golden, "-m", "torchair", "-o", root / "out")
+    assert done.code == 3
+    assert told in done.err
+    if "opdiff compare" in done.err:
+        follow(capsys, done.err, root / "out")
+
+
+def test_a_golden_directory_above_both_dumps(
+    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "graphs"
+    shutil.move(root / "ge_off", tmp_path / "ge_off")
+    done = compare_graphs(capsys, graphs.target, root, "-m", "torchair", "-o", tmp_path / "out")
+    assert done.code == 3
+    assert "the golden directory contains the dump of the target" in done.err
+    assert "GE with fusion on against FX" in follow(capsys, done.err, tmp_path / "out").out
+    ambiguous = compare_graphs(capsys, tmp_path / "ge_off", root, "-m", "torchair", "-o", tmp_path / "out")
+    assert f"give one of them: {graphs.target}, {graphs.golden}" in ambiguous.err
+    # The target can only be the dump of the graph engine.
+    assert compare_graphs(capsys, root, graphs.golden, "-m", "torchair", "-o", tmp_path / "out").code == 0
+
+
+def test_one_dump_of_graph_mode_on_both_sides(graphs: GraphSample, capsys: pytest.CaptureFixture[str]) -> None:
+    done = compare_graphs(capsys, graphs.target, graphs.target, "-o", root_of(graphs) / "out")
+    assert "Warning: target and golden are the same dump: " in done.out
+
+
+def test_two_fx_runs_in_one_directory(graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Warning" not in compare_graphs(capsys, graphs.target, graphs.golden, "-o", tmp_path / "out").out
+    for path in (tmp_path / "graphs" / "fx").rglob("*.npy"):
+        stem, time, _ = path.name.rsplit(".", 2)
+        shutil.copy(path, path.with_name(f"{stem}.{int(time) + 7_000_000}.npy"))
+    done = compare_graphs(capsys, graphs.target, graphs.golden, "-o", tmp_path / "out")
+    assert "Warning: two FX runs are mixed: " in done.out
+
+
+def test_the_mode_of_the_other_kind_of_dump(
+    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ("-o", tmp_path / "out")
+    for sides in ((graphs.target, graphs.golden), (graphs.target, graphs.fusion_off)):
+        done = compare_graphs(capsys, *sides, "-m", "offline_data", *out)
+        assert done.code == 3
+        assert "this is a dump of graph mode, which is compared by: " in done.err
+        follow(capsys, done.err, tmp_path / "out")
+    first, second = (write_sample(str(tmp_path / name)) for name in ("first", "second"))
+    done = compare_graphs(capsys, first.target, second.target, "-m", "torchair", *out)
+    assert done.code == 3
+    assert "this is a dump of an offline model, not of graph mode" in done.err
+    follow(capsys, done.err, tmp_path / "out")
+    done = compare_graphs(capsys, first.target, first.golden, "-m", "torchair", *out)
+    assert "dumps of offline models are compared with -m offline_data" in done.err
+
+
+def test_graph_mode_is_detected_one_folder_above_its_dump(
+    graphs: GraphSample, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = root_of(graphs)
+    assert "GE with fusion on" in compare_graphs(capsys, root / "ge", root / "fx", "-o", root / "out").out
