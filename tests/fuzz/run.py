@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 FINDINGS = Path("build/fuzz")
-NAMES = ("header", "dump", "nano", "npy", "npz", "name", "record", "attr", "graph", "figures", "kernel")
+NAMES = (
+    "header", "dump", "nano", "npy", "npz", "name", "record", "attr", "graph", "figures", "kernel", "om", "message",
+    "model_text", "onnx_text", "om2", "atc_json",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_jobs import Guess
 
-from opdiff.core.errors import DumpError, ElementError
+from opdiff.core.errors import DumpError, ElementError, InputError
 from opdiff.core.tensor import Container, OpDump
 from opdiff.read import read_operator
 from opdiff.read.filename import operator_name, parse_name
 from opdiff.read.overflow import parse_record
 from opdiff.read.reduced import parse_stats
+from opdiff.read.rules import read_rules
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.read.slices import parse_attr
+from opdiff.workflows.model_rules import make_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +28,16 @@ if TYPE_CHECKING:
 _FOLDER = Path("build/fuzz/files")
 
 
-def _read_all(raw: bytes, name: str) -> None:
+def _written(raw: bytes, name: str) -> str:
     _FOLDER.mkdir(parents=True, exist_ok=True)
     path = str(_FOLDER / f"{os.getpid()}.{name}")
     with open(path, "wb") as file:
         file.write(raw)
+    return path
+
+
+def _read_all(raw: bytes, name: str) -> None:
+    path = _written(raw, name)
     with suppress(DumpError):
         operator = read_operator(path, name)
         for tensor in operator.inputs + operator.outputs:
@@ -98,6 +107,56 @@ def kernel(raw: bytes) -> None:
     Guess(raw).check()
 
 
+def _read_model(raw: bytes, name: str) -> None:
+    """Read rules, and write them as JSON, which is a rule file again; either may refuse what the other takes."""
+    path = _written(raw, name)
+    with suppress(InputError):
+        read_rules(path)
+    with suppress(InputError):
+        made = make_rules(path)
+        read_rules(_written(made.content, "rules.json"))
+
+
+def om(raw: bytes) -> None:
+    """An offline model, from its version on, whose length field is right."""
+    header = bytearray(b"IMOD\0\1\0\0" + raw[:248].ljust(248, b"\0"))
+    header[76:80] = len(raw[248:]).to_bytes(4, "little")
+    header[184:192] = bytes(8)
+    _read_model(bytes(header) + raw[248:], "a.om")
+
+
+def message(raw: bytes) -> None:
+    """The message of a model."""
+    _read_model(b"\n\1n" + raw, "a.air")
+
+
+def model_text(raw: bytes) -> None:
+    """A graph text of the graph engine or of TorchAir."""
+    _read_model(b"name: 'a' " + raw, "a.txt")
+
+
+def onnx_text(raw: bytes) -> None:
+    """A graph text in the form of ONNX."""
+    _read_model(b"ir_version: 6 " + raw, "a.pbtxt")
+
+
+def om2(raw: bytes) -> None:
+    """An archive with the graphs as JSON."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data/model_a/debug/visual.json", raw)
+    _read_model(file.getvalue(), "a.om2")
+
+
+def atc_json(raw: bytes) -> None:
+    """The JSON of ATC."""
+    _read_model(b"{" + raw, "a.json")
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (header, dump, nano, npy, npz, name, record, attr, graph, figures, kernel)
-}
+    target.__name__: target
+    for target in (
+        header, dump, nano, npy, npz, name, record, attr, graph, figures, kernel, om, message, model_text,
+        onnx_text, om2, atc_json,
+    )
+}  # fmt: skip
