@@ -261,18 +261,35 @@ def test_zero_groups_mean_one_group() -> None:
 PACKED: list[tuple[dtypes.DType, str, Shape]] = [
     (dtypes.FLOAT16, "NC1HWC0", (2, 2, 3, 4, 16)),
     (dtypes.INT8, "NC1HWC0", (2, 1, 3, 4, 32)),
-    (dtypes.INT8, "FRACTAL_Z", (24, 1, 16, 16)),
+    (dtypes.FLOAT16, "FRACTAL_Z", (24, 1, 16, 16)),
+    (dtypes.INT8, "FRACTAL_Z", (12, 1, 16, 32)),
+    (dtypes.INT8, "FRACTAL_Z_C04", (3, 1, 16, 16)),
+    (dtypes.INT8, "FRACTAL_ZZ", (2, 20, 1, 1, 32, 32)),
+    (dtypes.FLOAT16, "FRACTAL_ZZ", (2, 20, 1, 1, 16, 16)),
     (dtypes.FLOAT32, "FRACTAL_NZ", (2, 20, 1, 1, 16, 16)),
 ]
 
 
 @pytest.mark.parametrize(("dtype", "target", "stored"), PACKED)
 def test_tiles_depend_on_the_element_type(dtype: dtypes.DType, target: str, stored: Shape) -> None:
-    codes = np.zeros((2, 20, 3, 4), dtype.storage)
+    codes = np.zeros((2, 4 if target == "FRACTAL_Z_C04" else 20, 3, 4), dtype.storage)
     aligned = convert(codes, TensorSpec(dtype, codes.shape, "NCHW"), target)
     assert aligned.codes.shape == stored
     assert aligned.codes.dtype == codes.dtype
     assert aligned.steps[-1] == because("align.packed", layout=target, stored=stored)
+
+
+@pytest.mark.parametrize("tile", [(16, 16), (16, 32), (3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(40, 20), (32, 32), (1, 7)], ids=str)
+@pytest.mark.parametrize("target", ["ND", "NCHW"])
+def test_weights_of_a_matrix_multiplication(shape: Shape, tile: tuple[int, int], target: str) -> None:
+    array = numbered(shape)
+    n0, c0 = tile
+    stored = np.zeros((-(-shape[0] // c0), -(-shape[1] // n0), n0, c0), array.dtype)
+    for (k, n), code in np.ndenumerate(array):
+        stored[k // c0, n // n0, n % n0, k % c0] = code
+    aligned = change(stored, "FRACTAL_Z", target, shape)
+    np.testing.assert_array_equal(aligned.codes, array)
 
 
 @pytest.mark.parametrize("name", ["NCHW", "NC1HWC0", "BN_WEIGHT", "my_own"])

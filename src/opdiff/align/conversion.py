@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.align.fractal_nz import MATRIX_OF_WEIGHTS
 from opdiff.align.layout import Aligned, Extents, Tile, reshape_codes
 from opdiff.align.origin_shape import permute_extents, to_origin_order
 from opdiff.align.plain import for_rank, is_plain
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions, ConversionScript
     from opdiff.align.layout import Layout
     from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, TensorSpec
 
-# Tiles of layouts in which they do not depend on the element type.
-_FIXED_TILES: dict[str, Tile] = {"FRACTAL_Z": Tile(), "FRACTAL_Z_C04": Tile()}
+# Tiles of layouts in which they do not depend on the element type, and layouts whose tiles are square.
+_FIXED_TILES: dict[str, Tile] = {"FRACTAL_Z_C04": Tile()}
+_SQUARE_TILES = frozenset({"FRACTAL_ZZ"})
+_MATRIX_RANK = 2
 
 
 class _Request(NamedTuple):
@@ -74,7 +78,7 @@ def convert(
         return _run_script(codes, spec, layout, shape, script)
     if layout == spec.layout:
         return _keep_layout(codes, layout, shape)
-    request = _Request(spec, for_rank(_layout(spec.layout), codes.ndim), _layout(layout), shape)
+    request = _Request(spec, _source_layout(spec), _layout(layout), shape)
     return _pack(_reorder(_unpack(codes, request), request), request)
 
 
@@ -89,6 +93,13 @@ def _layout(name: str) -> Layout:
     if found is None:
         raise LayoutError(name, _unknown(name))
     return found
+
+
+def _source_layout(spec: TensorSpec) -> Layout:
+    """Return the layout of a stored tensor; weights of a matrix multiplication have two axes instead of four."""
+    if spec.layout == MATRIX_OF_WEIGHTS.name and len(spec.origin_shape) == _MATRIX_RANK and spec.groups <= 1:
+        return MATRIX_OF_WEIGHTS
+    return for_rank(_layout(spec.layout), len(spec.shape))
 
 
 def _unknown(name: str) -> Reason:
@@ -212,7 +223,14 @@ def _restore_origin_order(logical: _Logical, request: _Request) -> _Logical:
 
 def _pack(logical: _Logical, request: _Request) -> Aligned:
     target = for_rank(request.target, logical.array.ndim)
-    tile = _FIXED_TILES.get(target.name) or Tile.of(request.spec.dtype)
-    stored = target.pack(logical.array, tile, request.groups)
+    stored = target.pack(logical.array, _tile(target.name, request.spec.dtype), request.groups)
     step = () if is_plain(target) else (because("align.packed", layout=target.name, stored=stored.shape),)
     return Aligned(stored, request.target.name, logical.steps + step)
+
+
+def _tile(layout: str, dtype: DType) -> Tile:
+    """Return the tile extents of a layout for an element type."""
+    usual = Tile.of(dtype)
+    if layout in _SQUARE_TILES:
+        return Tile(usual.c0, usual.c0)
+    return _FIXED_TILES.get(layout, usual)

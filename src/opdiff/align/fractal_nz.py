@@ -1,4 +1,7 @@
-"""Layouts of matrices in small tiles: FRACTAL_NZ (column by column of tiles) and FRACTAL_ZZ (row by row)."""
+"""Layouts of matrices in small tiles: FRACTAL_NZ (column by column of tiles), FRACTAL_ZZ (row by row), and FRACTAL_Z.
+
+A matrix in FRACTAL_Z has its tiles row by row, and the elements of a tile column by column.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ class TiledMatrix(NamedTuple):
 
     Attributes:
         name: name of the layout.
-        order: labels of the last four stored axes: `R` and `C` number the tiles, `r` and `c`, always last, the rows
-            and columns of a tile.
+        order: labels of the last four stored axes: `R` and `C` number the tiles, `r` and `c` the rows and columns of a
+            tile.
     """
 
     name: str
@@ -68,9 +71,14 @@ class TiledMatrix(NamedTuple):
 
     def _fits(self, stored: Shape, shape: Shape) -> bool:
         rows, columns = _matrix(shape)
-        r0, c0 = stored[-2:]
+        extents = dict(zip(self.order, stored[-4:], strict=True))
+        r0, c0 = extents["r"], extents["c"]
         padded = (ceil_div(rows, r0) * r0, ceil_div(columns, c0) * c0)
         return prod(shape[:-2]) == prod(stored[:-4]) and padded == self._padded_shape(stored)[-2:]
+
+
+MATRIX_OF_WEIGHTS = TiledMatrix("FRACTAL_Z", order="RCcr")
+"""FRACTAL_Z of a matrix K, N: tiles of N0 x C0, in which C0 runs along K."""
 
 
 def _matrix(shape: Shape) -> tuple[int, int]:

@@ -206,10 +206,20 @@ def _print_statistics(report: StatisticsReport) -> None:
 
 
 def _time(timestamp: int | None) -> str:
-    """Format microseconds since the epoch, with the date if it is plausible."""
+    """Format microseconds since the epoch, or the digits of a date, with the date if it is plausible."""
     if timestamp is None or not _EARLIEST_US <= timestamp < _LATEST_US:
-        return str(timestamp or "")
+        return _date(str(timestamp or ""))
     return f"{timestamp} ({datetime.fromtimestamp(timestamp // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+
+
+def _date(digits: str) -> str:
+    """Format the digits of a date, from year to second and perhaps milliseconds."""
+    if len(digits) not in (14, 17):
+        return digits
+    try:
+        return f"{digits} ({datetime.strptime(digits[:14], '%Y%m%d%H%M%S').replace(tzinfo=UTC):%Y-%m-%d %H:%M:%S})"
+    except ValueError:
+        return digits
 
 
 def _number(value: float | None) -> str:

@@ -14,11 +14,15 @@ _DUMP = re.compile(rf"({_WORD})\.({_WORD})((?:\.{_DIGITS}){{2,7}})(\.csv|\.npz|_
 _GOLDEN = re.compile(rf"([^/\\\x00-\x1f\x7f]+?)\.([0-9]{{1,9}})(?:\.({_DIGITS}))?\.(npy|npz|pb|quant)")
 _FX = rf"([^/.-]+)-([^/]+?)\.(INPUT|OUTPUT)\.({_DIGITS})(?:\.({_DIGITS}))?\.({_DIGITS})\.npy"
 _CONVERTED = rf"(.+)\.(input|output)\.({_DIGITS})(?:\.[0-9x]+)?\.npy"
+# Dump of a kernel that failed: stream, task, type and number of the core, and a date to the millisecond.
+_DATE_MS = r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{9}"
+_EXCEPTION = re.compile(rf"({_WORD})\.({_DIGITS})\.({_DIGITS})\.{_DIGITS}\.{_DIGITS}\.({_DATE_MS})")
+_EXCEPTION_INFO = re.compile(rf"(exception_info)\.({_DIGITS})\.({_DIGITS})(?:\.{_DIGITS})*?\.([0-9]{{14,255}})")
 _DIGITS_ONLY = rf"{_DIGITS}(?:\.npy)?"
 _LXSLICE = r"_lxslice([0-9]+)"
 _LXSLICE_AT_END = r"_lxslice[0-9]+$"
 _SUB_GRAPH = r".*sgt_graph_[0-9]+_(?=.)"
-# Microseconds since the epoch have 16 digits, a date and time 14; identifiers are much shorter.
+# Microseconds since the epoch have 16 digits, a date and time 14 or 17; identifiers are much shorter.
 _MIN_TIMESTAMP_DIGITS = 14
 # Index of the timestamp by the number of numeric fields, if none of them is that long.
 _DEFAULT_TIMESTAMP_INDEX = {2: 1, 3: 2, 4: 3, 5: 1, 6: 2, 7: 2}
@@ -36,8 +40,8 @@ COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt", GOLDEN_MA
 class DumpName(NamedTuple):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
-    Numbers that a name does not have are `None`. `suffix` is `.csv` for statistics, `.npz` for a converted archive,
-    `_min_max.npz` for a reduced one.
+    Exception dumps have the kernel as `op_name`, and no type. Numbers that a name does not have are `None`. `suffix` is
+    `.csv` for statistics, `.npz` for a converted archive, `_min_max.npz` for a reduced one.
     """
 
     op_type: str
@@ -153,6 +157,8 @@ def parse_name(name: str) -> FileName | None:
 
 def parse_dump_name(name: str) -> DumpName | None:
     """Parse the base name of an NPU dump file; `None` for other names."""
+    if (exception := _parse_exception(name)) is not None:
+        return exception
     match = _DUMP.fullmatch(name)
     if match is None:
         return None
@@ -208,6 +214,15 @@ def _timestamp_index(numbers: list[str]) -> int | None:
     index = next(long_fields, _DEFAULT_TIMESTAMP_INDEX[len(numbers)])
     after = len(numbers) - index - 1
     return index if 1 <= index <= 3 and after in (0, 3, 4) else None
+
+
+def _parse_exception(name: str) -> DumpName | None:
+    """Parse the name of an exception dump, which has a kernel in place of type and name of the operator."""
+    match = _EXCEPTION_INFO.fullmatch(name) or _EXCEPTION.fullmatch(name)
+    if match is None:
+        return None
+    kernel, stream, task, timestamp = match.groups()
+    return DumpName("", kernel, int(task), int(stream), int(timestamp))
 
 
 def _parse_converted(name: str) -> ConvertedName | None:

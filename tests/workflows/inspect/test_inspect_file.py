@@ -290,10 +290,12 @@ def test_names_that_are_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ("time", "shown"),
     [
         (1671234567890123, "1671234567890123 (2022-12-16 23:49:27 UTC)"),
-        (20240115103052, "20240115103052"),
+        (20240115103052, "20240115103052 (2024-01-15 10:30:52)"),
+        (20240115103052789, "20240115103052789 (2024-01-15 10:30:52)"),
+        (20241315103052, "20241315103052"),
         (2**64 - 1, "18446744073709551615"),
     ],
-    ids=["microseconds", "date", "absurd"],
+    ids=["microseconds", "date", "date to the millisecond", "no date", "absurd"],
 )
 def test_times(tmp_path: Path, capsys: pytest.CaptureFixture[str], time: int, shown: str) -> None:
     path = add(tmp_path, "a", standard_dump(replace(CONV, dump_time=time)))
