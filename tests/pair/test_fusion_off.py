@@ -9,8 +9,8 @@ from opdiff.pair import Rules
 from pair.rule_files import dumped, npu, op, out, paired, rules, summarize
 
 if TYPE_CHECKING:
+    from opdiff.core.comparison import Pair
     from opdiff.core.graph import RuleFile
-    from opdiff.pair.rows import Row
 
 ON = rules(
     op("data", "Data", outputs=(out(),)),
@@ -33,7 +33,7 @@ TARGET = npu(*(dumped(name, 1) for name in ("cast_0", "stem", "td_0", "p1", "p2"
 GOLDEN = npu(dumped("cast_7", 1), dumped("conv_a", 1), dumped("r1", 1), dumped("fc_x", outputs=2))
 
 
-def compared(on: RuleFile = ON, off: RuleFile = OFF) -> tuple[Row, ...]:
+def compared(on: RuleFile = ON, off: RuleFile = OFF) -> tuple[Pair, ...]:
     return paired(TARGET, GOLDEN, Rules(fusion=on, fusion_off=off))
 
 

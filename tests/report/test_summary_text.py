@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from made_comparisons import comparison, failed_operator, failed_tensor, label, measured, metrics, pairing
-from opdiff.core.reasons import because, quoted
+from opdiff.core.reasons import all_of, because, quoted
 from opdiff.report import summary_text
 
 if TYPE_CHECKING:
@@ -78,6 +78,21 @@ def test_reasons_are_counted_by_their_codes() -> None:
         "  1 x one reason",
         "  1 x another reason",
         "  and 2 other reasons",
+    )
+
+
+def test_inputs_and_constants_of_the_compiled_model_are_counted_apart() -> None:
+    absent = because("pair.no_file", side="target", name="x")
+    rows = (
+        failed_operator(all_of((absent, because("pair.not_run", op_type="Data"))), label("x", "x")),
+        failed_tensor(because("pair.constant", name="weights")),
+        failed_operator(absent, label("y", "y")),
+    )
+    assert summary_lines(comparison(*rows)) == (
+        "compared: 0 tensors of 0 operators",
+        "nothing to compare: 2 inputs and constants of the compiled model",
+        "not compared: 1 whole operator",
+        "  1 x the target dump has no file for operator x",
     )
 
 

@@ -13,7 +13,7 @@ from made_dumps import Case, numbers, rule
 from opdiff.core.errors import DumpError
 from opdiff.core.source import FileRange
 from opdiff.read.rules.graph_text import read_graph_text
-from opdiff.workflows.compare.measuring import measure_pairs
+from opdiff.workflows.compare.measuring import align_and_measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,9 +67,9 @@ def test_a_dump_that_became_a_pipe(case: Case, monkeypatch: pytest.MonkeyPatch) 
     def replaced(*arguments: Any) -> object:
         path.unlink()
         os.mkfifo(path)
-        return measure_pairs(*arguments)
+        return align_and_measure(*arguments)
 
-    monkeypatch.setattr("opdiff.workflows.compare.pipeline.measure_pairs", replaced)
+    monkeypatch.setattr("opdiff.workflows.compare.pipeline.align_and_measure", replaced)
     row = case.compared("-fr", rules, code=3).of("a")
     assert f"{path}: cannot be read: Invalid argument" in row["CompareFailReason"]
 

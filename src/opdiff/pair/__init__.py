@@ -1,6 +1,6 @@
 """Dumps and rules to pairings: which target tensor should equal which golden tensor, and why.
 
-No tensor is loaded. A tensor or operator that cannot be paired is a row too, with its reason.
+No tensor is loaded. A tensor or operator that cannot be paired is listed too, with its reason.
 """
 
 from __future__ import annotations
@@ -9,28 +9,27 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import UsageError
+from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
 from opdiff.pair.fusion import group_rules
 from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
 from opdiff.pair.manual import override
 from opdiff.pair.names import DumpIndex
-from opdiff.pair.plain import iter_plain_rows
+from opdiff.pair.plain import iter_plain_pairs
 from opdiff.pair.quantization import find_quantized, merge_quantization
-from opdiff.pair.rows import PairingContext, iter_rows, iter_unknown_rows
 from opdiff.pair.scenario import Scenario, choose
 from opdiff.pair.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opdiff.core.comparison import Pairing, Unpaired
+    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.manual_pair import ManualPair
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.selection import Selection
 
-    Row = Pairing | Unpaired
 
 __all__ = ["PairOptions", "Rules", "Scenario", "choose", "pair"]
 
@@ -63,8 +62,8 @@ class PairOptions(NamedTuple):
     every_operator: bool = False
 
 
-def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[Row, ...]:
-    """Return the rows of the report: by group and operator, inputs before outputs, then operators without rules.
+def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None = None) -> tuple[Pair, ...]:
+    """Return the pairs in the order of the report: by group and operator, inputs before outputs; others last.
 
     Raises:
         InputError: these two dumps cannot be compared.
@@ -73,17 +72,17 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     options = options or PairOptions()
     scenario = choose(target, golden, rules.given)
     target_index, golden_index = DumpIndex(target), DumpIndex(golden)
-    rows: Iterable[Row]
+    pairs: Iterable[Pair]
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
             raise UsageError("operators are selected by their numbers in a rule file, and none was given")
-        rows = iter_plain_rows(target, golden)
+        pairs = iter_plain_pairs(target, golden)
     else:
         context = _prepare(rules, options, target_index, golden_index)
-        rows = iter_rows(context)
+        pairs = iter_pairs(context)
         if options.selection is None:
-            rows = chain(rows, iter_unknown_rows(context))
-    return override(rows, options.manual, target_index, golden_index)
+            pairs = chain(pairs, iter_unknown_pairs(context))
+    return override(pairs, options.manual, target_index, golden_index)
 
 
 def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: DumpIndex) -> PairingContext:

@@ -13,23 +13,24 @@ from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from opdiff.core.comparison import Pair
     from opdiff.core.dump import DumpedOp
     from opdiff.core.manual_pair import ManualPair
     from opdiff.core.tensor import Tensor
     from opdiff.pair.names import DumpIndex
 
-    Row = Pairing | Unpaired
 
-
-def override(rows: Iterable[Row], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex) -> tuple[Row, ...]:
-    """Return the rows with the user's pairings in place of those for the same target tensors.
+def override(
+    found: Iterable[Pair], pairs: Sequence[ManualPair], target: DumpIndex, golden: DumpIndex
+) -> tuple[Pair, ...]:
+    """Return the pairs that were found, with the user's pairings in place of those for the same target tensors.
 
     Raises:
         UsageError: a pairing names a tensor that does not exist.
     """
     pending = {_file_key(pair.target): pair for pair in pairs}
-    result: list[Row] = []
-    for row in rows:
+    result: list[Pair] = []
+    for row in found:
         pair = None if row.key is None else pending.pop(_file_key(row.key), None)
         result.append(row if pair is None else _row(row.label, row.key or pair.target, pair, target, golden))
     for pair in pending.values():
@@ -41,7 +42,7 @@ def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
     return file_safe_name(key.op), key.slot, key.index
 
 
-def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Row:
+def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Pair:
     label = label._replace(golden=pair.golden.op)
     tensor = _find_tensor(target, pair.target, "target")
     partner = _find_tensor(golden, pair.golden, "golden")
@@ -54,7 +55,7 @@ def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, go
     )
 
 
-def _add(rows: list[Row], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
+def _add(rows: list[Pair], pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> None:
     """Insert a pairing of a tensor without a row: behind the other rows of its operator, else at the end."""
     operator = _find_operator(target, pair.target, "target")
     name = file_safe_name(pair.target.op)

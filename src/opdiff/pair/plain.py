@@ -12,16 +12,16 @@ from opdiff.core.tensor import Slot, TensorKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump, DumpedOp
     from opdiff.core.reasons import Reason
 
-    Row = Pairing | Unpaired
 
 _SAME_NAME = because("pair.same_name")
 
 
-def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
-    """Yield the rows of the target's operators, oldest first, then of those that only the golden dump has."""
+def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[Pair]:
+    """Yield the pairs of the target's operators, oldest first, then of those that only the golden dump has."""
     names = [*target.operators, *(name for name in golden.operators if name not in target.operators)]
     for index, name in enumerate(names):
         target_op, golden_op = target.operators.get(name), golden.operators.get(name)
@@ -31,7 +31,7 @@ def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
         label = OpLabel(index, 0, target_op.op_type, name, name)
         problem = _find_problem(name, target_op, golden_op)
         if problem is None or (_has_tensors(target_op) and _has_tensors(golden_op)):
-            yield from _tensor_rows(label, target_op, golden_op)
+            yield from _tensor_pairs(label, target_op, golden_op)
         else:
             label = label._replace(op_type="")
         if problem is not None:
@@ -40,7 +40,7 @@ def iter_plain_rows(target: Dump, golden: Dump) -> Iterator[Row]:
 
 
 def _one_sided_row(index: int, name: str, absent: str) -> Unpaired:
-    """Return the row of an operator that the dump of one side does not have."""
+    """Return the entry of an operator that the dump of one side does not have."""
     label = OpLabel(index, 0, "", "*" if absent == "target" else name, "*" if absent == "golden" else name)
     return Unpaired(label, None, None, because("pair.no_file", side=absent, name=name))
 
@@ -64,7 +64,7 @@ def _has_tensors(operator: DumpedOp) -> bool:
     return bool(operator.inputs or operator.outputs)
 
 
-def _tensor_rows(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> Iterator[Row]:
+def _tensor_pairs(label: OpLabel, target_op: DumpedOp, golden_op: DumpedOp) -> Iterator[Pair]:
     for slot in Slot:
         targets, goldens = target_op.tensors(slot), golden_op.tensors(slot)
         for index in sorted({*targets, *goldens}):

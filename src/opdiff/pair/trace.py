@@ -165,6 +165,8 @@ def _input_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -
 
 def _no_origin(operator: RuleOp, index: int, output: OutputDesc | None) -> Reason:
     name, op_type = operator.name, operator.op_type
+    if operator.is_constant:
+        return because("pair.constant", name=name)
     if output is not None:
         return because("pair.no_origin", index=index, name=name, op_type=op_type)
     if not operator.outputs:

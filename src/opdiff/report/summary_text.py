@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
 
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
+# Codes of reasons for rows that cannot have a golden tensor by their nature.
+_NO_COUNTERPART = frozenset({"pair.constant", "pair.not_run"})
 _MAX_REASONS = 3
 _MAX_WORST = 10
 _MAX_CHARACTERS = 160
@@ -63,7 +65,8 @@ def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH)
     compared = [row for row in rows if row.metrics is not None]
     yield from advice_lines(comparison, language)
     yield from _counts(rows, compared)
-    yield from map(SummaryLine, reason_lines(group_by_reason(row for row in rows if row.metrics is None)))
+    missing = [row for row in rows if row.metrics is None and not _has_no_counterpart(row)]
+    yield from map(SummaryLine, reason_lines(group_by_reason(missing)))
     yield from _accuracy(compared)
 
 
@@ -122,13 +125,23 @@ def reason_lines(groups: Sequence[ReasonGroup]) -> Iterator[str]:
 
 
 def _counts(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[SummaryLine]:
-    tensors = sum(row.key is not None for row in rows) - len(compared)
-    operators = sum(row.key is None for row in rows)
+    uncompared = [row for row in rows if row.metrics is None]
+    by_nature = sum(_has_no_counterpart(row) for row in uncompared)
+    operators = sum(row.key is None and not _has_no_counterpart(row) for row in uncompared)
+    tensors = len(uncompared) - by_nature - operators
     names = {row.label.target for row in compared}
     yield SummaryLine(f"compared: {_counted(len(compared), 'tensor')} of {_counted(len(names), 'operator')}")
-    if tensors or operators:
-        parts = f"{_counted(operators, 'whole operator')}, {_counted(tensors, 'other tensor')}"
-        yield SummaryLine(f"not compared: {parts}", Tone.FAINT)
+    if by_nature:
+        yield SummaryLine(f"nothing to compare: {by_nature} inputs and constants of the compiled model", Tone.FAINT)
+    parts = [_counted(operators, "whole operator")] if operators else []
+    parts += [_counted(tensors, "other tensor")] if tensors else []
+    if parts:
+        yield SummaryLine(f"not compared: {', '.join(parts)}", Tone.FAINT)
+
+
+def _has_no_counterpart(row: Row) -> bool:
+    """Return whether it is an input or a constant of the compiled model, which no golden tensor can equal."""
+    return row.reason is not None and not _NO_COUNTERPART.isdisjoint(kind_of(row.reason))
 
 
 def _accuracy(compared: Sequence[Row]) -> Iterator[SummaryLine]:

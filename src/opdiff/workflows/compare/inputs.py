@@ -1,7 +1,7 @@
 """Inputs of a comparison: both sides, and the pairs of tensors between them.
 
 options ──► Inputs (offline: one, or one for each step of a training run; graph mode: one)
-               └── batches ──► Batch: pairs that are measured together
+               └── paired_batches ──► Batch: pairs that are measured together
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Inputs(NamedTuple):
         target: the target's side.
         golden: the golden side.
         scenario: kinds of the two sides.
-        batches: the pairs, made on request.
+        paired_batches: the pairs, made on request.
         notes: remarks for the user.
         is_step: whether this is a step of a training run; its failure does not affect other steps.
         extra_inputs: the rule files, and other paths that were given besides the dumps.
@@ -67,7 +67,7 @@ class Inputs(NamedTuple):
     target: Side
     golden: Side
     scenario: Reason
-    batches: Iterable[Batch]
+    paired_batches: Iterable[Batch]
     notes: tuple[Reason, ...] = ()
     is_step: bool = False
     extra_inputs: ExtraInputs = ExtraInputs()

@@ -71,7 +71,7 @@ class MeasuredRows(NamedTuple):
     defects: tuple[str, ...] = ()
 
 
-def measure_pairs(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
+def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
     """Measure all pairings. Rows are in the order of the pairs; those without a counterpart get their reason."""
     rows: dict[int, Row] = {}
     jobs: list[Job] = []

@@ -1,6 +1,6 @@
 """A comparison from the dumps to its reports, for both modes: read → pair → align → measure → judge → report.
 
-options ──read_inputs──► Inputs ──batches──► pairs ──measure_pairs──► Rows ──judge──► Comparison ──write──► files
+options ──read_inputs──► Inputs ──paired_batches──► Pairs ──align_and_measure──► Rows ──judge──► Comparison ──► files
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.judge import judge
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_warnings
-from opdiff.workflows.compare.measuring import Measuring, measure_pairs
+from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.outputs import find_environment, write_outputs
 from opdiff.workflows.compare.profiles import find_profiles
 
@@ -70,8 +70,8 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
     rows: list[Row] = []
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
-    for batch in inputs.batches:
-        measured = measure_pairs(batch.pairs, measuring, progress)
+    for batch in inputs.paired_batches:
+        measured = align_and_measure(batch.pairs, measuring, progress)
         rows += measured.rows
         defects += measured.defects
         graphs += batch.graphs
@@ -110,4 +110,4 @@ def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterat
         if isinstance(inputs, NotCompared):
             yield inputs
         else:
-            yield tuple(pair for batch in inputs.batches for pair in batch.pairs)
+            yield tuple(pair for batch in inputs.paired_batches for pair in batch.pairs)

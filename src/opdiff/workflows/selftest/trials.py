@@ -15,7 +15,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.job import Job, measure_job
-from opdiff.workflows.compare.measuring import Measuring, measure_pairs
+from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.pipeline import map_pairs
 from opdiff.workflows.element_diff.explanation import Candidate
 from opdiff.workflows.selftest.diagnosis import MeasuredPair, diagnose, is_beyond_limits
@@ -126,7 +126,7 @@ def _compare(options: CompareOptions) -> list[MeasuredPair]:
     (pairs,) = map_pairs(options, every_operator=False)
     if isinstance(pairs, NotCompared):
         raise InputError(pairs.path, pairs.reason)
-    rows = measure_pairs(pairs, Measuring.of(options), lambda _done, _total: None).rows
+    rows = align_and_measure(pairs, Measuring.of(options), lambda _done, _total: None).rows
     return [MeasuredPair(pair, row) for pair, row in zip(pairs, rows, strict=True) if isinstance(pair, Pairing)]
 
 

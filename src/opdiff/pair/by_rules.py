@@ -1,4 +1,4 @@
-"""Rows of the report for dumps with a rule file, group by group."""
+"""Pairs of two dumps with a rule file, group by group: group → trace of a tensor to its original → golden tensor."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from opdiff.pair.trace import trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.core.comparison import Pair
     from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from opdiff.pair.golden import GoldenSide
     from opdiff.pair.names import DumpIndex
 
-    Row = Pairing | Unpaired
 
 _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")
 
@@ -50,22 +50,22 @@ class PairingContext(NamedTuple):
     every_operator: bool = False
 
 
-def iter_rows(context: PairingContext) -> Iterator[Row]:
-    """Yield the rows of all groups, in their order."""
+def iter_pairs(context: PairingContext) -> Iterator[Pair]:
+    """Yield the pairs of all groups, in their order."""
     for group in context.model.groups:
         if context.every_operator:
             for operator in group.operators:
-                yield from _operator_rows(context, group, operator)
+                yield from _operator_pairs(context, group, operator)
             continue
         operators = group.operators
         if context.quantized:
             operators = tuple(operator for operator in operators if operator.key not in context.quantized)
         if operators:
-            yield from _group_rows(context, group, operators)
+            yield from _group_pairs(context, group, operators)
 
 
-def iter_unknown_rows(context: PairingContext) -> Iterator[Row]:
-    """Yield a row for each dumped operator that the rules do not contain, numbered behind the groups."""
+def iter_unknown_pairs(context: PairingContext) -> Iterator[Pair]:
+    """Yield an unpaired entry for each dumped operator that the rules do not contain, numbered behind the groups."""
     known = {file_safe_name(name): name for name in context.model.by_name}
     unknown = [dump for name, dump in context.target.dump.operators.items() if file_safe_name(name) not in known]
     names = NameIndex(known) if unknown else None
@@ -77,17 +77,17 @@ def iter_unknown_rows(context: PairingContext) -> Iterator[Row]:
         yield Unpaired(label, None, None, reason)
 
 
-def _group_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
+def _group_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
     relation = group.relation
     if relation is Relation.L1_FUSION:
-        return _l1_rows(context, group, operators)
+        return _l1_pairs(context, group, operators)
     if relation in (Relation.ONE_TO_ONE, Relation.MANY_TO_ONE):
-        return _operator_rows(context, group, operators[0])
-    return _split_rows(context, group, operators)
+        return _operator_pairs(context, group, operators[0])
+    return _split_pairs(context, group, operators)
 
 
-def _split_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
-    """Yield the rows of each dumped operator that is not an inner one; one row when there is none."""
+def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
+    """Yield the pairs of each dumped operator that is not an inner one; one unpaired entry when there is none."""
     reasons = []
     dumped = []
     for operator in operators:
@@ -100,11 +100,11 @@ def _split_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, 
     if not dumped:
         yield Unpaired(_label(group, operators[0]), None, None, all_of(reasons))
     for operator in dumped:
-        yield from _operator_rows(context, group, operator)
+        yield from _operator_pairs(context, group, operator)
 
 
-def _l1_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Row]:
-    """Yield the rows of the first and the last operator that ran; those between work on parts of the same tensors."""
+def _l1_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp, ...]) -> Iterator[Pair]:
+    """Yield the pairs of the first and the last operator that ran; those between work on parts of the same tensors."""
     dumped = [(dump.timestamp, operator) for operator in operators if (dump := context.target.find(operator.name))]
     if not dumped:
         reason = all_of(_no_file(context, operator) for operator in operators)
@@ -112,11 +112,11 @@ def _l1_rows(context: PairingContext, group: Group, operators: tuple[RuleOp, ...
         return
     ran = [operator for _, operator in sorted(dumped, key=lambda item: item[0])]
     if ran[0].originals != ran[-1].originals:
-        yield from _operator_rows(context, group, ran[0])
-    yield from _operator_rows(context, group, ran[-1])
+        yield from _operator_pairs(context, group, ran[0])
+    yield from _operator_pairs(context, group, ran[-1])
 
 
-def _operator_rows(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[Row]:
+def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> Iterator[Pair]:
     label = _label(group, operator)
     others = context.model.sharing_file_form(operator.name)
     if others:
@@ -130,7 +130,7 @@ def _operator_rows(context: PairingContext, group: Group, operator: RuleOp) -> I
         return
     for slot in slots:
         for index, tensor in sorted(dump.tensors(slot).items()):
-            yield _tensor_row(context, label, (operator, slot, index), tensor)
+            yield _tensor_pair(context, label, (operator, slot, index), tensor)
     if dump.problem:
         # Where each tensor has its own file, an unreadable one does not cost the others.
         yield Unpaired(label, None, None, _unreadable(operator, dump))
@@ -169,7 +169,7 @@ def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
     return inputs if operator.op_type == "AscendQuant" else (*inputs, Slot.OUTPUT)
 
 
-def _tensor_row(context: PairingContext, label: OpLabel, position: tuple[RuleOp, Slot, int], tensor: Tensor) -> Row:
+def _tensor_pair(context: PairingContext, label: OpLabel, position: tuple[RuleOp, Slot, int], tensor: Tensor) -> Pair:
     operator, slot, index = position
     key = TensorKey(operator.name, slot, index)
     traced = trace(context.model, operator, slot, index)
