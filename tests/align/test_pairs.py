@@ -140,3 +140,40 @@ def test_golden_in_the_other_axis_order_is_noted() -> None:
     pair = align(LOGICAL, NHWC, "NCHW", "NCHW", LOGICAL.shape)
     np.testing.assert_array_equal(pair.target, NHWC)
     assert pair.steps[0] == because("align.declared_differs", declared="NCHW", layout="NHWC")
+
+
+@pytest.mark.parametrize(
+    ("shape", "spacing"), [((2, 5, 8, 6), 2), ((2, 5, 7, 5), 2), ((1, 3, 9, 9), 3), ((1, 16, 56, 56), 2)], ids=str
+)
+@pytest.mark.parametrize("declared", ["NCHW", "NHWC"])
+def test_strides_moved_to_earlier_operators(shape: tuple[int, ...], spacing: int, declared: str) -> None:
+    logical = nchw(*shape)
+    computed = logical[:, :, ::spacing, ::spacing]
+    golden = logical if declared == "NCHW" else logical.transpose(0, 2, 3, 1)
+    specs = (
+        TensorSpec(dtypes.INT32, store(computed, "NC1HWC0").shape, "NC1HWC0", computed.shape),
+        TensorSpec(dtypes.INT32, golden.shape, "ND"),
+    )
+    codes = (store(computed, "NC1HWC0"), golden)
+    pair = align_codes(specs, codes, Declared(declared, may_skip_positions=True))
+    np.testing.assert_array_equal(pair.target, pair.golden)
+    expected = because("align.every_nth_position", spacing=spacing, golden=golden.shape, target=pair.target.shape)
+    assert pair.steps[-1] == expected
+    with pytest.raises(LayoutError, match="; not compared"):
+        align_codes(specs, codes, Declared(declared))
+
+
+@pytest.mark.parametrize(
+    "golden", [(2, 5, 8, 7), (2, 6, 6, 8), (3, 5, 6, 8), (2, 5, 6, 12), (2, 5, 2, 3), (2, 60)], ids=str
+)
+def test_other_shapes_are_not_reduced(golden: tuple[int, ...]) -> None:
+    specs = (
+        TensorSpec(dtypes.INT32, LOGICAL.shape, "NCHW", LOGICAL.shape),
+        TensorSpec(dtypes.INT32, golden, "ND"),
+    )
+    declared = Declared("NCHW", may_skip_positions=True)
+    if np.prod(golden) == LOGICAL.size:
+        assert align_codes(specs, (LOGICAL, nchw(*golden)), declared).golden.shape == golden
+    else:
+        with pytest.raises(LayoutError, match="; not compared"):
+            align_codes(specs, (LOGICAL, nchw(*golden)), declared)

@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.align.conversion import convert
-from opdiff.align.layout import Aligned, without_ones
+from opdiff.align.layout import Aligned, ceil_div, without_ones
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.strides import require_data
@@ -75,13 +75,14 @@ def align_codes(
         target = target._replace(origin_shape=declared.origin_shape)
     if golden.layout != "ND" or golden.origin_shape:
         return _align_devices(target, golden, *codes, custom)
-    return _align_to_array(target, declared.layout, *codes, custom)
+    return _align_to_array(target, declared, *codes, custom)
 
 
 def _align_to_array(
-    spec: TensorSpec, layout: str, target: AnyArray, golden: AnyArray, custom: Conversions | None
+    spec: TensorSpec, declared: Declared, target: AnyArray, golden: AnyArray, custom: Conversions | None
 ) -> AlignedPair:
     """Align a device's tensor with an array of the original model in the declared layout."""
+    layout = declared.layout
     errors: list[LayoutError] = []
     results: list[Aligned] = []
     for wanted, shape in _attempts(spec, layout, golden.shape):
@@ -96,7 +97,7 @@ def _align_to_array(
             warning = _padding_warning(spec, target, result)
             return AlignedPair(result.codes, golden, golden.shape, note + result.steps, warning, result.layout)
         results.append(result)
-    return _select_result(results, golden, errors)
+    return _select_result(results, golden, errors, may_skip_positions=declared.may_skip_positions)
 
 
 def _padding_warning(spec: TensorSpec, stored: AnyArray, result: Aligned) -> Reason | None:
@@ -125,7 +126,9 @@ def _attempts(spec: TensorSpec, layout: str, golden: Shape) -> list[tuple[str, S
     return attempts
 
 
-def _select_result(results: list[Aligned], golden: AnyArray, errors: list[LayoutError]) -> AlignedPair:
+def _select_result(
+    results: list[Aligned], golden: AnyArray, errors: list[LayoutError], *, may_skip_positions: bool
+) -> AlignedPair:
     """Return the first result with the golden extents except for ones, or the first with as many elements."""
     for result in results:
         if without_ones(result.codes.shape) == without_ones(golden.shape):
@@ -134,9 +137,35 @@ def _select_result(results: list[Aligned], golden: AnyArray, errors: list[Layout
         if result.codes.size == golden.size:
             step = because("align.elementwise", target=result.codes.shape, golden=golden.shape)
             return AlignedPair(result.codes, golden, result.codes.shape, (*result.steps, step), layout=result.layout)
+    for result in results if may_skip_positions else ():
+        if spacing := _spacing(result, golden.shape):
+            return _align_to_positions(result, golden, spacing)
     if results:
         raise _mismatch(results[0].layout, results[0].codes.shape, golden.shape)
     raise errors[0]
+
+
+def _spacing(result: Aligned, golden: Shape) -> int:
+    """Return n if the target has every n-th row and column of the golden shape; otherwise 0."""
+    target, labels = result.codes.shape, result.layout
+    if len(target) != len(golden) or sorted(labels) != sorted("NCHW") or 0 in target:
+        return 0
+    spacing = ceil_div(golden[labels.index("H")], target[labels.index("H")])
+    expected = tuple(
+        ceil_div(extent, spacing) if label in "HW" else extent for label, extent in zip(labels, golden, strict=True)
+    )
+    return spacing if spacing > 1 and expected == target else 0
+
+
+def _align_to_positions(result: Aligned, golden: AnyArray, spacing: int) -> AlignedPair:
+    """Align with every n-th row and column of the golden array, which is all that the target computes."""
+    require_data(golden)
+    import numpy as np
+
+    kept = tuple(slice(None, None, spacing if label in "HW" else 1) for label in result.layout)
+    step = because("align.every_nth_position", spacing=spacing, golden=golden.shape, target=result.codes.shape)
+    positions = np.ascontiguousarray(golden[kept])
+    return AlignedPair(result.codes, positions, positions.shape, (*result.steps, step), layout=result.layout)
 
 
 def _align_devices(

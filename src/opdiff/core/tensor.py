@@ -82,10 +82,13 @@ class Declared(NamedTuple):
     Attributes:
         layout: layout of the golden array.
         origin_shape: shape of the tensor in the original model.
+        may_skip_positions: whether the compiler moved strides to earlier operators, so that tensors between have only
+            every n-th row and column.
     """
 
     layout: str = ""
     origin_shape: Shape = ()
+    may_skip_positions: bool = False
 
 
 NOTHING_DECLARED = Declared()

@@ -100,4 +100,7 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
         model, golden_side = relabel(model, fusion_off), FusionOffGolden(golden, fusion_off)
     if options.selection is not None:
         model = select(model, options.selection)
-    return PairingContext(target, golden_side, golden.dump.kind, model, quantized, options.every_operator)
+    has_moved_strides = any(operator.op_type == "ReadSelect" for operator in model.by_name.values())
+    return PairingContext(
+        target, golden_side, golden.dump.kind, model, quantized, options.every_operator, has_moved_strides
+    )

@@ -40,6 +40,7 @@ class PairingContext(NamedTuple):
         model: operators and groups of the rule file.
         quantized: operators on quantized values, which get no rows.
         every_operator: whether operators without meaning for the accuracy get rows too.
+        has_moved_strides: whether the compiler moved strides of convolutions to earlier operators.
     """
 
     target: DumpIndex
@@ -48,6 +49,7 @@ class PairingContext(NamedTuple):
     model: GroupedModel
     quantized: frozenset[OpKey]
     every_operator: bool = False
+    has_moved_strides: bool = False
 
 
 def iter_pairs(context: PairingContext) -> Iterator[Pair]:
@@ -180,7 +182,7 @@ def _tensor_pair(context: PairingContext, label: OpLabel, position: tuple[RuleOp
             found = because("pair.other_size", name=str(found.key))
         if isinstance(found, Found):
             layout = "" if context.golden_kind is DumpKind.NPU else origin.layout
-            declared = Declared(layout, origin.shape)
+            declared = Declared(layout, origin.shape, context.has_moved_strides)
             evidence = all_of((*origin.evidence, *found.evidence))
             golden = side_tensor(found.key, found.tensor)
             return Pairing(label, side_tensor(key, tensor), golden, declared, evidence)

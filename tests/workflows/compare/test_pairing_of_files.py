@@ -345,6 +345,20 @@ def test_doubts_about_rule_files_come_first(case: Case) -> None:
     assert json.loads(answer.read_text())["notes"] == [doubt]
 
 
+def test_strides_moved_to_earlier_operators_are_compared_with_the_golden_positions(case: Case) -> None:
+    golden = np.arange(2 * 8 * 8, dtype=np.float32).reshape(1, 2, 8, 8)
+    case.npu("conv", golden[:, :, ::2, ::2])
+    case.npy("c1", golden)
+    outputs = (describe("c1", 0, layout="NCHW"),)
+    plain = rule("conv", originals=("c1",), outputs=outputs)
+    selected = rule("select", "ReadSelect", originals=("r1",), inputs=("conv:0",))
+    row = case.compared("-fr", case.rules(plain, selected)).row("conv:output:0")
+    assert (row["Shape"], row["CosineSimilarity"], row["CompareFailReason"]) == ("[1,2,4,4]", "1.000000", "")
+    assert "reduced to one of every 2 rows and columns" in row["Conversion"]
+    row = case.compared("-fr", case.rules(plain), code=3).row("conv:output:0")
+    assert "shape" in row["CompareFailReason"]
+
+
 def test_missing_files_are_rows_with_reasons(case: Case) -> None:
     case.npy("conv1_1", A)
     case.npy("b", B)
