@@ -38,6 +38,8 @@ _PEAK_TO_RMS = 16.0
 _MAX_QUOTIENT = 1e3
 _MAX_CONCENTRATION = 16.0
 _MAX_TERMS_TO_SUM = 2.0**30
+# Of smaller quotients, the rounding of the result is all that matters.
+_MIN_TERMS_TO_SUM = 256.0
 
 
 class TensorState(NamedTuple):
@@ -195,7 +197,7 @@ def cancellation_error(model: OpErrorModel, inputs: Sequence[TensorState], magni
     if model.propagation not in _SUMS or not magnitude.rms:
         return 0.0
     terms = max((ratio(state.rms, magnitude.rms) for state in inputs), default=0.0)
-    return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM)
+    return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
