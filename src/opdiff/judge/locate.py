@@ -29,6 +29,8 @@ from opdiff.judge.noise import (
     is_quantized,
     max_inherited,
     rounding_error,
+    state_behind,
+    worst_state,
 )
 from opdiff.judge.origins import ErrorOrigin, Located, Propagated
 
@@ -267,7 +269,7 @@ class LocatePass:
         self._verdicts[number] = Verdict(level, reason, shown, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
         if inputs and _is_compared_with_itself(row):
-            state = _behind(_worst(inputs), state)
+            state = state_behind(worst_state(inputs), state)
         if origin is Origin.ACCUMULATED:
             state = state._replace(is_bad=False)
         self._states[name, index] = state
@@ -334,16 +336,12 @@ class LocatePass:
         """Propagate the worst input of an operator whose outputs were not compared, and the operator's rounding."""
         if operator.model.propagation is Propagation.NONE or not inputs:
             return
-        worst = _worst(inputs)
+        worst = worst_state(inputs)
         quantized = is_quantized(operator, self._rows, inputs)
         skipped = tuple(dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name)))
         rounding = operator.model.rounding * self._operator_noise(operator) * self._noise
-        self._worst_states[operator.name] = worst._replace(
-            error=hypot(worst.error, rounding),
-            noise=hypot(worst.noise, rounding),
-            skipped=skipped,
-            is_quantized=quantized,
-        )
+        passed = worst._replace(error=hypot(worst.error, rounding), noise=hypot(worst.noise, rounding))
+        self._worst_states[operator.name] = passed._replace(skipped=skipped, is_quantized=quantized)
         self._propagated[operator.name] = Propagated(inputs)
 
     def _operator_noise(self, operator: Operator) -> float:
@@ -406,24 +404,9 @@ def _origin(
     return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
 
 
-def _worst(inputs: Sequence[TensorState]) -> TensorState:
-    return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
-
-
 def _is_compared_with_itself(row: Row) -> bool:
     """Whether an inserted conversion was compared with its own input, so that the error of the input is not in it."""
     return row.evidence is not None and row.evidence.code == "pair.inserted"
-
-
-def _behind(read: TensorState, own: TensorState) -> TensorState:
-    """State of a tensor whose own error comes on top of the error of the tensor that was read."""
-    return own._replace(
-        error=hypot(read.error, own.error),
-        noise=hypot(read.noise, own.noise),
-        is_bad=read.is_bad or own.is_bad,
-        has_special_mismatch=read.has_special_mismatch or own.has_special_mismatch,
-        skipped=read.skipped,
-    )
 
 
 def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:
