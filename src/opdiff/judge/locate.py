@@ -55,6 +55,8 @@ _MAX_RUN_NOISE = 4.0
 _SAME_TENSOR_GROWTH = 1.25
 # Stands for an infinite relative error, so that it can be propagated.
 _HUGE_ERROR = 1e6
+# Uncompared operators that are remembered; each operator of a long chain would have all before it.
+_MAX_SKIPPED = 16
 # Larger relative errors are propagated as this one, so that products with them are finite.
 _MAX_PROPAGATED_ERROR = 1e100
 _NO_BUDGET = Budget(0.0, 0.0, 0.0)
@@ -338,7 +340,8 @@ class LocatePass:
             return
         worst = worst_state(inputs)
         quantized = is_quantized(operator, self._rows, inputs)
-        skipped = tuple(dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name)))
+        names = dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name))
+        skipped = tuple(names)[-_MAX_SKIPPED:]
         rounding = operator.model.rounding * self._operator_noise(operator) * self._noise
         passed = worst._replace(error=hypot(worst.error, rounding), noise=hypot(worst.noise, rounding))
         self._worst_states[operator.name] = passed._replace(skipped=skipped, is_quantized=quantized)

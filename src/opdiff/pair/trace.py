@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 FORWARDING_TYPES = frozenset({"Cast", "TransData"})
 """Operator types whose output has the values of their input."""
 
+# Operators that are walked through. Compilers insert a few in a row; a longer chain is not credible, and every row
+# would repeat it.
+_MAX_FORWARDS = 32
+# Names that the evidence lists.
+_MAX_LISTED = 8
 # Types that compilers insert, whose output has the values of their input in the same order.
 _INSERTED_TYPES = FORWARDING_TYPES | {"Reshape", "SqueezeV2", "UnsqueezeV2"}
 
@@ -100,6 +105,8 @@ def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> T
         if not _forwards(operator):
             return _by_trust(origins, None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
+        if len(through) > _MAX_FORWARDS:
+            return _by_trust(origins, because("pair.chain_too_long", name=operator.name, limit=_MAX_FORWARDS))
         found = _source(operator, index, model)
         if isinstance(found, Reason):
             return _by_trust(origins, because("pair.only_forwards", name=operator.name, problem=found))
@@ -150,13 +157,13 @@ def _output_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) 
         return because("pair.output_is", index=start.index, origin=str(origin))
     if len(through) == 1:
         return because("pair.output_forwards", index=start.index, origin=str(origin))
-    in_order = tuple(reversed(through[1:]))
+    in_order = _listed(tuple(reversed(through[1:])))
     return because("pair.output_forwards_through", index=start.index, origin=str(origin), through=in_order)
 
 
 def _input_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
     if through:
-        in_order = tuple(reversed(through))
+        in_order = _listed(tuple(reversed(through)))
         return because("pair.input_through", index=start.index, origin=str(origin), through=in_order)
     if origin.name == start.producer:
         return because("pair.input_from", index=start.index, origin=str(origin))
@@ -179,5 +186,13 @@ def _compiled_from(operator: RuleOp) -> tuple[Reason, ...]:
     if originals in ((), (operator.name,)):
         return ()
     if len(originals) > 1:
-        return (because("pair.fused_from", name=operator.name, originals=originals),)
+        return (because("pair.fused_from", name=operator.name, originals=_listed(originals)),)
     return (because("pair.compiled_from", name=operator.name, original=originals[0]),)
+
+
+def _listed(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a list; of a long one the first and the last, and the number of the others."""
+    if len(names) <= _MAX_LISTED:
+        return names
+    half = _MAX_LISTED // 2
+    return (*names[:half], f"({len(names) - 2 * half} more)", *names[-half:])

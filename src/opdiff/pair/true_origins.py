@@ -34,7 +34,9 @@ _BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
 def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
     """Return the operators of a graph, each original once, and outputs without a name named where that is certain."""
     behind = _outputs_behind(operators)
-    moved = {edge: name for name, edge in behind.items()}
+    moved: dict[str, set[int]] = {}
+    for name, index in behind.values():
+        moved.setdefault(name, set()).add(index)
     completed = []
     for operator in operators:
         unique = operator._replace(originals=tuple(dict.fromkeys(operator.originals)))
@@ -46,7 +48,7 @@ def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
             unique = fill_origin(unique, source)
         elif written := _written_original(operator):
             unique = fill_origin(unique, written)
-        completed.append(_without_origins(unique, {index for name, index in moved if name == operator.name}))
+        completed.append(_without_origins(unique, moved.get(operator.name, set())))
     return completed
 
 
