@@ -1,11 +1,21 @@
-"""`python -m opdiff` is the same as `opdiff`."""
+"""The program `opdiff`, also as `python -m opdiff`."""
 
 import sys
 
-if not sys.flags.safe_path:
-    # Python put the current folder first, which may hold dumps of others and files that are named like modules.
-    del sys.path[0]
 
-from opdiff.cli import main
+def main() -> int:
+    """Run the command line and return its exit code; an interrupt is no error, however early it comes."""
+    try:
+        from opdiff.cli import main as run
 
-sys.exit(main())
+        return run()
+    except KeyboardInterrupt:
+        sys.stderr.write("opdiff: interrupted\n")
+        return 130
+
+
+if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        # Python put the current folder first, which may hold dumps of others and files that are named like modules.
+        del sys.path[0]
+    sys.exit(main())

@@ -29,3 +29,18 @@ def test_failure_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         write_rows(str(tmp_path / "table.csv"), ["h"], (row for _ in "a" for row in rows()))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        pytest.param("\ufeff=1+1", "'\ufeff=1+1", id="byte order mark"),
+        pytest.param("\u200b@SUM(A1)", "'\u200b@SUM(A1)", id="zero-width space"),
+        pytest.param(" \u2060\u200e -2+3", "' \u2060\u200e -2+3", id="several"),
+        pytest.param("a;\ufeff+1+1", "a;'\ufeff+1+1", id="after a semicolon"),
+        pytest.param("\ufeffconv1", "\ufeffconv1", id="no formula"),
+        pytest.param("-1.5", "-1.5", id="number"),
+    ],
+)
+def test_formulas_after_invisible_characters(text: str, escaped: str) -> None:
+    assert format_cell(text) == escaped

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 # Large, because tables are written line by line.
 _BUFFER_NBYTES = 1 << 17
+# Hidden files of this module and of `report.file_names`: process, thread, and more.
+_DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part|\d{1,4}\.early)")
+_MIN_DRAFT_AGE_S = 3600
 
 
 @contextmanager
@@ -49,6 +54,32 @@ def open_atomic(path: str) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def remove_old_drafts(folder: str) -> None:
+    """Remove drafts of runs that were killed: those of no living process that are older than an hour.
+
+    Processes of other machines that share the folder are not known here; their drafts are younger.
+    """
+    with suppress(OSError), os.scandir(folder) as listing:
+        for item in listing:
+            match = _DRAFT.fullmatch(item.name)
+            if match is None or is_alive(int(match[1])):
+                continue
+            with suppress(OSError):
+                if time.time() - item.stat(follow_symlinks=False).st_mtime > _MIN_DRAFT_AGE_S:
+                    os.unlink(item.path)
+
+
+def is_alive(process: int) -> bool:
+    """Return whether there is a process of this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def make_folder(path: str) -> None:

@@ -22,8 +22,10 @@ NOT_GIVEN = NOT_A_NUMBER
 
 # First characters of formulas, and their full-width forms, which some spreadsheets accept as well.
 _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are meant
-# At the beginning of a cell, after optional blanks. Some spreadsheets also split cells at semicolons and line breaks.
-_FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?=[^\S\r\n]*[{_SIGNS}]))")
+# Characters that spreadsheets skip before a formula: blanks, and those without width, such as a byte order mark.
+_SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
+# At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
+_FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))")
 # Matches nearly all cells: words, numbers, paths and lists without separators.
 _PLAIN = re.compile(r"[\w/\[][^;\r\n]*")
 

@@ -7,14 +7,14 @@ import os
 import re
 import time
 from _thread import get_native_id  # `threading` takes long to import, and has it from here
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import name_in_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 # Most file systems allow 255 bytes; the rest is for a counter.
 _MAX_NAME_BYTES = 240
@@ -68,19 +68,6 @@ def write_new(folder: str, name: str, write: Callable[[str], None]) -> str:
         with suppress(FileNotFoundError):
             os.unlink(draft)
     raise AssertionError("numbers do not end")
-
-
-@contextmanager
-def unnamed_drafts(folder: str, number: int) -> Iterator[tuple[str, ...]]:
-    """Yield paths of hidden files that are written before their names are known; remove them at the end."""
-    process = f".{os.getpid()}.{get_native_id()}"
-    drafts = tuple(os.path.join(folder, f"{process}.{index}.early") for index in range(number))
-    try:
-        yield drafts
-    finally:
-        for draft in drafts:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
 
 
 def _rename_new(draft: str, path: str) -> bool:

@@ -1,6 +1,7 @@
 """The saved form of a comparison: all data that reports need, without tensors.
 
-One JSON object with `schema`, `version` and the fields of `Comparison`. Values in it are arrays, in the order of their
+One JSON object with `schema`, `version`, `files` and the fields of `Comparison`. `files` names the other files of the
+same run; this one is written last, so that a run without it is incomplete. Values are arrays, in the order of their
 fields; `row_fields` has the field names of rows, and each row is a line. A reason is an object of `code`, `facts` and
 the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`, `-Infinity`.
 """
@@ -20,18 +21,20 @@ from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.reasons import Reason, render
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from opdiff.core.reasons import Fact
 
 SCHEMA, VERSION = "opdiff.comparison", 2
 _MAX_HEAD_BYTES = 400
+_MAX_FILES_NBYTES = 1 << 22
 _MAX_NBYTES = 8 << 30
 
 
-def save(comparison: Comparison, path: str) -> None:
-    """Write a comparison to a file."""
-    head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "row_fields": Row._fields}
+def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
+    """Write a comparison to a file; `files` has the names of the other files of its run."""
+    head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "files": files, "row_fields": Row._fields}
     head |= {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     encode = json.JSONEncoder(default=_reason_to_json, check_circular=False).encode
     with open_atomic(path) as file:
@@ -89,6 +92,20 @@ def head_of(path: str) -> tuple[str, int]:
     with open(path, "rb", opener=regular_file) as file:
         match = re.match(pattern, file.read(_MAX_HEAD_BYTES))
     return (match[1].decode(), int(match[2])) if match else ("", 0)
+
+
+def files_of(path: str) -> tuple[str, ...] | None:
+    """Return the names of the other files of a run; `None` if an older version saved it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb", opener=regular_file) as file:
+        match = re.search(rb'"files": (\[[^\]]*\]), "row_fields"', file.read(_MAX_FILES_NBYTES))
+    try:
+        return None if match is None else tuple(map(str, json.loads(match[1])))
+    except ValueError:
+        return None
 
 
 def _reason_to_json(value: object) -> dict[str, object]:

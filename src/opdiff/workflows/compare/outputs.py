@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff import __version__
-from opdiff.core.atomic_file import make_folder, open_atomic
+from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
 from opdiff.core.comparison import Environment, Mode
 from opdiff.core.reasons import render
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
-from opdiff.report.file_names import graph_file_name, mapping_file_name, unnamed_drafts, write_new
+from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
 from opdiff.report.graph_summary import Tally
 from opdiff.report.graph_table import graph_tables
 from opdiff.report.mapping_csv import write_mapping
@@ -56,27 +56,23 @@ class Written(NamedTuple):
 def write_outputs(compared: Compared, options: CompareOptions) -> Written:
     """Write all files of a comparison; each gets its name when it is complete.
 
-    All files but the tables are drafts first, because they are named after a table.
+    The tables come first, because other files are named after them, and because they exist even if a report fails. The
+    saved form comes last and lists the others: without it, the files of a run are incomplete.
     """
     comparison, folder = compared.comparison, options.output
     make_folder(folder)
+    remove_old_drafts(folder)
     forms = find_forms(options.reports, comparison.mode)
     in_graph_mode = comparison.mode is Mode.GRAPH
     whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
-    with unnamed_drafts(folder, 1 + len(whole_forms)) as drafts:
-        save(comparison, drafts[0])
-        for form, draft in zip(whole_forms, drafts[1:], strict=True):
-            form.write(comparison, draft)
-        table_forms = [form for form in forms if form not in whole_forms]
-        tables = [path for named in named_tables(compared) for path in _write_table(*named, folder, table_forms)]
-        summary = _write_summary(comparison, folder) if in_graph_mode else ""
-        stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
-        saved = write_new(folder, f"{stem}.json", partial(os.replace, drafts[0]))
-        reports = tuple(
-            write_new(folder, form.file_name(stem), partial(os.replace, draft))
-            for form, draft in zip(whole_forms, drafts[1:], strict=True)
-        )
-        return Written(tuple(tables), saved, reports, summary)
+    table_forms = [form for form in forms if form not in whole_forms]
+    tables = tuple(path for named in named_tables(compared) for path in _write_table(*named, folder, table_forms))
+    summary = _write_summary(comparison, folder) if in_graph_mode else ""
+    stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
+    reports = tuple(write_new(folder, form.file_name(stem), partial(form.write, comparison)) for form in whole_forms)
+    files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
+    saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files))
+    return Written(tables, saved, reports, summary)
 
 
 def _write_table(name: str, table: Table, folder: str, forms: Sequence[ReportForm]) -> Iterator[str]:

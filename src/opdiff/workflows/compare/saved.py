@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.judge import judge
-from opdiff.report.saved_json import SCHEMA, VERSION, head_of, load
+from opdiff.report.saved_json import SCHEMA, VERSION, files_of, head_of, load
 from opdiff.report.saved_json_v1 import GRAPH_SCHEMA, SUMMARY_SCHEMA, load_v1
 from opdiff.workflows.compare.judging import find_limits
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
 
+_TABLE = re.compile(r"(?:.*_)?(?:result|msprobe_cmp_report)_(?:.*_)?[0-9]{14}(?:_[0-9]+)?\.csv")
 _TIME = re.compile(r"_([0-9]{14}(?:_[0-9]+)?)$")
 
 
@@ -70,10 +71,25 @@ def _files_in(folder: str) -> list[str]:
     found = [path for path, (schema, _) in heads.items() if schema in (SCHEMA, GRAPH_SCHEMA)]
     if not found:
         raise InputError(folder, "no saved comparison is in this folder; give the JSON file of a comparison")
+    _require_complete(folder, found)
     if len(found) > 1 and any(heads[path][0] == SCHEMA for path in found):
         listed = ", ".join(map(os.path.basename, found))
         raise InputError(folder, f"several saved comparisons are in this folder; give one of them: {listed}")
     return found
+
+
+def _require_complete(folder: str, saved: Sequence[str]) -> None:
+    """Refuse a folder with tables of a run that did not end; runs of older versions do not list their tables."""
+    listed: set[str] = set()
+    for path in saved:
+        files = files_of(path)
+        if files is None:
+            return
+        listed.update(files)
+    others = sorted(name for name in os.listdir(folder) if _TABLE.fullmatch(name) and name not in listed)
+    if others:
+        problem = f"{others[0]} is of a run that did not end; compare again, or give the JSON file of a complete run"
+        raise InputError(folder, problem)
 
 
 def report_stem(path: str) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.atomic_file import is_alive
 from opdiff.core.errors import InputError
 from opdiff.read.directory import is_debug, is_statistics, scan
 from opdiff.read.filename import DumpName, FxName
@@ -115,21 +116,11 @@ def remove_drafts(root: str) -> int:
     for folder, _, names in os.walk(root):
         for name in names:
             match = _DRAFT.fullmatch(name)
-            if match and not _is_alive(int(match[1])):
+            if match and not is_alive(int(match[1])):
                 with suppress(OSError):
                     os.unlink(os.path.join(folder, name))
                     removed += 1
     return removed
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
 
 
 def _find_reducible(entry: Entry) -> ReducibleFile | None:
