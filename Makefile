@@ -30,7 +30,7 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults fuzz sanitize cross web screenshots clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -94,6 +94,9 @@ bench: $(STAMPS)/base
 
 faults: $(STAMPS)/base
 	PYTHONPATH=tests $(BIN)/python bench/faults.py
+
+deceptions: $(STAMPS)/base
+	PYTHONPATH=tests $(BIN)/python bench/deceptions.py
 
 # The page of the HTML report: web/ bundled to the one file in the package.
 web: $(STAMPS)/web

@@ -132,6 +132,22 @@ def _dequantize(x: AnyArray, scale: AnyArray, bias: AnyArray) -> AnyArray:
     return x * scale.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)
 
 
+def cancelling(seed: int, dtype: DType) -> SampleNetwork:
+    """Two branches whose sum nearly vanishes, so that rounding errors are a large part of it."""
+    net = NetworkBuilder(seed, dtype)
+    random = np.random.default_rng(seed)
+    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    x = net.conv(x, "stem", Conv(16, activation="relu"))
+    weight = random.normal(0, 0.1, (16, 16, 3, 3))
+    near = -weight + random.normal(0, 3e-4, weight.shape)
+    (left,) = net.apply(Layer("left", "Conv2D", partial(ops.conv, weight=weight)), x)
+    (right,) = net.apply(Layer("right", "Conv2D", partial(ops.conv, weight=near)), x)
+    x = net.add(left, right, "difference")
+    x = net.conv(x, "head", Conv(16, activation="relu"))
+    (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
+    return SampleNetwork(_image(seed), INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+
+
 def _image(seed: int) -> AnyArray:
     random = np.random.default_rng(seed + 2)
     y, x = np.indices((24, 24)) / 24

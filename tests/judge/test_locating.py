@@ -126,7 +126,7 @@ def test_good_outputs_are_named_before_a_fault_inside() -> None:
 
 def test_the_larger_excess_comes_first_without_shares() -> None:
     nodes = [*NODES[:4], GraphNode("e", "Relu", ("d:0",)), GraphNode("out", "NetOutput", ("e:0",))]
-    given = [*rows(A * 1.004, noisy(B), noisy(C), D * 2)]
+    given = rows(A * 1.002, noisy(B), noisy(C), D * 2)
     found = judge_rows([*given, row("e", noisy(D), D, op_type="Relu")], *nodes)
     assert [(finding.operator, finding.share) for finding in found.findings] == [("d", None), ("a", None)]
     assert because("judge.named_fault", operator="a", kind=kind_name(ErrorKind.SCALE)) in [

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from opdiff.core.comparison import Unpaired
 from opdiff.core.errors import UsageError
 from opdiff.pair.selection import Range
+from opdiff.pair.target_graph import target_graph
 from pair.rule_files import dumped, npu, paired, summarize
+
+if TYPE_CHECKING:
+    from opdiff.core.tensor import Tensor
 
 
 def test_tensors_of_equal_names_and_numbers_are_paired_in_the_order_of_the_target() -> None:
@@ -82,3 +88,18 @@ def test_unreadable_files_of_both_sides_are_both_reported() -> None:
 def test_a_selection_needs_rules() -> None:
     with pytest.raises(UsageError, match="numbers in a rule file"):
         paired(npu(dumped("a")), npu(dumped("a")), selection=Range())
+
+
+def test_operators_that_only_the_golden_dump_has_are_nodes_of_the_graph() -> None:
+    def at(address: int) -> Tensor:
+        tensor = dumped("t").outputs[0]
+        return tensor._replace(spec=tensor.spec._replace(address=address))
+
+    a = dumped("a")._replace(outputs={0: at(16)})
+    x = dumped("x")._replace(inputs={0: at(16)}, outputs={0: at(32)})
+    b = dumped("b")._replace(inputs={0: at(32)}, outputs={0: at(16)})
+    stale = dumped("stale")._replace(outputs={0: at(32)})
+    nodes = target_graph(npu(stale, a, b), npu(stale, a, x, b), None)
+    assert [(node.name, node.inputs) for node in nodes] == [
+        ("stale", ()), ("a", ()), ("x", ("a:0",)), ("b", ("x:0",)),
+    ]  # fmt: skip

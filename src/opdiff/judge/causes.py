@@ -144,12 +144,20 @@ def _memory(case: Case) -> Cause | None:
     if metrics.target_min == metrics.target_max:
         constant = because("judge.constant_target", count=metrics.count, value=metrics.target_min)
         return Cause(ErrorKind.MEMORY, (constant,))
+    if _is_related(metrics):
+        return None
     same = case.context.by_content.get(_content(case.row) or (), ())
     others = [case.context.rows[number] for number in same if _is_other_tensor(case, case.context.rows[number])]
     if not others:
         return None
     content = because("judge.same_content", tensor=str(others[0].key))
     return Cause(ErrorKind.MEMORY, (content, _same_memory(case.row, others[0])))
+
+
+def _is_related(metrics: Metrics) -> bool:
+    """Return whether the target resembles its own golden tensor, so that it is no other tensor."""
+    cosine = metrics.centred_cosine if metrics.centred_cosine is not None else metrics.finite_cosine
+    return cosine is not None and cosine > _MIN_RELATED_COSINE
 
 
 def _same_memory(row: Row, other: Row) -> Reason:
@@ -181,10 +189,13 @@ def _golden_differs(first: Metrics, second: Metrics | None) -> bool:
 
 
 def _pairing(case: Case) -> Cause | None:
-    """The tensor is unrelated to its golden tensor, while the outputs of all its readers are good."""
+    """An operator that reads the tensor is too good for this error, or all are good and the tensor is unrelated."""
     metrics, network = case.metrics, case.context.network
+    if case.origin.refuted_by:
+        refuted = because("judge.refuted", reader=case.origin.refuted_by, error=case.magnitude.error)
+        return Cause(ErrorKind.PAIRING, (refuted, because("judge.probably_mispaired")))
     cosine = metrics.centred_cosine if metrics.centred_cosine is not None else metrics.finite_cosine
-    if case.origin.is_input or cosine is None or cosine > _MIN_RELATED_COSINE:
+    if case.origin.is_input or cosine is None or _is_related(metrics):
         return None
     levels = [
         case.context.verdicts[number].level
@@ -347,7 +358,7 @@ def _unknown(case: Case) -> Cause:
 
 
 _TESTS: tuple[Callable[[Case], Cause | None], ...] = (
-    _overflow, _indices, _memory, _pairing, _linear, _clipped, _few_elements, _permuted, _changed, _quantization,
+    _overflow, _indices, _pairing, _memory, _linear, _clipped, _few_elements, _permuted, _changed, _quantization,
     _precision, _fusion, _unknown,
 )  # fmt: skip
 

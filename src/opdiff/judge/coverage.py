@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _GRAPH_ENDPOINT_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "Data", "NetOutput", "RefData", "Variable"})
 # Relative error of outputs that agree, however small the budget of the last operator is: 1 - cosine is 1e-6.
 _MATCHING_ERROR = 1.5e-3
+# Larger errors of outputs are visible, even if noise explains them.
+_MAX_NOISE_OF_OUTPUTS = 0.05
 # Share of the dumped operators that rules of the same model contain, at least.
 _MIN_KNOWN_SHARE = 0.5
 _MAX_NAMES = 3
@@ -36,9 +38,9 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
     for row in rows:
         if row.is_compared:
             ways[row.by] += 1
-        if row.golden_only or row.label.target == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
+        name = row.key.op if row.key else target_name(row)
+        if row.golden_only or name == "*" or row.label.op_type in _GRAPH_ENDPOINT_TYPES:
             continue
-        name = row.key.op if row.key else row.label.target
         operators[name] = None
         if row.is_output and row.is_compared:
             compared.add(name)
@@ -51,6 +53,13 @@ def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
         ways[DataMode.MD5],
         tuple(name for name in operators if name not in seen),
     )
+
+
+def target_name(row: Row) -> str:
+    """Return the operator of a row about a whole operator; one that vanished from the target has its golden name."""
+    label, reason = row.label, row.reason
+    is_missing = reason is not None and reason.code == "pair.no_file" and reason.fact("side") == "target"
+    return label.golden if label.target == "*" and is_missing else label.target
 
 
 def merge_coverage(parts: Iterable[Coverage]) -> Coverage:
@@ -109,10 +118,12 @@ def _output(row: Row, verdict: Verdict) -> ModelOutputs:
     magnitude = error_magnitude(row.metrics)
     error = None if magnitude is None else inf if magnitude.has_special_mismatch else magnitude.error
     is_close = error is not None and error <= _MATCHING_ERROR
-    if not verdict.level.is_bad or (is_close and verdict.level is Level.SUSPICIOUS):
+    if verdict.level is Level.WRONG:
+        agreement = Agreement.SIGNIFICANT
+    elif is_close or (not verdict.level.is_bad and (error or 0.0) <= _MAX_NOISE_OF_OUTPUTS):
         agreement = Agreement.MATCH
     else:
-        agreement = Agreement.SLIGHT if verdict.level is Level.SUSPICIOUS else Agreement.SIGNIFICANT
+        agreement = Agreement.SLIGHT
     return ModelOutputs(agreement, str(row.key), row.metrics.cosine if row.metrics else None, error)
 
 

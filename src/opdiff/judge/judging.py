@@ -10,7 +10,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.judge.advice import remedies_of
 from opdiff.judge.border import result_or_defect
 from opdiff.judge.causes import Cause, cause_context, find_cause
-from opdiff.judge.coverage import coverage_of, model_outputs
+from opdiff.judge.coverage import coverage_of, model_outputs, target_name
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
 
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judgement:
     """Judge the rows of one network: each row, and the operators at fault; without advice."""
-    located = locate(rows, network, limits)
+    located, ranked = _locate(rows, network, limits)
     defects = list(located.defects)
-    ranked = rank(network, located)
     findings = _findings(rows, network, located, ranked, defects) if ranked else ()
     return Judgement(
         limits.path,
@@ -42,6 +41,22 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judg
         coverage=coverage_of(rows, network),
         outputs=model_outputs(rows, located.verdicts, network),
     )
+
+
+def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Located, tuple[Ranked, ...]]:
+    """Return the origins of errors by their rank; golden tensors that readers refute are left out of the others."""
+    located = locate(rows, network, limits)
+    ranked = rank(network, located)
+    refuted = [found for found in ranked if found.origin.refuted_by]
+    if not refuted:
+        return located, ranked
+    goldens = {rows[found.origin.row].golden_key for found in refuted} - {None}
+    hidden = {found.origin.row for found in refuted}
+    hidden |= {number for number, row in enumerate(rows) if row.golden_key in goldens}
+    again = locate([row._replace(metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
+    verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
+    others = [found for found in rank(network, again) if not found.origin.refuted_by]
+    return again._replace(verdicts=tuple(verdicts)), (*others, *refuted)
 
 
 def _findings(
@@ -81,7 +96,7 @@ def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
 def _why_missing(operator: str, rows: Sequence[Row]) -> Reason:
     """Return the reason why the outputs of an operator were not compared."""
     for row in rows:
-        is_own = row.label.target == operator if row.key is None else row.is_output and row.key.op == operator
+        is_own = target_name(row) == operator if row.key is None else row.is_output and row.key.op == operator
         if row.reason and is_own:
             return row.reason
     return because("judge.not_dumped")

@@ -22,17 +22,19 @@ from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import (
     Budget,
     TensorState,
+    allowed_gain,
     cancellation_error,
     coarsest,
     created_share,
     error_budget,
+    is_difference,
+    is_quantity,
     is_quantized,
-    max_inherited,
     rounding_error,
     state_behind,
     worst_state,
 )
-from opdiff.judge.origins import ErrorOrigin, Located, Propagated
+from opdiff.judge.origins import ErrorOrigin, Located, Propagated, find_stand_ins, origin_of, own_share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
     from opdiff.judge.error_magnitude import ErrorMagnitude
-    from opdiff.judge.error_model import OpErrorModel
     from opdiff.judge.levels import Assessment
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
@@ -85,11 +86,12 @@ class LocatePass:
         self._verdicts: list[Verdict | None] = [None] * len(rows)
         self._origins: list[ErrorOrigin] = []
         self._propagated: dict[str, Propagated] = {}
+        self._magnitudes: dict[str, ErrorMagnitude] = {}
         self._added_noise: list[float] = []
         self._largest_noise = 0.0
         self._known_limits: dict[tuple[str, str], Limit] = {}
         self._defects: list[str] = []
-        self._stand_ins = _find_stand_ins(rows, network)
+        self._stand_ins = find_stand_ins(rows, network)
 
     def run(self) -> Located:
         """Judge all rows."""
@@ -100,7 +102,9 @@ class LocatePass:
         verdicts = tuple(
             [verdict or self._verdict_alone(row) for verdict, row in zip(self._verdicts, self._rows, strict=True)]
         )
-        return Located(verdicts, tuple(self._origins), self._propagated, self._noise, tuple(self._defects))
+        return Located(
+            verdicts, tuple(self._origins), self._propagated, self._magnitudes, self._noise, tuple(self._defects)
+        )
 
     def _set_not_judged(self, operator: Operator, reason: Reason) -> None:
         for number in operator.rows:
@@ -121,7 +125,7 @@ class LocatePass:
         magnitude = error_magnitude(metrics)
         if magnitude is None:
             return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))
-        noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
+        noise = self._limit(_type_of(row), row).noise
         return Verdict(*self._assess(row, metrics, magnitude, noise, 16 * noise * magnitude.rms))
 
     def _limit(self, dtype: str, row: Row) -> Limit:
@@ -136,7 +140,7 @@ class LocatePass:
     def _assess(
         self, row: Row, metrics: Metrics, magnitude: ErrorMagnitude, allowed: float, allowed_peak: float
     ) -> Assessment:
-        limit = self._limit(coarser(row.target_dtype, row.golden_dtype), row)
+        limit = self._limit(_type_of(row), row)
         if is_integer(row):
             return assess_integers(metrics, limit)
         return assess_floats(metrics, magnitude, limit, allowed, allowed_peak)
@@ -203,7 +207,7 @@ class LocatePass:
     ) -> TensorState:
         """Judge an input whose producer was not compared: alone, or by the state that the producer read."""
         row = self._rows[number]
-        rounding = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise * self._noise
+        rounding = self._limit(_type_of(row), row).noise * self._noise
         if not self._network.has_known_edges:
             # It may come from any earlier operator, with the noise of that.
             rounding = max(rounding, 2 * self._largest_noise)
@@ -237,7 +241,7 @@ class LocatePass:
     ) -> TensorState:
         """Judge an input that is worse than the output of its producer: it changed in memory."""
         row = self._rows[number]
-        noise = self._limit(coarser(row.target_dtype, row.golden_dtype), row).noise
+        noise = self._limit(_type_of(row), row).noise
         allowed = 2 * written.error + noise * self._noise
         peak = 4 * written.peak + 16 * allowed * magnitude.rms
         level, reason = self._assess(row, metrics, magnitude, allowed, peak)
@@ -262,23 +266,33 @@ class LocatePass:
         is_stand_in = operator.outputs.get(index) != number
         budget, (level, reason) = self._assess_output(operator, row, metrics, magnitude, inputs)
         own_share, origin = 0.0, Origin.NONE
-        if level.is_bad:
-            origin = _origin(row, magnitude, operator.model, budget, inputs)
+        is_number = not is_integer(row) or is_quantity(operator, self._rows, inputs)
+        gain = self._systematic_error(operator, row, metrics, budget, inputs)
+        if gain is not None and not level.is_bad:
+            level, reason, origin = Level.SUSPICIOUS, gain, Origin.BORN
+        elif level.is_bad:
+            origin = origin_of(metrics if is_number else None, magnitude, operator.model, budget, inputs)
+        differs = origin is Origin.ACCUMULATED and is_difference(
+            operator, inputs, self._limit(_type_of(row), row).distance
+        )
+        if differs:
+            level, origin, reason = Level.NOISE, Origin.NONE, because("judge.small_difference", error=magnitude.error)
         if origin is Origin.BORN:
             self._origins.append(ErrorOrigin(operator, number, magnitude, budget, inputs, is_stand_in=is_stand_in))
-            own_share = _own_share(magnitude, budget)
+            own_share = own_share_of(magnitude, budget)
         shown = Origin.INHERITED if is_stand_in and origin is Origin.BORN else origin
         self._verdicts[number] = Verdict(level, reason, shown, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
         if inputs and _is_compared_with_itself(row):
             state = state_behind(worst_state(inputs), state)
-        if origin is Origin.ACCUMULATED:
-            state = state._replace(is_bad=False)
+        is_bad = state.is_bad and origin is not Origin.ACCUMULATED
+        state = state._replace(is_bad=is_bad, is_quantity=is_integer(row) and is_number, is_difference=differs)
         self._states[name, index] = state
         worst = self._worst_states.get(name)
         if worst is None or worst.error < state.error:
             self._worst_states[name] = state
             self._propagated[name] = Propagated(inputs, own_share)
+            self._magnitudes |= {} if _is_compared_with_itself(row) else {name: magnitude}
 
     def _assess_output(
         self,
@@ -288,7 +302,7 @@ class LocatePass:
         magnitude: ErrorMagnitude,
         inputs: tuple[TensorState, ...],
     ) -> tuple[Budget, Assessment]:
-        dtype = coarser(row.target_dtype, row.golden_dtype)
+        dtype = _type_of(row)
         limit = self._limit(dtype, row)
         coarse = coarsest(operator, self._rows, dtype)
         noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
@@ -296,12 +310,24 @@ class LocatePass:
         rounding = rounding_error(operator, self._rows, inputs, noise, quantized=quantized) * self._noise
         rounding += cancellation_error(operator.model, inputs, magnitude)
         budget = error_budget(operator.model, inputs, rounding, magnitude, metrics.count)
-        if dtype == "integer":
+        if dtype == "integer" and not is_quantity(operator, self._rows, inputs):
             return budget, assess_integers(metrics, limit)
         if quantized:
             limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
         self._record_noise(magnitude, budget)
         return budget, assess_floats(metrics, magnitude, limit, budget.allowed, budget.peak)
+
+    def _systematic_error(
+        self, operator: Operator, row: Row, metrics: Metrics, budget: Budget, inputs: tuple[TensorState, ...]
+    ) -> Reason | None:
+        """Return the rule that a systematic error breaks, though it is small; `None` if there is none."""
+        if is_integer(row) or metrics.fit_scale is None:
+            return None
+        noise = self._limit(_type_of(row), row).noise * self._noise
+        allowed = allowed_gain(operator.model, inputs, metrics, noise, budget)
+        if abs(metrics.fit_scale - 1) <= allowed:
+            return None
+        return because("judge.systematic_scale", scale=metrics.fit_scale, allowed=allowed, count=metrics.count)
 
     def _record_noise(self, magnitude: ErrorMagnitude, budget: Budget) -> None:
         if budget.rounding and magnitude.error < inf:
@@ -369,42 +395,8 @@ class LocatePass:
             noise is not None,
             magnitude.has_special_mismatch,
             source,
+            gain=0.0 if metrics.fit_scale is None else metrics.fit_scale - 1,
         )
-
-
-def _find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int, int]]:
-    """Return rows of inputs that hold outputs which were not compared: by operator and index, the first reader's."""
-    found: dict[str, dict[int, int]] = {}
-    for reader in network.operators.values():
-        for edge in reader.edges:
-            if edge.producer is None or edge.row is None or error_magnitude(rows[edge.row].metrics) is None:
-                continue
-            name, index = edge.producer
-            producer = network.operators.get(name)
-            if producer is None or producer.model.propagation is Propagation.NONE:
-                continue
-            own = producer.outputs.get(index)
-            if own is None or error_magnitude(rows[own].metrics) is None:
-                found.setdefault(name, {}).setdefault(index, edge.row)
-    return found
-
-
-def _origin(
-    row: Row, magnitude: ErrorMagnitude, model: OpErrorModel, budget: Budget, inputs: tuple[TensorState, ...]
-) -> Origin:
-    """Return the origin of the error of a bad output."""
-    if any(state.has_special_mismatch for state in inputs):
-        return Origin.INHERITED
-    if magnitude.has_special_mismatch:
-        return Origin.BORN
-    has_bad_input = any(state.is_bad for state in inputs)
-    if is_integer(row) or row.metrics is None:
-        return Origin.INHERITED if has_bad_input else Origin.BORN
-    error, peak = max_inherited(model, inputs, budget, magnitude, row.metrics.count)
-    peak += 10 * budget.rounding * abs(row.metrics.worst_golden or 0)
-    if magnitude.error > error or magnitude.peak > peak:
-        return Origin.BORN
-    return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
 
 
 def _is_compared_with_itself(row: Row) -> bool:
@@ -412,10 +404,10 @@ def _is_compared_with_itself(row: Row) -> bool:
     return row.evidence is not None and row.evidence.code == "pair.inserted"
 
 
-def _own_share(magnitude: ErrorMagnitude, budget: Budget) -> float:
-    """Return the share of the squared error that the operator itself created."""
-    return 1.0 if magnitude.has_special_mismatch else created_share(magnitude.error, budget.expected)
-
-
 def _excess(error: float, allowed: float) -> float | None:
     return error / allowed if allowed and isfinite(allowed) else None
+
+
+def _type_of(row: Row) -> str:
+    """Return the element type whose limits apply."""
+    return coarser(row.target_dtype, row.golden_dtype)

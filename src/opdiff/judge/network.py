@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
-    from opdiff.core.tensor import TensorKey
     from opdiff.judge.error_model import OpErrorModel
 
     Port = tuple[str, int]
+
+
+# Tensors with fewer elements may have equal statistics by chance.
+_MIN_ELEMENTS_FOR_CONTENT = 8
 
 
 class Edge(NamedTuple):
@@ -79,14 +82,16 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
         if name not in known:
             known[name] = GraphNode(name, rows[numbers[0]].label.op_type, is_guess=True)
     operators: dict[str, Operator] = {}
-    previous = ""
+    previous = missing = ""
     has_known_edges = any(not node.is_guess for node in nodes)
-    holders: dict[TensorKey, Port] = {}
+    holders: dict[object, Port] = {}
     for name, node in known.items():
         operator = _operator(node, by_op.get(name, ()), rows, known, previous)
-        operators[name] = operator if has_known_edges else _with_producers(operator, rows, holders)
+        operators[name] = operator if has_known_edges else _with_producers(operator, rows, holders, missing)
         if operator.outputs:
             previous = name
+        elif not operator.rows and operator.model.propagation is not Propagation.NONE:
+            missing = name
     readers, is_ordered = _readers(operators)
     if not is_ordered:
         operators = _sorted(operators, readers)
@@ -95,21 +100,36 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
     return Network(operators, readers, _outputs(operators, readers), has_known_edges, has_edges)
 
 
-def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[TensorKey, Port]) -> Operator:
-    """Guess unknown producers: inputs and earlier outputs with the same golden tensor are the same tensor.
+def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[object, Port], missing: str) -> Operator:
+    """Guess unknown producers: an input and an earlier output with the same golden tensor are the same tensor.
 
-    `holders` has the last output that was compared with each golden tensor.
+    `holders` has the last output with each golden tensor, by its key and by its statistics. Other inputs that differ
+    are those of the operator `missing`, the last one without a dump, if there is one.
     """
     edges = []
     for edge in operator.edges:
-        golden = rows[edge.row].golden_key if edge.producer is None and edge.row is not None else None
-        found = holders.get(golden) if golden is not None else None
+        marks = _golden_marks(rows[edge.row]) if edge.producer is None and edge.row is not None else ()
+        found = next((holders[mark] for mark in marks if mark in holders), None)
+        if found is None and missing and edge.producer is None and edge.row is not None and _differs(rows[edge.row]):
+            found = missing, 0
         edges.append(edge if found is None else edge._replace(producer=found))
     for index, number in operator.outputs.items():
-        golden = rows[number].golden_key
-        if golden is not None:
-            holders[golden] = operator.name, index
+        holders |= dict.fromkeys(_golden_marks(rows[number]), (operator.name, index))
     return operator._replace(edges=tuple(edges))
+
+
+def _differs(row: Row) -> bool:
+    return row.metrics is not None and not row.metrics.is_equal
+
+
+def _golden_marks(row: Row) -> tuple[object, ...]:
+    """Return what identifies the golden tensor of a row: its key, and statistics that equal data have in common."""
+    metrics = row.metrics
+    key = () if row.golden_key is None else (row.golden_key,)
+    if metrics is None or not metrics.golden_std or metrics.count < _MIN_ELEMENTS_FOR_CONTENT:
+        return key
+    ends = metrics.golden_min, metrics.golden_max
+    return *key, (metrics.count, metrics.golden_mean, metrics.golden_std, *ends)
 
 
 def _rows_by_operator(rows: Sequence[Row]) -> dict[str, list[int]]:

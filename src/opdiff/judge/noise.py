@@ -7,7 +7,7 @@ golden tensor.
 
 from __future__ import annotations
 
-from math import hypot, log2, prod, sqrt
+from math import hypot, inf, log2, prod, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.judge.error_magnitude import ratio
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Metrics
     from opdiff.core.tensor import Shape
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
@@ -34,6 +35,14 @@ _PAIRWISE_SUMS = (Propagation.POOL, Propagation.SOFTMAX, Propagation.NORMALIZE)
 _SUMS = (*_PAIRWISE_SUMS, Propagation.UNKNOWN)
 # Largest of many errors, relative to their root mean square.
 _PEAK_TO_RMS = 16.0
+# Elements from which a systematic error is estimated, at least; operators that turn it into something else; the
+# part of the error budget that may be systematic; the factor by which that of inputs may grow; and the standard
+# deviations that are chance.
+_MIN_ELEMENTS_FOR_GAIN = 256
+_WITHOUT_GAIN = (Propagation.NONE, Propagation.SOFTMAX, Propagation.SELECT, Propagation.UNKNOWN)
+_GAIN_OF_BUDGET = 0.05
+_INHERITED_GAIN = 1.25
+_GAIN_DEVIATIONS = 4.0
 # Bounds of factors that are quotients of measured values.
 _MAX_QUOTIENT = 1e3
 _MAX_CONCENTRATION = 16.0
@@ -58,6 +67,9 @@ class TensorState(NamedTuple):
         source: operator that wrote it; empty if unknown.
         skipped: operators between it and the reader that could not be compared.
         is_quantized: one of the skipped operators works on quantized values.
+        is_quantity: its integers are quantized quantities, not indices or counts.
+        is_difference: its relative error is large because nearly equal tensors were subtracted.
+        gain: systematic relative error, the slope of the fitted line less 1.
     """
 
     error: float
@@ -72,6 +84,25 @@ class TensorState(NamedTuple):
     source: str
     skipped: tuple[str, ...] = ()
     is_quantized: bool = False
+    is_quantity: bool = False
+    is_difference: bool = False
+    gain: float = 0.0
+
+
+def worst_state(inputs: Sequence[TensorState]) -> TensorState:
+    """Return the state with NaN or infinity at other positions, otherwise the one with the largest error."""
+    return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
+
+
+def state_behind(read: TensorState, own: TensorState) -> TensorState:
+    """State of a tensor whose own error comes on top of the error of the tensor that was read."""
+    return own._replace(
+        error=hypot(read.error, own.error),
+        noise=hypot(read.noise, own.noise),
+        is_bad=read.is_bad or own.is_bad,
+        has_special_mismatch=read.has_special_mismatch or own.has_special_mismatch,
+        skipped=read.skipped,
+    )
 
 
 class Budget(NamedTuple):
@@ -223,6 +254,39 @@ def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[Tenso
     if operator.model.propagation is not Propagation.LINEAR:
         return False
     return not _SMALL_INTEGERS.isdisjoint([rows[number].target_dtype for number in operator.rows])
+
+
+def allowed_gain(
+    model: OpErrorModel, inputs: Sequence[TensorState], metrics: Metrics, noise: float, budget: Budget
+) -> float:
+    """Return the systematic relative error that an output may have; infinite if it tells nothing.
+
+    Rounding errors of many elements cancel in the slope of the fitted line. What is left are the slopes of the inputs
+    and the rounding of weights; `noise` is the limit of the element type.
+    """
+    if metrics.fit_distance is None or metrics.count < _MIN_ELEMENTS_FOR_GAIN or model.propagation in _WITHOUT_GAIN:
+        return inf
+    gains = [abs(state.gain) for state in inputs]
+    inherited = sum(gains) if model.propagation is Propagation.MULTIPLY else max(gains, default=0.0)
+    chance = _GAIN_DEVIATIONS * metrics.fit_distance / sqrt(metrics.count)
+    return _INHERITED_GAIN * inherited + noise + _GAIN_OF_BUDGET * budget.allowed + chance
+
+
+def is_quantity(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
+    """Return whether integers that an operator writes are quantized quantities, not indices or counts."""
+    moves = operator.model.propagation not in (Propagation.SELECT, Propagation.UNKNOWN)
+    return is_quantized(operator, rows, inputs) or (moves and any(state.is_quantity for state in inputs))
+
+
+def is_difference(operator: Operator, inputs: Sequence[TensorState], limit: float) -> bool:
+    """Return whether errors of a sum above `limit` are those of nearly equal terms, which cancel, or inherited ones.
+
+    The errors of its terms are at most `limit` relative to the terms, and larger relative to the sum.
+    """
+    large = [state for state in inputs if state.error > limit]
+    if large:
+        return all(state.is_difference for state in large)
+    return operator.model.propagation is Propagation.ADD and len(inputs) > 1
 
 
 def _quantization_error(inputs: Sequence[TensorState]) -> float:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from opdiff.core.judgement import Origin
+from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.error_model import Propagation
+from opdiff.judge.noise import created_share, max_inherited
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Row
     from opdiff.core.judgement import Verdict
+    from opdiff.core.metrics import Metrics
     from opdiff.judge.error_magnitude import ErrorMagnitude
-    from opdiff.judge.network import Operator
+    from opdiff.judge.error_model import OpErrorModel
+    from opdiff.judge.network import Network, Operator
     from opdiff.judge.noise import Budget, TensorState
 
 
@@ -22,6 +32,7 @@ class ErrorOrigin(NamedTuple):
         inputs: errors of the operator's inputs.
         is_input: the tensor is an input whose producer is unknown, or that changed after it was written.
         is_stand_in: the operator's own output was not compared; the row is that of an operator that reads it.
+        refuted_by: operator that reads the tensor and is too good for this error, so that the golden tensor is wrong.
     """
 
     operator: Operator
@@ -31,6 +42,7 @@ class ErrorOrigin(NamedTuple):
     inputs: tuple[TensorState, ...]
     is_input: bool = False
     is_stand_in: bool = False
+    refuted_by: str = ""
 
 
 class Propagated(NamedTuple):
@@ -47,6 +59,7 @@ class Located(NamedTuple):
         verdicts: verdict of each row.
         origins: origins of errors, in the order of execution.
         propagated: by operator, the errors that pass through it.
+        magnitudes: by operator, the largest error of its compared outputs.
         noise: noise of this run in units of the expected noise.
         defects: tracebacks of unexpected errors, each of which cost the verdicts of an operator.
     """
@@ -54,5 +67,50 @@ class Located(NamedTuple):
     verdicts: tuple[Verdict, ...]
     origins: tuple[ErrorOrigin, ...]
     propagated: dict[str, Propagated]
+    magnitudes: dict[str, ErrorMagnitude]
     noise: float
     defects: tuple[str, ...] = ()
+
+
+def find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int, int]]:
+    """Return rows of inputs that hold outputs which were not compared: by operator and index, the first reader's."""
+    found: dict[str, dict[int, int]] = {}
+    for reader in network.operators.values():
+        for edge in reader.edges:
+            if edge.producer is None or edge.row is None or error_magnitude(rows[edge.row].metrics) is None:
+                continue
+            name, index = edge.producer
+            producer = network.operators.get(name)
+            if producer is None or producer.model.propagation is Propagation.NONE:
+                continue
+            own = producer.outputs.get(index)
+            if own is None or error_magnitude(rows[own].metrics) is None:
+                found.setdefault(name, {}).setdefault(index, edge.row)
+    return found
+
+
+def origin_of(
+    metrics: Metrics | None,
+    magnitude: ErrorMagnitude,
+    model: OpErrorModel,
+    budget: Budget,
+    inputs: tuple[TensorState, ...],
+) -> Origin:
+    """Return the origin of the error of a bad output; `metrics` is `None` for integers, which have no magnitude."""
+    if any(state.has_special_mismatch for state in inputs):
+        return Origin.INHERITED
+    if magnitude.has_special_mismatch:
+        return Origin.BORN
+    has_bad_input = any(state.is_bad for state in inputs)
+    if metrics is None:
+        return Origin.INHERITED if has_bad_input else Origin.BORN
+    error, peak = max_inherited(model, inputs, budget, magnitude, metrics.count)
+    peak += 10 * budget.rounding * abs(metrics.worst_golden or 0)
+    if magnitude.error > error or magnitude.peak > peak:
+        return Origin.BORN
+    return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
+
+
+def own_share_of(magnitude: ErrorMagnitude, budget: Budget) -> float:
+    """Return the share of the squared error that the operator itself created."""
+    return 1.0 if magnitude.has_special_mismatch else created_share(magnitude.error, budget.expected)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import Level
 from opdiff.judge.error_magnitude import ratio
+from opdiff.judge.error_model import Propagation
 from opdiff.judge.origins import Propagated
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _UNCERTAIN_WEIGHT = 0.5
 _SPECIAL_WEIGHT = 1e6
 _NOTHING = Propagated()
 _MAX_EXCESS = 1e6
+# A reader refutes an error if it is this many times as large as that of the reader.
+_REFUTED_RATIO = 10.0
 
 
 class Ranked(NamedTuple):
@@ -50,6 +53,9 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
             worst[origin.operator.name] = origin
     if not worst:
         return ()
+    worst = {
+        name: origin._replace(refuted_by=_refuting_reader(origin, network, located)) for name, origin in worst.items()
+    }
     shares = _shares(network, located, worst)
     ranked = [
         Ranked(origin, shares.get(name), _path(network, name), _is_certain(origin)) for name, origin in worst.items()
@@ -58,15 +64,44 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
     return tuple(sorted(ranked, key=lambda found: _key(found, order)))
 
 
-def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
-    """Certain origins first, then large shares; without shares, by how far the error is above its budget.
+def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located) -> str:
+    """Return an operator that reads the tensor and whose output is too good for this error; empty for none.
 
-    Similar shares and similar excesses are sorted by the order of execution.
+    Linear operators keep relative errors, and sums keep absolute ones. Others may hide them.
+    """
+    if origin.is_input:
+        return ""
+    for name in network.readers.get(origin.operator.name, ()):
+        reader, magnitude = network.operators[name], located.magnitudes.get(name)
+        if magnitude is None or magnitude.has_special_mismatch:
+            continue
+        if reader.model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
+            errors = origin.magnitude.error, magnitude.error
+        elif reader.model.propagation is Propagation.ADD:
+            errors = origin.magnitude.rms_error, magnitude.rms_error
+        else:
+            continue
+        if errors[0] > _REFUTED_RATIO * errors[1]:
+            return name
+    return ""
+
+
+def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
+    """Errors that no reader refutes first, then certain origins, then large shares.
+
+    Errors without shares are sorted by how far they are above their budgets. Similar shares and similar excesses are
+    sorted by the order of execution.
     """
     origin = found.origin
     excess = ratio(origin.magnitude.error, origin.budget.allowed)
     strength = 0.0 if found.share is not None else -round(log2(min(max(excess, 1.0), _MAX_EXCESS)) / 2)
-    return not found.is_certain, -round(found.share or 0.0, 1), strength, order.get(origin.operator.name, 0)
+    return (
+        bool(origin.refuted_by),
+        not found.is_certain,
+        -round(found.share or 0.0, 1),
+        strength,
+        order.get(origin.operator.name, 0),
+    )
 
 
 def _severity(origin: ErrorOrigin) -> tuple[bool, float]:

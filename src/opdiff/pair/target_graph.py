@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import GraphNode
+from opdiff.core.dump import DumpKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile, RuleOp
@@ -17,9 +19,15 @@ if TYPE_CHECKING:
 _MAX_INPUTS = 1024
 
 
-def target_graph(target: Dump, rules: RuleFile | None) -> tuple[GraphNode, ...]:
-    """Return the operators of the target in the order of execution with their inputs, as far as they are known."""
-    return _graph_by_addresses(target) if rules is None else _graph_by_rules(rules)
+def target_graph(target: Dump, golden: Dump, rules: RuleFile | None) -> tuple[GraphNode, ...]:
+    """Return the operators of the target in the order of execution with their inputs, as far as they are known.
+
+    Without rules, operators that only the golden dump of an NPU has are missing in the target; they are nodes, too.
+    """
+    if rules is not None:
+        return _graph_by_rules(rules)
+    nodes = _graph_by_addresses(target)
+    return _with_missing(nodes, target, _graph_by_addresses(golden)) if golden.kind is DumpKind.NPU else nodes
 
 
 def _graph_by_rules(rules: RuleFile) -> tuple[GraphNode, ...]:
@@ -51,6 +59,41 @@ def _graph_by_addresses(target: Dump) -> tuple[GraphNode, ...]:
             if tensor.spec.address:
                 writers[tensor.spec.address, tensor.source.nbytes] = f"{name}:{index}"
     return tuple(nodes)
+
+
+def _with_missing(nodes: tuple[GraphNode, ...], target: Dump, golden: tuple[GraphNode, ...]) -> tuple[GraphNode, ...]:
+    """Insert golden operators without outputs in the target, and let those read them that do so in the golden dump.
+
+    The addresses of the target lead to another operator there, which wrote to the same memory earlier.
+    """
+    missing = {node.name: node for node in golden if not _has_outputs(target, node.name)}
+    if not missing:
+        return nodes
+    reads = {node.name: node.inputs for node in golden}
+    followers: dict[str, list[GraphNode]] = {}
+    previous = ""
+    for node in golden:
+        if node.name in missing:
+            followers.setdefault(previous, []).append(node)
+        elif node.name in target.operators:
+            previous = node.name
+    known = [node._replace(inputs=_merged(node.inputs, reads.get(node.name, ()), missing)) for node in nodes]
+    ordered = [*followers.get("", ())]
+    for node in known:
+        ordered += [] if node.name in missing else [node]
+        ordered += followers.get(node.name, ())
+    return tuple(ordered)
+
+
+def _has_outputs(dump: Dump, name: str) -> bool:
+    operator = dump.operators.get(name)
+    return operator is not None and bool(operator.outputs)
+
+
+def _merged(own: tuple[str, ...], golden: tuple[str, ...], missing: Mapping[str, GraphNode]) -> tuple[str, ...]:
+    """Return the inputs of an operator; those from missing operators are taken from the golden dump."""
+    pairs = zip_longest(own, golden[: len(own)], fillvalue="")
+    return tuple(theirs if theirs.rpartition(":")[0] in missing else ours for ours, theirs in pairs)
 
 
 def _in_order(tensors: Iterable[tuple[int, Tensor]]) -> list[Tensor | None]:

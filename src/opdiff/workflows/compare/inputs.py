@@ -125,7 +125,7 @@ def _inputs(
     def batches() -> Iterator[Batch]:
         pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
         pairs = pair(target, golden, rules, pair_options)
-        nodes = target_graph(target, rules.fusion or rules.quant)
+        nodes = target_graph(target, golden, rules.fusion or rules.quant)
         yield Batch(pairs, (ModelGraph(nodes),) if nodes else ())
 
     return Inputs(
