@@ -52,7 +52,7 @@ def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Loca
         return located, ranked
     goldens = {rows[found.origin.row].golden_key for found in refuted} - {None}
     hidden = {found.origin.row for found in refuted}
-    hidden |= {number for number, row in enumerate(rows) if row.golden_key in goldens}
+    hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}
     again = locate([row._replace(metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
     others = [found for found in rank(network, again) if not found.origin.refuted_by]
