@@ -133,22 +133,6 @@ class Budget(NamedTuple):
         return hypot(self.noise, self.rounding / 2)
 
 
-def worst_state(inputs: Sequence[TensorState]) -> TensorState:
-    """Return the input with the largest error."""
-    return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
-
-
-def state_behind(read: TensorState, own: TensorState) -> TensorState:
-    """Return the state of a tensor whose own error comes on top of the error of the tensor that was read."""
-    return own._replace(
-        error=hypot(read.error, own.error),
-        noise=hypot(read.noise, own.noise),
-        is_bad=read.is_bad or own.is_bad,
-        has_special_mismatch=read.has_special_mismatch or own.has_special_mismatch,
-        skipped=read.skipped,
-    )
-
-
 def error_budget(
     model: OpErrorModel, inputs: Sequence[TensorState], rounding: float, magnitude: ErrorMagnitude, count: int
 ) -> Budget:
