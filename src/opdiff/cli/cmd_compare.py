@@ -144,7 +144,8 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and return the exit code."""
-    from opdiff.core.atomic_file import make_folder
+    from opdiff.cli.terminal import note_owner
+    from opdiff.core.atomic_file import make_folder, require_writable
     from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import choose_mode
 
@@ -154,8 +155,10 @@ def run(args: argparse.Namespace) -> int:
     _check_single(args)
     if args.op_name is not None:
         return _run_single(args, options)
-    if options.mode is Mode.OFFLINE:
-        make_folder(options.output)
+    # A comparison in graph mode that fails leaves no folder.
+    prepare = make_folder if options.mode is Mode.OFFLINE else require_writable
+    prepare(options.output)
+    note_owner(options.output)
     if args.mapping:
         return _run_mapping(options)
     code = compare_and_report(options, _message_options(args))
@@ -385,7 +388,10 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
     given = [path for path in (args.target_path, args.golden_path) if path]
     sides = [*args.paths, *given]
     if len(sides) != 2 or (args.paths and given):
-        raise UsageError("give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN")
+        listed = f"{len(sides)} paths were given ({', '.join(sides)})" if sides else "no path was given"
+        rules = "; a rule file is given by -fr" if any(map(os.path.isfile, sides)) else ""
+        usage = "give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN"
+        raise UsageError(f"{listed}; {usage}{rules}")
     require_paths(*sides)
     return sides[0], sides[1]
 

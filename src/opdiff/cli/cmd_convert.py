@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_jobs
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable
+from opdiff.cli.terminal import Progress, counted, json_text, note_owner, printable
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import size
@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if not plan.jobs:
         raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
     make_folder(options.output)
+    note_owner(options.output)
     started = time.monotonic()
     results: Results = {}
     interrupted = False

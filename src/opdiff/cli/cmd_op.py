@@ -17,7 +17,7 @@ from opdiff.cli.arguments import (
     compare_options,
 )
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, printable, write_json
+from opdiff.cli.terminal import Progress, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def examine_and_report(
     from opdiff.workflows.element_diff.examine import examine_operator
 
     make_folder(options.output)
+    note_owner(options.output)
     with Progress("comparing elements", quiet=quiet) as progress:
         report = examine_operator(options, element_options, progress.reach)
     for line in _report_lines(report):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, printable, write_json
+from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import UsageError
 
@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         print(printable(line))
     if args.output:
         make_folder(args.output)
+        note_owner(args.output)
         for path in write_overflows(report, args.output)[:1]:
             print(printable(f"result: {path}"))
     if args.json:

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from opdiff.core.atomic_file import open_atomic
+from opdiff.core.atomic_file import find_other_owner, open_atomic
 from opdiff.core.formatting import size
 from opdiff.core.reasons import Reason
 
@@ -62,6 +62,14 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def note_owner(folder: str) -> None:
+    """Tell on standard error if an output folder belongs to another user, who can replace the results."""
+    owner = find_other_owner(folder)
+    if owner:
+        told = f"opdiff: note: {folder} belongs to user {owner}; use a folder of your own for results"
+        print(printable(told), file=sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:

@@ -83,15 +83,53 @@ def is_alive(process: int) -> bool:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder for results and its parent folders.
+    """Make a folder for results, and those above it.
 
     Raises:
-        InputError: it cannot be created.
+        InputError: there cannot be one, or it cannot be written to.
     """
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise InputError(path, f"results cannot be put here: {error.strerror}") from error
+        raise _no_results(path, error) from error
+    require_writable(path)
+
+
+def require_writable(path: str) -> None:
+    """Check that files can be put into a folder, or into the nearest folder above it that exists.
+
+    Raises:
+        InputError: they cannot.
+    """
+    from tempfile import TemporaryFile
+
+    folder = path
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder) or "."
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _no_results(path, error) from error
+
+
+def _no_results(path: str, error: OSError) -> InputError:
+    return InputError(path, f"results cannot be put here: {error.strerror}")
+
+
+def find_other_owner(path: str) -> str:
+    """Return the user who owns a folder; empty if it is the current one, or if there is no such folder."""
+    from pwd import getpwuid
+
+    if not os.path.exists(path):
+        return ""
+    owner = os.stat(path).st_uid
+    if owner == os.geteuid():
+        return ""
+    try:
+        return getpwuid(owner).pw_name
+    except KeyError:
+        return str(owner)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -96,9 +97,10 @@ def test_relative_paths_in_a_separate_process(case: Case) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param("", "give a target and a golden directory", id="nothing"),
+        pytest.param("", "no path was given; give a target and a golden directory", id="nothing"),
         pytest.param("T", "give a target and a golden directory", id="one path"),
-        pytest.param("T G G", "give a target and a golden directory", id="three paths"),
+        pytest.param("T G G", "3 paths were given (", id="three paths"),
+        pytest.param("T G R", "; a rule file is given by -fr", id="a rule file as path"),
         pytest.param("T -gp G", "give a target and a golden directory", id="both ways"),
         pytest.param("-tp T", "give a target and a golden directory", id="no golden"),
         pytest.param("-m online -tp T -gp G", "invalid choice: 'online'", id="unknown mode"),
@@ -333,3 +335,36 @@ def test_help_has_every_documented_option(case: Case) -> None:
     assert outcome.code == 0
     for option in ("-m", "-tp", "-gp", "-fr", "-cfr", "-qfr", "-o", "--pairs", "--range", "--select", "--mapping"):
         assert f"{option}" in outcome.out
+
+
+@pytest.mark.parametrize("mode", ["offline_data", "torchair"])
+def test_an_output_folder_that_cannot_be_written_is_named_before_the_work(
+    case: Case, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one(case)
+
+    def refuse(**_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(case.out / ".hidden"))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    outcome = run(case.capsys, "compare", "missing rules", case.root, "-m", mode, "-o", case.out)
+    assert "missing rules: no such file or directory" in outcome.err
+    outcome = run(case.capsys, "compare", case.target, case.golden, "-m", mode, "-o", case.out)
+    assert outcome.code == 3
+    assert outcome.err == f"opdiff: {case.out}: results cannot be put here: Permission denied\n"
+
+
+def test_an_output_folder_of_another_user_is_noted(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = one(case)
+    assert "belongs to" not in case.run("-fr", rules).err
+    monkeypatch.setattr(os, "geteuid", lambda: 54_321)
+    assert f"note: {case.out} belongs to user " in case.run("-fr", rules).err
+
+
+def test_overflow_detection_of_arrays_is_refused_in_words(case: Case) -> None:
+    case.npy("a", numbers(2, 3), folder=case.target)
+    case.npy("a", numbers(2, 3))
+    rules = case.rules(rule("a", originals=("a",), outputs=(describe("a", 0),)))
+    done = case.run("-qfr", rules, "-overflow_detection")
+    assert done.code == 0
+    assert done.out.startswith("Warning: -overflow_detection does not apply: the target is arrays")

@@ -152,4 +152,5 @@ def test_directory_without_training_folders_is_rejected(case: Case) -> None:
     case.npy("conv", GOLDEN)
     case.npu("conv", GOLDEN)
     message = case.refused("-fr", write_rules(case, net=("train_7_11", CONV)))
-    assert "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here" in message
+    assert f"{case.root / 'rules'}: this is a directory of rule files, which is for training runs" in message
+    assert f"{case.target} has no folders DEVICE/MODEL/MODEL_ID/STEP" in message

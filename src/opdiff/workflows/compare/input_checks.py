@@ -11,7 +11,7 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from opdiff.core.dump import GraphKind
+from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
@@ -88,6 +88,12 @@ def _is_graph_mode(path: str) -> bool:
     except InputError:
         return False
     return bool(tree.graphs) or any(isinstance(entry.parsed, FxName) for entry in tree.entries())
+
+
+def option_problems(target: Dump, *, overflow: bool) -> Iterator[InputProblem]:
+    """Yield options that do not apply to the target."""
+    if overflow and target.kind is DumpKind.ARRAYS:
+        yield InputProblem(target.path, because("compare.overflow_of_arrays"), is_certain=False)
 
 
 def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[InputProblem]:

@@ -21,7 +21,7 @@ from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.golden_origin import golden_origin_notes
-from opdiff.workflows.compare.input_checks import offline_problems, refuse_certain, refuse_graph_mode
+from opdiff.workflows.compare.input_checks import offline_problems, option_problems, refuse_certain, refuse_graph_mode
 from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def _inputs(
     name: str, target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
 ) -> Inputs:
     scenario = choose(target, golden, rules.given)
-    warnings = refuse_certain(offline_problems(target, golden, rules), force=options.force)
+    problems = (*option_problems(target, overflow=options.overflow), *offline_problems(target, golden, rules))
+    warnings = refuse_certain(problems, force=options.force)
 
     def batches() -> Iterator[Batch]:
         pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
@@ -191,11 +192,13 @@ def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[In
     if options.fusion_off_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
     folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
+    if not folders:
+        raise InputError(options.fusion_rules, because("compare.rules_directory", target=options.target))
     rule_files, errors = read_rule_directory(options.fusion_rules)
     matched = match_rules(rule_files, [_model_folder(folder) for folder in folders.values()])
     if not matched.jobs:
         reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in matched.unmatched))
-        raise InputError(options.target, reasons or "no folders DEVICE/MODEL/MODEL_ID/STEP with dump files here")
+        raise InputError(options.target, reasons)
     golden = read_dump(options.golden, with_rules=True)
     yield from (NotCompared(error.path, error.problem) for error in errors)
     yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)

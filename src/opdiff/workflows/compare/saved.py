@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.report.saved_json import SCHEMA, VERSION, files_of, head_of, load
 from opdiff.report.saved_json_v1 import GRAPH_SCHEMA, SUMMARY_SCHEMA, load_v1
@@ -70,7 +71,7 @@ def _files_in(folder: str) -> list[str]:
     heads = {path: head_of(path) for path in (os.path.join(folder, name) for name in names)}
     found = [path for path, (schema, _) in heads.items() if schema in (SCHEMA, GRAPH_SCHEMA)]
     if not found:
-        raise InputError(folder, "no saved comparison is in this folder; give the JSON file of a comparison")
+        raise InputError(folder, because("compare.no_saved_comparison", count=len(os.listdir(folder))))
     _require_complete(folder, found)
     if len(found) > 1 and any(heads[path][0] == SCHEMA for path in found):
         listed = ", ".join(map(os.path.basename, found))

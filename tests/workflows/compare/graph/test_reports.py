@@ -193,7 +193,7 @@ def test_reports_of_saved_comparisons_have_the_time_of_the_run(
     [
         (lambda a, b: [next(a.glob("result*.json")), next(b.glob("result*.json"))], "several files make one report"),
         (lambda a, _: [next(a.glob("*summary*.json"))], "is the summary of a run"),
-        (lambda a, _: [a.parent], "no saved comparison is in this folder"),
+        (lambda a, _: [a.parent], "in this folder is a saved comparison"),
         (lambda a, _: [next(a.glob("*rank0*.csv"))], "is not a saved comparison"),
     ],
     ids=["two runs", "summary", "folder", "no JSON"],
