@@ -86,10 +86,26 @@ def test_errors(
     assert not (tmp_path / "g").exists()
 
 
-def test_without_onnx_runtime_the_message_says_what_to_install(
-    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "model_name", "extra"),
+    [("onnxruntime", "m.onnx", "golden"), ("tensorflow", "frozen.pb", "golden-tf")],
+    ids=["ONNX Runtime", "TensorFlow"],
+)
+def test_without_an_engine_the_message_says_what_to_install(
+    net: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    model_name: str,
+    extra: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    done = run(capsys, "golden", net, "--random", 1, "--shape", "1,3", "-o", tmp_path / "g")
+    monkeypatch.setitem(sys.modules, module, None)
+    (net.parent / "frozen.pb").write_bytes(b"\x0a\x00")
+    done = run(capsys, "golden", net.parent / model_name, "--random", 1, "--shape", "1,3", "-o", net.parent / "g")
     assert done.code == 2
-    assert "pip install 'opdiff[golden]'" in done.err
+    assert f"pip install 'opdiff[{extra}]'" in done.err
+
+
+def test_an_onnx_model_has_one_file(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run(capsys, "golden", net, net, "-o", net.parent / "g")
+    assert (done.code, "not a prototxt" in done.err) == (3, True), done.err

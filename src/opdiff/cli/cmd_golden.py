@@ -31,6 +31,7 @@ examples:
   opdiff golden model.onnx --input x=x.npy -o golden
   opdiff golden model.onnx --input x.bin --shape 1,3,224,224 --for model.om -o golden
   opdiff golden net.prototxt net.caffemodel --input data=x.bin -o golden
+  opdiff golden frozen.pb --input input:0=x.npy -o golden
   opdiff golden model.onnx --random 1 --shape x:1,3,224,224 -o golden
 """
 _MAX_SEED = (1 << 32) - 1
@@ -39,7 +40,11 @@ _MAX_EXAMPLES = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", help="original model: an ONNX file, or the prototxt of a Caffe net")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="original model: ONNX file, prototxt of a Caffe net, or frozen TensorFlow graph (.pb)",
+    )
     parser.add_argument("weights", metavar="CAFFEMODEL", nargs="?", default="", help="weights of a Caffe net")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="new or empty directory for the results")
     parser.add_argument(

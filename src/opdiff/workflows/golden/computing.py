@@ -84,7 +84,7 @@ class Computation(NamedTuple):
 
 
 def compute(
-    model: OriginalModel, runner: Runner, paths: Mapping[str, str], progress: Progress, free_nbytes: int | None = None
+    model: OriginalModel, runner: Runner, paths: Mapping[str, str], progress: Progress, free_nbytes: int
 ) -> Computation:
     """Compute tensors of a model into NumPy files.
 
@@ -93,7 +93,7 @@ def compute(
         runner: its inputs.
         paths: file of each tensor.
         progress: takes bytes done and in total.
-        free_nbytes: free disk space, if it is to be checked before anything is written.
+        free_nbytes: free disk space, which is checked before anything is written.
 
     Raises:
         InputError: the model cannot be loaded, or fails; or the disk is too small.
@@ -178,9 +178,9 @@ def _plans(
     return plans
 
 
-def _check_disk(model: OriginalModel, plans: Sequence[ArrayPlan], free_nbytes: int | None) -> None:
+def _check_disk(model: OriginalModel, plans: Sequence[ArrayPlan], free_nbytes: int) -> None:
     needed = sum(plan.nbytes for plan in plans)
-    if free_nbytes is not None and needed > free_nbytes:
+    if needed > free_nbytes:
         problem = (
             f"its results take {size(needed)}, but only {size(free_nbytes)} are free; limit them with --only or --for"
         )

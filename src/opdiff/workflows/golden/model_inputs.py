@@ -96,11 +96,16 @@ def _by_input(specs: Sequence[InputSpec], given: Mapping[str, Given], option: st
     names = [spec.name for spec in specs]
     if "" in given and len(names) != 1:
         raise UsageError(f"{option} without a name needs a model with one input; this one has {_listed(specs)}")
-    named = {name or names[0]: value for name, value in given.items()}
+    named = {_input_name(name, names) or names[0]: value for name, value in given.items()}
     unknown = next((name for name in named if name not in names), None)
     if unknown is not None:
         raise UsageError(f"{option} {unknown}: the model has no such input; it has {_listed(specs)}")
     return named
+
+
+def _input_name(given: str, names: Sequence[str]) -> str:
+    """Return the name of an input; TensorFlow calls the output of a placeholder `name:0`."""
+    return given if given in names else given.removesuffix(":0")
 
 
 def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], options: GoldenOptions) -> None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
 from opdiff.workflows.golden.amct_aliases import find_aliases
 from opdiff.workflows.golden.atc_names import name_operators
+from opdiff.workflows.golden.computing import compute
+from opdiff.workflows.golden.model_inputs import free_dimensions
 from opdiff.workflows.golden.onnx_branches import add_branches
 from opdiff.workflows.golden.onnx_encoder import node
 from opdiff.workflows.golden.onnx_model import read_onnx
 from opdiff.workflows.golden.original import Operator, OriginalModel
-from opdiff.workflows.golden.runtime import find_unknown_operators
+from opdiff.workflows.golden.runtime import FedInput, Runner, find_unknown_operators
+from opdiff.workflows.golden.sources import PreparedModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from opdiff.workflows.golden.atc_names import NamedGraph
+    from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.onnx_model import OnnxModel
-    from opdiff.workflows.golden.runtime import Runner
 
 # Operators of AMCT's deployed models, which only the offline model can run.
 _DEPLOYED = frozenset({"AscendQuant", "AscendDequant", "AscendAntiQuant", "AscendWeightQuant"})
@@ -43,8 +47,9 @@ class OnnxOriginal:
         names = (name for named in self._graphs.values() for name in named.names)
         return frozenset((*names, *(alias.name for alias in self.original.aliases)))
 
-    def with_branches(self, runner: Runner) -> OriginalModel:
+    def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
         """Return the model with the operators of the branches that run; conditions are computed first."""
+        runner = make_runner(self.original, inputs, libraries)
 
         def run_conditions(model: OriginalModel, tensors: Sequence[str]) -> list[bool]:
             outputs = [f"opdiff:condition:{number}" for number in range(len(tensors))]
@@ -54,7 +59,14 @@ class OnnxOriginal:
             session = runner.open_session(model, model.with_outputs(outputs, nodes), frees_early=True)
             return [bool(value.reshape(-1)[0]) for value in runner.run(model, session, outputs)]
 
-        return add_branches(self.original, self._model, self._graphs, run_conditions)
+        model = add_branches(self.original, self._model, self._graphs, run_conditions)
+        return PreparedModel(model, runner.engine, partial(compute, model, runner))
+
+
+def make_runner(model: OriginalModel, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> Runner:
+    """Return the sessions of a model with given inputs."""
+    fed = [FedInput(item.name, item.element, item.codes) for item in inputs]
+    return Runner(fed, free_dimensions(model.inputs, inputs), libraries)
 
 
 def _to_original(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> OriginalModel:

@@ -15,34 +15,29 @@ import numpy as np
 
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import fill_folder, open_atomic
-from opdiff.core.errors import UsageError
 from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.convert.result_lists import write_mapping
-from opdiff.workflows.golden.computing import compute, free_disk_nbytes
+from opdiff.workflows.golden.computing import free_disk_nbytes
 from opdiff.workflows.golden.file_plan import plan_files
 from opdiff.workflows.golden.manifest import Manifest, describe_inputs, hash_files, write_manifest
-from opdiff.workflows.golden.model_inputs import free_dimensions, load_inputs
+from opdiff.workflows.golden.model_inputs import load_inputs
 from opdiff.workflows.golden.original import Omitted
 from opdiff.workflows.golden.rule_checks import check_original, fitting_shapes, read_compiled
-from opdiff.workflows.golden.runtime import FedInput, Runner
+from opdiff.workflows.golden.sources import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape
-    from opdiff.workflows.golden.caffe.translation import CaffeOriginal
     from opdiff.workflows.golden.computing import Progress
     from opdiff.workflows.golden.file_plan import FilePlan
     from opdiff.workflows.golden.model_inputs import ModelInput
-    from opdiff.workflows.golden.onnx_original import OnnxOriginal
     from opdiff.workflows.golden.options import GoldenOptions
-    from opdiff.workflows.golden.original import OriginalModel
+    from opdiff.workflows.golden.sources import PreparedModel
 
     Notify = Callable[[Reason], None]
 
 _INPUT_FOLDER = "inputs"
-_CAFFE_ENDING = ".prototxt"
 
 
 class GoldenResult(NamedTuple):
@@ -77,17 +72,14 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
         OSError: a file cannot be written.
     """
     compiled = read_compiled(options.rules) if options.rules else None
-    source = _read_source(options, compiled.shapes if compiled else {})
+    source = read_source(options, compiled.shapes if compiled else {})
     specs = source.original.inputs
     if compiled:
         for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
             notify(note)
     inputs = load_inputs(specs, options, fitting_shapes(compiled, specs) if compiled else {})
-    fed = [FedInput(item.name, item.element, item.codes) for item in inputs]
-    runner = Runner(fed, free_dimensions(specs, inputs), options.libraries)
-    model = source.with_branches(runner)
-    plan = plan_files(model, options, time.time_ns() // 1000)
-    run = _Run(model, inputs, runner, plan)
+    prepared = source.prepare(inputs, options.libraries)
+    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000))
     with fill_folder(options.output) as folder:
         result = run.write(folder, progress)
     return result._replace(
@@ -95,25 +87,11 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     )
 
 
-def _read_source(options: GoldenOptions, known_shapes: Mapping[str, Shape]) -> OnnxOriginal | CaffeOriginal:
-    """Read the model; the ending of its name tells the framework."""
-    if options.model.endswith(_CAFFE_ENDING) or options.weights:
-        from opdiff.workflows.golden.caffe.translation import CaffeOriginal
-
-        if not options.weights:
-            raise UsageError("a Caffe model is two files: give the caffemodel behind the prototxt")
-        return CaffeOriginal(options.model, options.weights, {**known_shapes, **options.shapes})
-    from opdiff.workflows.golden.onnx_original import OnnxOriginal
-
-    return OnnxOriginal(options.model, allow_unknown=bool(options.libraries))
-
-
 class _Run(NamedTuple):
     """A model with its inputs and the files to write."""
 
-    model: OriginalModel
+    prepared: PreparedModel
     inputs: tuple[ModelInput, ...]
-    runner: Runner
     plan: FilePlan
 
     def write(self, folder: str, progress: Progress) -> GoldenResult:
@@ -121,7 +99,7 @@ class _Run(NamedTuple):
         own = {item.name for item in self.inputs}
         computed_files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in own}
         paths = {tensor: os.path.join(folder, names[0]) for tensor, names in computed_files.items()}
-        computed = compute(self.model, self.runner, paths, progress, free_disk_nbytes(folder))
+        computed = self.prepared.compute(paths, progress, free_disk_nbytes(folder))
         nbytes = computed.nbytes + self._write_inputs(folder)
         files = {tensor: names for tensor, names in self.plan.files.items() if tensor not in computed.not_written}
         for names in files.values():
@@ -158,7 +136,7 @@ class _Run(NamedTuple):
     def _not_numbers(self, reasons: dict[str, Reason]) -> list[Omitted]:
         return [
             Omitted(operator.name, reasons[tensor])
-            for operator in self.model.operators
+            for operator in self.prepared.model.operators
             for tensor in operator.outputs
             if tensor in reasons and tensor in self.plan.files
         ]
@@ -168,9 +146,9 @@ class _Run(NamedTuple):
         for item in result.omitted:
             without.setdefault(item.reason.code.removeprefix("golden."), []).append(item.name)
         return Manifest(
-            model=hash_files(self.model.files),
+            model=hash_files(self.prepared.model.files),
             inputs=describe_inputs(self.inputs),
-            engine=self.runner.engine,
+            engine=self.prepared.engine,
             files=result.files,
             nbytes=result.nbytes,
             without_file={code: tuple(dict.fromkeys(names)) for code, names in without.items()},

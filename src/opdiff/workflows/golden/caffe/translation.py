@@ -7,6 +7,7 @@ output of its own. A layer without translation costs itself and what depends on 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
@@ -17,9 +18,12 @@ from opdiff.workflows.golden.caffe import shape_layers as shapes
 from opdiff.workflows.golden.caffe import window_layers as window
 from opdiff.workflows.golden.caffe.builder import Blob, GraphBuilder, UnsupportedLayerError
 from opdiff.workflows.golden.caffe.net import read_net
+from opdiff.workflows.golden.computing import compute
 from opdiff.workflows.golden.onnx_encoder import FLOAT
 from opdiff.workflows.golden.onnx_model import InputSpec
+from opdiff.workflows.golden.onnx_original import make_runner
 from opdiff.workflows.golden.original import Omitted, Operator, OriginalModel
+from opdiff.workflows.golden.sources import PreparedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.caffe.net import Layer, Net
-    from opdiff.workflows.golden.runtime import Runner
+    from opdiff.workflows.golden.model_inputs import ModelInput
 
     OneInput = Callable[[GraphBuilder, Layer, Blob], Blob | list[Blob]]
     AllInputs = Callable[[GraphBuilder, Layer, Sequence[Blob]], Blob]
@@ -74,9 +78,10 @@ class CaffeOriginal:
         names = (operator.name for operator in self.original.operators)
         return frozenset((*names, *(item.name for item in self.original.omitted)))
 
-    def with_branches(self, _runner: Runner) -> OriginalModel:
-        """Return the model; nets have no branches."""
-        return self.original
+    def prepare(self, inputs: Sequence[ModelInput], libraries: Sequence[str]) -> PreparedModel:
+        """Return the net with its inputs."""
+        runner = make_runner(self.original, inputs, libraries)
+        return PreparedModel(self.original, runner.engine, partial(compute, self.original, runner))
 
 
 def _with_shapes(net: Net, given: Mapping[str, Shape]) -> dict[str, Shape]:
