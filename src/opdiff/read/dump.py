@@ -60,11 +60,11 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     }
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
-    quantized = any(map(_is_quantization, by_time.values()))
+    quantized = any(map(is_quantization, by_time.values()))
     return Dump(folder.path, kind, quantized, by_time, skipped)
 
 
-def _is_quantization(operator: DumpedOp) -> bool:
+def is_quantization(operator: DumpedOp) -> bool:
     """Whether a quantization tool inserted an operator."""
     if operator.op_type in QUANTIZATION_TYPES:
         return True

@@ -18,6 +18,7 @@ from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
+from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.golden_origin import golden_origin_notes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Pair
     from opdiff.core.dump import Dump
+    from opdiff.core.graph import RuleFile
     from opdiff.core.manual_pair import ManualPair
     from opdiff.core.reasons import Reason
     from opdiff.pair.selection import Selection
@@ -110,10 +112,17 @@ def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
     rules = Rules(*(read_rules(path) if path else None for path in options.rule_paths))
     try:
         target = read_dump(options.target, with_rules=with_rules)
-        return target, read_dump(options.golden, with_rules=with_rules), rules
+        return target, read_golden(options.golden, _original_names(rules), with_rules=with_rules), rules
     except InputError:
         refuse_graph_mode(options.target, options.golden)
         raise
+
+
+def _original_names(rules: Iterable[RuleFile | None]) -> set[str]:
+    """Return the names of original operators that the rules ask for."""
+    operators = [operator for file in rules if file for operator in file.operators()]
+    names = {name for operator in operators for name in (operator.name, *operator.originals)}
+    return names | {output.origin_name for operator in operators for output in operator.outputs} - {""}
 
 
 def _inputs(
@@ -199,7 +208,8 @@ def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[In
     if not matched.jobs:
         reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in matched.unmatched))
         raise InputError(options.target, reasons)
-    golden = read_dump(options.golden, with_rules=True)
+    names = {name for file in rule_files for name in _original_names([file])}
+    golden = read_golden(options.golden, names, with_rules=True)
     yield from (NotCompared(error.path, error.problem) for error in errors)
     yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)
     for job in matched.jobs:

@@ -105,7 +105,7 @@ def find_manifest(folder: str) -> Manifest | None:
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(_MAX_NBYTES), type=Manifest)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error

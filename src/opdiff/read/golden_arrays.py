@@ -1,0 +1,158 @@
+"""Golden data under other names than the documented ones: `NAME.npy`, `NAME_0.npy`, nested folders, one `.npz`.
+
+The documented names (`{op_name}.{output_index}.{timestamp}.npy`) are tried first. Of other names the rules decide what
+is an operator and what the number of an output: `Conv_1` is an operator of one model and output 1 of `Conv` in another.
+See docs/formats/file-names.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.dump import Dump, DumpedOp, DumpKind
+from opdiff.core.errors import DumpError, InputError
+from opdiff.core.reasons import all_of
+from opdiff.core.tensor import file_safe_name
+from opdiff.read import read_operator
+from opdiff.read.directory import natural_key, scan
+from opdiff.read.dump import is_quantization, read_dump
+from opdiff.read.filename import GoldenName
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Tensor
+    from opdiff.read.directory import Tree
+
+# Name and number of an output, as people write them.
+_NUMBERED = (
+    re.compile(r"(.+)\.([0-9]{1,9})(?:\.[0-9]{1,255})?"),
+    re.compile(r"(.+):([0-9]{1,9})"),
+    re.compile(r"(.+)_([0-9]{1,9})"),
+)
+_MAX_NAMES_SHOWN = 3
+_EXPECTED = (
+    "golden files are called OPERATOR.OUTPUT.TIME.npy, such as conv1.0.1672900579018235.npy; OPERATOR.npy, "
+    "OPERATOR_OUTPUT.npy and one .npz with an array for each output are taken, too. "
+    "`opdiff golden` makes them from the model"
+)
+
+
+class _Array(NamedTuple):
+    """A tensor, or the problem of its file, under the operator and output that its name stands for."""
+
+    op: str
+    number: int
+    path: str
+    tensor: Tensor | None = None
+    problem: Reason | None = None
+
+
+def read_golden(path: str, names: Collection[str], *, with_rules: bool = False) -> Dump:
+    """Read golden data: a dump, arrays under looser names, or an archive of arrays.
+
+    Args:
+        path: a directory, or an `.npz` file.
+        names: names of the operators that rules ask for, in any form.
+        with_rules: as `read_dump` takes it.
+
+    Raises:
+        InputError: there is no golden data, or more than one dump.
+    """
+    if os.path.isfile(path) and path.endswith(".npz"):
+        return _to_dump(path, _read_archive(path, _Names(names)))
+    try:
+        return read_dump(path, with_rules=with_rules)
+    except InputError as error:
+        if not os.path.isdir(path):
+            raise
+        arrays = list(_read_loose(scan(path), _Names(names)))
+        if not arrays:
+            raise InputError(path, f"{error.problem}; {_found(path)}{_EXPECTED}") from error
+        if names and not any(array.op in _Names(names) for array in arrays):
+            problem = f"no array has the name of an operator of the rules, such as {_examples(names)}"
+            raise InputError(path, f"{problem}; {_found(path)}{_EXPECTED}") from error
+        return _to_dump(path, arrays)
+
+
+class _Names:
+    """Names of operators in the form of file names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._known = {file_safe_name(name) for name in names}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def interpret(self, *stems: str) -> tuple[str, int]:
+        """Return operator and output of the first reading that is known; else the first stem by itself."""
+        readings = [reading for stem in stems for reading in _readings(stem)]
+        return next((reading for reading in readings if reading[0] in self._known), readings[0])
+
+
+def _readings(stem: str) -> Iterator[tuple[str, int]]:
+    """Yield what a name may mean, the most likely first."""
+    numbered = [match for pattern in _NUMBERED if (match := pattern.fullmatch(stem))]
+    # With a dot or a colon the number cannot be a part of an operator's file name.
+    if numbered and numbered[0].re is not _NUMBERED[-1]:
+        yield file_safe_name(numbered[0][1]), int(numbered[0][2])
+    yield file_safe_name(stem), 0
+    yield from ((file_safe_name(match[1]), int(match[2])) for match in numbered)
+
+
+def _read_loose(tree: Tree, names: _Names) -> Iterator[_Array]:
+    """Yield the arrays of a tree; none if it has other dump files."""
+    entries = list(tree.entries())
+    if not all(isinstance(entry.parsed, GoldenName) for entry in entries):
+        return
+    paths = [*tree.unrecognized, *(entry.path for entry in entries)]
+    archives = [path for path in paths if path.endswith(".npz")]
+    files = [path for path in paths if path.endswith(".npy")]
+    if len(archives) == 1 and not files:
+        yield from _read_archive(archives[0], names)
+        return
+    for path in sorted(files, key=natural_key):
+        relative = os.path.relpath(path, tree.root).removesuffix(".npy")
+        op, number = names.interpret(relative, os.path.basename(relative))
+        try:
+            yield _Array(op, number, path, read_operator(path).outputs[0])
+        except DumpError as error:
+            yield _Array(op, number, path, problem=error.brief)
+
+
+def _read_archive(path: str, names: _Names) -> list[_Array]:
+    try:
+        operator = read_operator(path)
+    except DumpError as error:
+        raise InputError(path, error.brief) from error
+    tensors = (*operator.inputs, *operator.outputs)
+    return [_Array(*names.interpret(tensor.name), path, tensor) for tensor in tensors]
+
+
+def _to_dump(path: str, arrays: Iterable[_Array]) -> Dump:
+    groups: dict[str, list[_Array]] = defaultdict(list)
+    for array in arrays:
+        groups[array.op].append(array)
+    operators = {name: _operator(name, group) for name, group in groups.items()}
+    return Dump(path, DumpKind.ARRAYS, any(map(is_quantization, operators.values())), operators)
+
+
+def _operator(name: str, arrays: list[_Array]) -> DumpedOp:
+    problems = [array.problem for array in arrays if array.problem]
+    outputs = {array.number: array.tensor for array in arrays if array.tensor}
+    return DumpedOp(name, "", 0, arrays[-1].path, {}, outputs, all_of(problems) if problems else None)
+
+
+def _found(path: str) -> str:
+    """Return some names of files below a directory."""
+    names = [name for _, _, files in os.walk(path) for name in files]
+    return f"found {_examples(names)}; " if names else ""
+
+
+def _examples(names: Collection[str]) -> str:
+    shown = ", ".join(sorted(names, key=natural_key)[:_MAX_NAMES_SHOWN])
+    return f"{shown}, …" if len(names) > _MAX_NAMES_SHOWN else shown
