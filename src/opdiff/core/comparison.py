@@ -129,7 +129,10 @@ class Mode(StrEnum):
 
 
 class DataMode(StrEnum):
-    """Data that is compared; `AUTO` is `REAL` if both sides have tensor data, otherwise `STATISTICS`."""
+    """Data that is compared; `AUTO` is `REAL` if both sides have tensor data, otherwise `STATISTICS`.
+
+    The names are those of the documented option: `REAL` is tensor data, and `MD5` compares checksums (CRC-32).
+    """
 
     AUTO = "auto"
     REAL = "real"

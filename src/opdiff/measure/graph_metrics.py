@@ -107,7 +107,7 @@ def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     distance = _root(sums.pairs.squared_errors, sums.scale.errors)
     divergence = graph.weighted / graph.golden_weight - log(graph.golden_weight) + log(graph.target_weight)
     return ExtraMetrics(
-        _clamped_cosine(sums),
+        _cosine_with_min_norms(sums),
         graph.worst_relative,
         graph.relative / sums.count,
         graph.worst,
@@ -117,7 +117,7 @@ def extra_metrics(sums: Sums) -> ExtraMetrics | None:
     )
 
 
-def _clamped_cosine(sums: Sums) -> float:
+def _cosine_with_min_norms(sums: Sums) -> float:
     pairs = sums.pairs
     norms = _norms(sums)
     if not any(norms):

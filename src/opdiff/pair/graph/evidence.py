@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.pair.graph.arguments import ArgumentMatcher
 from opdiff.pair.graph.matches import Matches
-from opdiff.pair.graph.readers import Readers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +41,10 @@ class Evidence:
             dumped: tensors of the target by edge, as far as they were dumped.
         """
         self._matches = Matches(graph, values, dumped)
-        readers = Readers(self._matches)
-        while readers.decide():
+        arguments = ArgumentMatcher(self._matches)
+        while arguments.decide():
             self._matches.trace()
-        self._candidates = readers.candidates
+        self._candidates = arguments.candidates
 
     def match(self, edge: Edge) -> Match | None:
         """Return the golden value of an edge, if there is evidence for one."""

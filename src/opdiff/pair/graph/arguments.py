@@ -1,4 +1,4 @@
-"""Assignment of unnamed tensors by the operators that read them.
+"""Assignment of unnamed tensors by the arguments of the FX nodes that read them.
 
 Most tensors have a name. The others are graph inputs, and results that FX did not write. The FX nodes of their readers
 have them as arguments.
@@ -54,7 +54,7 @@ class Use(NamedTuple):
     taken: frozenset[Argument] = frozenset()
 
 
-class Readers:
+class ArgumentMatcher:
     """Assignment of golden values to edges without a name."""
 
     def __init__(self, known: Matches) -> None:
