@@ -102,7 +102,9 @@ deceptions: $(STAMPS)/base
 web: $(STAMPS)/web
 	cd web && npm run --silent check && npm run --silent build
 
+# Pages in Chinese need a font that has its characters.
 screenshots: $(STAMPS)/test $(STAMPS)/browser
+	@fc-list :lang=zh 2> /dev/null | grep -q . || { $(call debian,fontconfig fonts-noto-cjk); }
 	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py
 
 fuzz: $(STAMPS)/fuzz
