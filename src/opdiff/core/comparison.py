@@ -305,6 +305,34 @@ class Profile(NamedTuple):
     not_finite: tuple[int, ...]
 
 
+class ErrorFacts(NamedTuple):
+    """Facts about the errors of a bad tensor, from its elements; errors are relative to the golden norm.
+
+    Attributes:
+        row: number of the tensor's row.
+        count: number of elements that are finite on both sides.
+        carriers: number of elements with 99 % of the squared error.
+        rest: relative error of all others.
+        sorted_error: relative error after both sides were sorted.
+        axis: axis of the slice with the largest part of the squared error; -1 if no axis has three indices.
+        extent: extent of the axis.
+        index: index of the slice.
+        slice_share: its share of the squared error.
+        golden_share: its share of the squared golden norm.
+    """
+
+    row: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
+    carriers: int
+    rest: float
+    sorted_error: float
+    axis: int = -1
+    extent: int = 0
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index
+    slice_share: float = 0.0
+    golden_share: float = 0.0
+
+
 class Side(NamedTuple):
     """One of the two dumps: its directory and its kind."""
 
@@ -366,6 +394,7 @@ class Comparison(Struct, frozen=True):
         notes: remarks about the inputs.
         extra_inputs: rule files and other paths that were given besides the dumps.
         warnings: signs that inputs were mixed up; the advice begins with them.
+        error_facts: facts about the tensors of findings, on which the evidence rests.
     """
 
     mode: Mode
@@ -381,6 +410,7 @@ class Comparison(Struct, frozen=True):
     notes: tuple[Reason, ...] = ()
     extra_inputs: ExtraInputs = ExtraInputs()
     warnings: tuple[Reason, ...] = ()
+    error_facts: tuple[ErrorFacts, ...] = ()
 
     @property
     def units(self) -> tuple[Unit, ...]:

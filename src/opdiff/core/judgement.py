@@ -69,6 +69,7 @@ class ErrorKind(StrEnum):
     QUANTIZATION = "quantization"
     PRECISION = "precision"
     MEMORY = "memory"
+    OPERAND = "operand"
     FUSION = "fusion"
     INPUT = "input"
     PAIRING = "pairing"

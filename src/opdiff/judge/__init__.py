@@ -25,7 +25,7 @@ from opdiff.judge.network import build_network
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import ModelGraph, Row
+    from opdiff.core.comparison import ErrorFacts, ModelGraph, Row
 
 __all__ = ["judge"]
 
@@ -37,14 +37,16 @@ def judge(
     *,
     left_out: int = 0,
     check_fit: bool = True,
+    facts: Sequence[ErrorFacts] = (),
 ) -> Judgement:
     """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit.
 
     `left_out` is the number of files that could not be taken for dumps. Unless `check_fit` is false, no operator is
-    blamed if most dumped operators are unknown to the rules.
+    blamed if most dumped operators are unknown to the rules. `facts` are those about tensors of findings, which decide
+    on the kinds of their errors; without them the metrics do.
     """
     defects: list[str] = []
-    judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits(), check_fit=check_fit), defects)
+    judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits(), facts, check_fit=check_fit), defects)
     if isinstance(judgement, Judgement):
         judgement = judgement._replace(coverage=judgement.coverage._replace(left_out=left_out))
         return judgement._replace(advice=advice_of(judgement))
@@ -54,10 +56,17 @@ def judge(
     return Judgement("", verdicts, advice=(judgement,), documented=documented, defects=tuple(defects))
 
 
-def _judge(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, *, check_fit: bool) -> Judgement:
+def _judge(
+    rows: Sequence[Row],
+    graphs: Sequence[ModelGraph],
+    limits: Limits,
+    facts: Sequence[ErrorFacts],
+    *,
+    check_fit: bool,
+) -> Judgement:
     if any(row.unit is not None for row in rows):
         return judge_units(rows, graphs, limits)
-    judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits)
+    judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
     misfit = misfit_of(rows) if check_fit else None
     if misfit is None:
         return judgement

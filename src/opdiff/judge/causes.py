@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.judge.error_distribution import ErrorDistribution, error_distribution
+from opdiff.judge.cases import Case, Cause, content_of
+from opdiff.judge.concentration import few_elements, one_channel
+from opdiff.judge.error_distribution import error_distribution
 from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser
-from opdiff.judge.noise import is_quantized, reduction_length
+from opdiff.judge.noise import reduction_length
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from opdiff.core.comparison import GraphNode, Row
-    from opdiff.core.judgement import Verdict
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact, Reason
+    from opdiff.judge.cases import CauseContext
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.network import Network
     from opdiff.judge.origins import ErrorOrigin
@@ -28,71 +30,21 @@ if TYPE_CHECKING:
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}
 # A linear fit explains an error if at most this share of it remains.
 _MAX_FIT_REMAINDER = 0.3
+# A scale explains the target if it explains this share of its variance.
+_MIN_EXPLAINED_VARIANCE = 0.8
 # Relative errors above this are not a matter of precision.
 _MAX_PRECISION_ERROR = 0.25
 # Sums shorter than this hardly lose precision.
 _MIN_LONG_SUM = 16
-# Limits of `ErrorDistribution.effective_share`: of errors in one channel, and of errors in a few elements.
-_MAX_CHANNEL_SHARE = 0.03
-_MAX_OUTLIER_SHARE = 0.004
-# In small tensors a few elements are a larger share: at most this many of at least that many.
-_MAX_OUTLIERS = 3.5
-_MIN_ELEMENTS_FOR_OUTLIERS = 12
 # Tensors with a smaller cosine are unrelated.
 _MIN_RELATED_COSINE = 0.7
+# Sorted, both sides of a permuted tensor agree: this share of the error remains at most.
+_MAX_SORTED_SHARE = 0.1
 # Share of the golden range that must be missing for clipping, and the share of elements that may be clipped.
 _MIN_CLIPPED_RANGE = 0.05
 _MAX_CLIPPED_SHARE = 0.3
 # Share of the errors that have one sign, as `Metrics.error_bias`.
 _MIN_ONE_SIDED_BIAS = 0.5
-# Tensors with fewer elements may have equal statistics by chance.
-_MIN_ELEMENTS_FOR_CONTENT = 8
-
-
-class Cause(NamedTuple):
-    """A kind of error and the evidence for it."""
-
-    kind: ErrorKind
-    evidence: tuple[Reason, ...]
-
-
-class CauseContext(NamedTuple):
-    """The comparison in which causes are searched; `by_content` has the rows of each content."""
-
-    rows: Sequence[Row]
-    network: Network
-    verdicts: Sequence[Verdict]
-    by_content: dict[tuple[object, ...], list[int]]
-
-
-class Case(NamedTuple):
-    """One tensor with an error, and the distribution of the error over its elements."""
-
-    origin: ErrorOrigin
-    metrics: Metrics
-    row: Row
-    distribution: ErrorDistribution
-    context: CauseContext
-
-    @property
-    def magnitude(self) -> ErrorMagnitude:
-        """Magnitude of the error."""
-        return self.origin.magnitude
-
-    @property
-    def is_quantized(self) -> bool:
-        """Whether the operator works on quantized values."""
-        return is_quantized(self.origin.operator, self.context.rows, self.origin.inputs)
-
-
-def cause_context(rows: Sequence[Row], network: Network, verdicts: Sequence[Verdict]) -> CauseContext:
-    """Return the context of a comparison; tensors of equal content are found by their statistics."""
-    by_content: dict[tuple[object, ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        content = _content(row)
-        if content is not None:
-            by_content.setdefault(content, []).append(number)
-    return CauseContext(rows, network, verdicts, by_content)
 
 
 def find_cause(origin: ErrorOrigin, context: CauseContext) -> Cause:
@@ -146,12 +98,24 @@ def _memory(case: Case) -> Cause | None:
         return Cause(ErrorKind.MEMORY, (constant,))
     if _is_related(metrics):
         return None
-    same = case.context.by_content.get(_content(case.row) or (), ())
+    same = case.context.by_content.get(content_of(case.row) or (), ())
     others = [case.context.rows[number] for number in same if _is_other_tensor(case, case.context.rows[number])]
     if not others:
         return None
+    own = next((other for other in others if _is_own_input(case, other)), None)
+    if own is not None:
+        return Cause(ErrorKind.OPERAND, (because("judge.equals_input", tensor=str(own.key)),))
     content = because("judge.same_content", tensor=str(others[0].key))
     return Cause(ErrorKind.MEMORY, (content, _same_memory(case.row, others[0])))
+
+
+def _is_own_input(case: Case, other: Row) -> bool:
+    """Return whether another row is of a tensor that the operator reads."""
+    edges = case.origin.operator.edges
+    producers = {edge.producer[0] for edge in edges if edge.producer}
+    goldens = {case.context.rows[edge.row].golden_key for edge in edges if edge.row is not None} - {None}
+    is_written = other.is_output and other.key is not None and other.key.op in producers
+    return is_written or other.golden_key in goldens
 
 
 def _is_related(metrics: Metrics) -> bool:
@@ -218,7 +182,11 @@ def _linear(case: Case) -> Cause | None:
     if rest > allowed or rest > 0.7 * magnitude.error:
         return None
     fit = because("judge.linear_fit", scale=scale, offset=offset, error=magnitude.error, rest=rest)
-    if abs(scale - 1) * magnitude.rms >= abs(offset):
+    is_scale = abs(scale - 1) * magnitude.rms >= abs(offset)
+    # A slope near 0 always fits; it explains the target only if both vary together.
+    if is_scale and (metrics.centred_cosine or 0.0) ** 2 < _MIN_EXPLAINED_VARIANCE:
+        return None
+    if is_scale:
         return Cause(ErrorKind.SCALE, (because("judge.scaled", scale=scale), fit))
     return Cause(ErrorKind.OFFSET, (because("judge.shifted", offset=offset), fit))
 
@@ -251,7 +219,12 @@ def _permuted(case: Case) -> Cause | None:
     # With more noise, statistics agree by chance.
     if magnitude.error < max(0.02, 12 * noise) or not _statistics_agree(metrics, magnitude, max(4 * noise, 1e-6)):
         return None
-    same = because("judge.same_distribution", error=magnitude.error)
+    facts = case.facts
+    if facts is None:
+        return Cause(ErrorKind.PERMUTED, (because("judge.same_distribution", error=magnitude.error),))
+    if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error):
+        return None
+    same = because("judge.same_values", error=magnitude.error, sorted_error=facts.sorted_error)
     return Cause(ErrorKind.PERMUTED, (same, because("judge.reordered")))
 
 
@@ -269,24 +242,6 @@ def _statistics_agree(metrics: Metrics, magnitude: ErrorMagnitude, tolerance: fl
         target is not None and golden is not None and abs(target - golden) <= allowed
         for target, golden, allowed in compared
     )
-
-
-def _few_elements(case: Case) -> Cause | None:
-    """A few elements deviate, or those of one channel."""
-    distribution, count = case.distribution, case.metrics.count
-    carriers = distribution.effective_share * count
-    worst: dict[str, Fact] = {"target": case.metrics.worst_target, "golden": case.metrics.worst_golden}
-    is_far = case.magnitude.error > 4 * case.origin.budget.allowed
-    is_few = distribution.effective_share <= _MAX_OUTLIER_SHARE or (carriers <= _MAX_OUTLIERS and is_far)
-    if count >= _MIN_ELEMENTS_FOR_OUTLIERS and is_few:
-        few = because("judge.few_elements", count=max(round(carriers), 1), total=count, **worst)
-        return Cause(ErrorKind.OUTLIERS, (few, because("judge.others_rounding")))
-    # Values are quantized by channel, so a bad channel of a quantized operator is a matter of quantization.
-    if distribution.axis is None or distribution.effective_share > _MAX_CHANNEL_SHARE or case.is_quantized:
-        return None
-    off = because("judge.deviating_elements", count=distribution.count, total=count, share=distribution.share, **worst)
-    channel = because("judge.one_channel", extent=distribution.extent, axis=distribution.axis)
-    return Cause(ErrorKind.CHANNEL, (off, channel))
 
 
 def _quantization(case: Case) -> Cause | None:
@@ -309,7 +264,9 @@ def _precision(case: Case) -> Cause | None:
     is_scaled = abs((case.metrics.fit_scale or 1.0) - 1) > _MAX_PRECISION_ERROR / 2
     if error > min(_MAX_PRECISION_ERROR, explained) or is_scaled:
         return None
-    errors = because("judge.rounding_errors", error=error, explained=budget.rounding)
+    is_random = abs(case.metrics.error_bias or 0) <= _MIN_ONE_SIDED_BIAS and equal_share(case.metrics) < 0.5
+    code = "judge.rounding_errors" if is_random else "judge.small_errors"
+    errors = because(code, error=error, explained=budget.rounding)
     sums = (because("judge.long_sums", length=length, dtype=row.target_dtype),) if length > _MIN_LONG_SUM else ()
     return Cause(ErrorKind.PRECISION, (errors, *sums))
 
@@ -358,16 +315,7 @@ def _unknown(case: Case) -> Cause:
 
 
 _TESTS: tuple[Callable[[Case], Cause | None], ...] = (
-    _overflow, _indices, _pairing, _memory, _linear, _clipped, _few_elements, _permuted, _changed, _quantization,
+    _overflow, _indices, _pairing, _memory, one_channel, _linear, _clipped, few_elements, _permuted, _changed,
+    _quantization,
     _precision, _fusion, _unknown,
 )  # fmt: skip
-
-
-def _content(row: Row) -> tuple[object, ...] | None:
-    """Return statistics that only tensors of equal content share."""
-    metrics = row.metrics
-    if metrics is None or not metrics.target_std or not isfinite(metrics.target_std):
-        return None
-    if metrics.count < _MIN_ELEMENTS_FOR_CONTENT:
-        return None
-    return metrics.count, metrics.target_mean, metrics.target_std, metrics.target_min, metrics.target_max

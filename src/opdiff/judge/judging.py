@@ -9,7 +9,8 @@ from opdiff.core.judgement import ErrorKind, Finding, Judgement
 from opdiff.core.reasons import Reason, because
 from opdiff.judge.advice import remedies_of
 from opdiff.judge.border import result_or_defect
-from opdiff.judge.causes import Cause, cause_context, find_cause
+from opdiff.judge.cases import Cause, cause_context
+from opdiff.judge.causes import find_cause
 from opdiff.judge.coverage import coverage_of, model_outputs, target_name
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
@@ -17,19 +18,20 @@ from opdiff.judge.ranking import first_in_order, rank
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import Row
-    from opdiff.judge.causes import CauseContext
+    from opdiff.core.comparison import ErrorFacts, Row
+    from opdiff.judge.cases import CauseContext
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
     from opdiff.judge.origins import Located
     from opdiff.judge.ranking import Ranked
 
 
-def judge_network(rows: Sequence[Row], network: Network, limits: Limits) -> Judgement:
+def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: Sequence[ErrorFacts] = ()) -> Judgement:
     """Judge the rows of one network: each row, and the operators at fault; without advice."""
     located, ranked = _locate(rows, network, limits)
     defects = list(located.defects)
-    findings = _findings(rows, network, located, ranked, defects) if ranked else ()
+    context = cause_context(rows, network, located.verdicts, facts) if ranked else None
+    findings = tuple(_finding(each, _cause(each, context, defects), context) for each in ranked) if context else ()
     return Judgement(
         limits.path,
         located.verdicts,
@@ -57,13 +59,6 @@ def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Loca
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
     others = [found for found in rank(network, again) if not found.origin.refuted_by]
     return again._replace(verdicts=tuple(verdicts)), (*others, *refuted)
-
-
-def _findings(
-    rows: Sequence[Row], network: Network, located: Located, ranked: Sequence[Ranked], defects: list[str]
-) -> tuple[Finding, ...]:
-    context = cause_context(rows, network, located.verdicts)
-    return tuple(_finding(found, _cause(found, context, defects), context) for found in ranked)
 
 
 def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:

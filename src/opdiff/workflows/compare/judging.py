@@ -35,7 +35,8 @@ def find_limits(path: str) -> Limits:
 def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     """Return a comparison with a new judgement."""
     left_out = comparison.judgement.coverage.left_out
-    judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out)
+    facts = comparison.error_facts
+    judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out, facts=facts)
     return replace(comparison, judgement=with_warnings(judgement, comparison.warnings))
 
 

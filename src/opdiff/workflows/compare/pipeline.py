@@ -5,11 +5,13 @@ options ──read_inputs──► Inputs ──paired_batches──► Pairs �
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.errors import InputError, UsageError
 from opdiff.judge import judge
+from opdiff.workflows.compare.error_facts import find_error_facts
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_warnings
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
@@ -78,7 +80,10 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         notes += batch.notes
         # Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
         pairs += batch.pairs if inputs.mode is Mode.OFFLINE else ()
-    judgement = judge(rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
+    assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
+    judgement = assess()
+    facts = find_error_facts(rows, judgement, pairs, measuring.options.conversions) if pairs else ()
+    judgement = assess(facts=facts) if facts else judgement
     judgement = with_warnings(judgement, inputs.warnings)
     comparison = Comparison(
         mode=inputs.mode,
@@ -94,6 +99,7 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
         notes=tuple(notes),
         extra_inputs=inputs.extra_inputs,
         warnings=inputs.warnings,
+        error_facts=facts,
     )
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 

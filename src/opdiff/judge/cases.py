@@ -1,0 +1,95 @@
+"""A bad tensor whose cause is searched, the comparison it is part of, and a cause."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.judge.noise import is_quantized
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import ErrorFacts, Row
+    from opdiff.core.judgement import ErrorKind, Verdict
+    from opdiff.core.metrics import Metrics
+    from opdiff.core.reasons import Reason
+    from opdiff.judge.error_distribution import ErrorDistribution
+    from opdiff.judge.error_magnitude import ErrorMagnitude
+    from opdiff.judge.network import Network
+    from opdiff.judge.origins import ErrorOrigin
+
+# Tensors with fewer elements may have equal statistics by chance.
+_MIN_ELEMENTS_FOR_CONTENT = 8
+
+
+class Cause(NamedTuple):
+    """A kind of error and the evidence for it."""
+
+    kind: ErrorKind
+    evidence: tuple[Reason, ...]
+
+
+class CauseContext(NamedTuple):
+    """The comparison in which causes are searched.
+
+    Attributes:
+        rows: all rows.
+        network: network of the target.
+        verdicts: verdict of each row.
+        by_content: rows of each content.
+        facts: what is known from the elements of a tensor, by row.
+    """
+
+    rows: Sequence[Row]
+    network: Network
+    verdicts: Sequence[Verdict]
+    by_content: dict[tuple[object, ...], list[int]]
+    facts: dict[int, ErrorFacts]
+
+
+class Case(NamedTuple):
+    """One tensor with an error, and the distribution of the error over its elements."""
+
+    origin: ErrorOrigin
+    metrics: Metrics
+    row: Row
+    distribution: ErrorDistribution
+    context: CauseContext
+
+    @property
+    def magnitude(self) -> ErrorMagnitude:
+        """Magnitude of the error."""
+        return self.origin.magnitude
+
+    @property
+    def facts(self) -> ErrorFacts | None:
+        """What is known from the elements of the tensor; `None` if they were not examined."""
+        return self.context.facts.get(self.origin.row)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the operator works on quantized values."""
+        return is_quantized(self.origin.operator, self.context.rows, self.origin.inputs)
+
+
+def cause_context(
+    rows: Sequence[Row], network: Network, verdicts: Sequence[Verdict], facts: Sequence[ErrorFacts] = ()
+) -> CauseContext:
+    """Return the context of a comparison; tensors of equal content are found by their statistics."""
+    by_content: dict[tuple[object, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        content = content_of(row)
+        if content is not None:
+            by_content.setdefault(content, []).append(number)
+    return CauseContext(rows, network, verdicts, by_content, {each.row: each for each in facts})
+
+
+def content_of(row: Row) -> tuple[object, ...] | None:
+    """Return statistics that only tensors of equal content share."""
+    metrics = row.metrics
+    if metrics is None or not metrics.target_std or not isfinite(metrics.target_std):
+        return None
+    if metrics.count < _MIN_ELEMENTS_FOR_CONTENT:
+        return None
+    return metrics.count, metrics.target_mean, metrics.target_std, metrics.target_min, metrics.target_max

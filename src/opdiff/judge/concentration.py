@@ -1,0 +1,80 @@
+"""Errors of a few elements or of one channel: located if the elements were examined, otherwise counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.reasons import because
+from opdiff.judge.cases import Cause
+
+if TYPE_CHECKING:
+    from opdiff.core.comparison import ErrorFacts
+    from opdiff.core.reasons import Fact, Reason
+    from opdiff.judge.cases import Case
+
+# Limits of `ErrorDistribution.effective_share`: of errors in one channel, and of errors in a few elements.
+_MAX_CHANNEL_SHARE = 0.03
+_MAX_OUTLIER_SHARE = 0.004
+# In small tensors a few elements are a larger share: at most this many of at least that many.
+_MAX_OUTLIERS = 3.5
+_MIN_ELEMENTS_FOR_OUTLIERS = 12
+# Deviating elements for each element that carries the error, at most.
+_MAX_DEVIATING_RATIO = 8
+# The error is in one slice if that has this share of it, more than this share of its elements deviates, and the slice
+# does not have most of the golden tensor, too.
+_MIN_SLICE_SHARE = 0.9
+_MIN_CARRIERS_OF_SLICE = 0.25
+_MAX_GOLDEN_SHARE = 0.5
+
+
+def one_channel(case: Case) -> Cause | None:
+    """The elements of one slice deviate, and hardly any others."""
+    facts = case.facts
+    # Values are quantized by channel, so a bad channel of a quantized operator is a matter of quantization.
+    if facts is None or case.is_quantized or not _is_in_slice(facts):
+        return None
+    located: dict[str, Fact] = {"share": facts.slice_share, "index": facts.index, "axis": facts.axis}
+    channel = because("judge.in_slice", extent=facts.extent, **located)
+    return Cause(ErrorKind.CHANNEL, (channel, _worst_element(case)))
+
+
+def _is_in_slice(facts: ErrorFacts) -> bool:
+    if facts.slice_share < _MIN_SLICE_SHARE or facts.golden_share > _MAX_GOLDEN_SHARE:
+        return False
+    return facts.carriers > max(_MAX_OUTLIERS, _MIN_CARRIERS_OF_SLICE * facts.count / facts.extent)
+
+
+def few_elements(case: Case) -> Cause | None:
+    """A few elements carry the error, and all others are within the budget."""
+    facts, count, budget = case.facts, case.metrics.count, case.origin.budget
+    if count < _MIN_ELEMENTS_FOR_OUTLIERS:
+        return None
+    if facts is None:
+        return _few_by_metrics(case)
+    is_far = case.magnitude.error > 4 * budget.allowed
+    is_few = facts.carriers <= _MAX_OUTLIER_SHARE * count or (facts.carriers <= _MAX_OUTLIERS and is_far)
+    if not is_few or facts.rest > budget.allowed:
+        return None
+    few = because("judge.few_carry", count=facts.carriers, total=count)
+    return Cause(ErrorKind.OUTLIERS, (few, because("judge.others_error", rest=facts.rest), _worst_element(case)))
+
+
+def _worst_element(case: Case) -> Reason:
+    return because("judge.worst_element", target=case.metrics.worst_target, golden=case.metrics.worst_golden)
+
+
+def _few_by_metrics(case: Case) -> Cause | None:
+    """Tell few elements, or as many as a channel has, by the metrics alone."""
+    distribution, count = case.distribution, case.metrics.count
+    carriers = distribution.effective_share * count
+    is_far = case.magnitude.error > 4 * case.origin.budget.allowed
+    is_few = distribution.effective_share <= _MAX_OUTLIER_SHARE or (carriers <= _MAX_OUTLIERS and is_far)
+    if is_few and distribution.count <= _MAX_DEVIATING_RATIO * max(carriers, 1.0):
+        few = because("judge.few_elements", count=max(round(carriers), 1), total=count)
+        return Cause(ErrorKind.OUTLIERS, (few, _worst_element(case)))
+    if distribution.axis is None or distribution.effective_share > _MAX_CHANNEL_SHARE or case.is_quantized:
+        return None
+    off = because("judge.deviating_elements", count=distribution.count, total=count, share=distribution.share)
+    channel = because("judge.one_channel", extent=distribution.extent, axis=distribution.axis)
+    return Cause(ErrorKind.CHANNEL, (off, channel, _worst_element(case)))
