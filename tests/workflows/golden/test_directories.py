@@ -140,6 +140,13 @@ def test_rules_tell_shapes_and_names_that_the_model_lacks(tmp_path: Path) -> Non
     ]
 
 
+def test_rules_without_originals_ask_for_their_own_operators(tmp_path: Path) -> None:
+    operators = [{"name": name, "type": "Conv2D"} for name in ("conv1", "conv9")]
+    notes: list[Reason] = []
+    golden(small_model(tmp_path), tmp_path / "g", notes, rules=rule_file(tmp_path, *operators), inputs={"": X})
+    assert [(note.fact("count"), note.fact("total"), note.fact("examples")) for note in notes] == [(1, 2, ("conv9",))]
+
+
 def test_aipp_is_announced_and_its_image_shape_not_used(tmp_path: Path) -> None:
     rules = rule_file(tmp_path, operator("x", "Data", ("x",), (4, 3)), operator("x_aippconv1", originals=("conv1",)))
     notes: list[Reason] = []

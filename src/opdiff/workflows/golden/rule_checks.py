@@ -96,10 +96,11 @@ def fitting_shapes(compiled: CompiledModel, specs: Sequence[InputSpec]) -> dict[
 
 def _originals(rules: RuleFile) -> tuple[str, ...]:
     """Return the names of original operators behind everything that is dumped."""
+    operators = [op for op in rules.operators() if not op.is_constant and op.op_type != "NetOutput"]
+    # In files that record no originals at all, operators stand for themselves.
+    are_recorded = any(op.has_originals for op in operators)
     found: dict[str, None] = {}
-    for op in rules.operators():
-        if op.is_constant or op.op_type == "NetOutput":
-            continue
-        names = op.originals if op.has_originals else ()
-        found |= dict.fromkeys(name for name in (*names, *(out.origin_name for out in op.outputs)) if name)
+    for op in operators:
+        names = op.originals if op.has_originals or not are_recorded else ()
+        found |= dict.fromkeys(name for name in (*names, *(output.origin_name for output in op.outputs)) if name)
     return tuple(found)
