@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = ["CompareOptions", "Comparison", "DataMode", "Mode", "__version__", "compare"]
+__all__ = ["CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "__version__", "compare", "golden"]
 
 if TYPE_CHECKING:
-    from opdiff.api import CompareOptions, Comparison, DataMode, Mode, compare
+    from opdiff.api import CompareOptions, Comparison, DataMode, GoldenOptions, Mode, compare, golden
 
 
 def __getattr__(name: str) -> object:

@@ -22,15 +22,18 @@ from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.outputs import table_columns
 from opdiff.workflows.compare.saved import load_saved
+from opdiff.workflows.golden.options import GoldenOptions
 
-__all__ = ["CompareOptions", "Comparison", "DataMode", "Mode", "compare"]
+__all__ = ["CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "compare", "golden"]
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from opdiff.core import comparison as core
     from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
+    from opdiff.workflows.golden.pipeline import GoldenResult
 
     Path = str | os.PathLike[str]
 
@@ -143,3 +146,38 @@ def compare(
     if isinstance(result, NotCompared):
         raise InputError(result.path, result.reason)
     return Comparison(result.comparison, result.defects)
+
+
+def golden(
+    model: Path,
+    output: Path,
+    *,
+    weights: Path = "",
+    inputs: Mapping[str, Path] | None = None,
+    rules: Path = "",
+    options: GoldenOptions | None = None,
+) -> GoldenResult:
+    """Run an original model and write the outputs of its operators as golden data.
+
+    Args:
+        model: ONNX file, prototxt of a Caffe net, or frozen TensorFlow graph.
+        output: new or empty directory; with `GoldenOptions(reuse=True)`, the folder of such directories.
+        weights: caffemodel of a prototxt.
+        inputs: files by input; the empty name stands for the only input.
+        rules: offline model or rule file that tells shapes.
+        options: everything else, such as `GoldenOptions(seed=1, shapes={"x": (1, 3, 224, 224)})`.
+
+    Raises:
+        UsageError: the arguments do not fit the model, or an engine is not installed.
+        InputError: a file cannot be used.
+    """
+    from opdiff.workflows.golden.pipeline import make_golden
+
+    wanted = (options or GoldenOptions())._replace(
+        model=str(model),
+        weights=str(weights),
+        output=str(output),
+        inputs={name: str(path) for name, path in (inputs or {}).items()},
+        rules=str(rules),
+    )
+    return make_golden(wanted, lambda _note: None, lambda _done, _total: None)

@@ -20,6 +20,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
+from opdiff.cli.model_options import add_model, golden_of_model, require_model
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
 from opdiff.core.errors import UsageError
 
@@ -42,6 +43,7 @@ EPILOG = """\
 examples:
   msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
+  opdiff compare NPU_DIR --model net.onnx --input x=x.npy -fr net.om     golden data from the original model
   opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions or two processors
   opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
@@ -64,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_choices(parser)
     _add_graph_mode(parser)
     _add_single(parser)
+    add_model(parser)
     _add_judging(parser)
     add_gate(parser)
     parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
@@ -153,6 +156,8 @@ def run(args: argparse.Namespace) -> int:
     options = options._replace(mode=choose_mode(options))
     _check_mode(args, options)
     _check_single(args)
+    if args.model:
+        options = options._replace(golden=golden_of_model(args, options))
     if args.op_name is not None:
         return _run_single(args, options)
     # A comparison in graph mode that fails leaves no folder.
@@ -386,7 +391,13 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
 
 def _sides(args: argparse.Namespace) -> tuple[str, str]:
     given = [path for path in (args.target_path, args.golden_path) if path]
+    require_model(args)
     sides = [*args.paths, *given]
+    if args.model:
+        if len(sides) != 1 or args.golden_path:
+            raise UsageError("--model takes the place of the golden directory; give the target directory only")
+        require_paths(*sides)
+        return sides[0], ""
     if len(sides) != 2 or (args.paths and given):
         listed = f"{len(sides)} paths were given ({', '.join(sides)})" if sides else "no path was given"
         rules = "; a rule file is given by -fr" if any(map(os.path.isfile, sides)) else ""

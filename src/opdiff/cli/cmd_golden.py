@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable
-from opdiff.core.errors import UsageError
+from opdiff.cli.model_options import add_input_data, given_inputs, run_model
+from opdiff.cli.terminal import counted, json_text, printable
 from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     import argparse
 
-    from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.options import GoldenOptions
     from opdiff.workflows.golden.original import Omitted
     from opdiff.workflows.golden.pipeline import GoldenResult
@@ -34,7 +28,6 @@ examples:
   opdiff golden frozen.pb --input input:0=x.npy -o golden
   opdiff golden model.onnx --random 1 --shape x:1,3,224,224 -o golden
 """
-_MAX_SEED = (1 << 32) - 1
 _MAX_EXAMPLES = 3
 
 
@@ -47,18 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("weights", metavar="CAFFEMODEL", nargs="?", default="", help="weights of a Caffe net")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="new or empty directory for the results")
-    parser.add_argument(
-        "--input", type=_named_file, action="append", default=[], metavar="[NAME=]FILE", dest="inputs",
-        help="data of an input: .npy, or raw bytes; the name may be left out if there is one input",
-    )  # fmt: skip
-    parser.add_argument(
-        "--shape", type=_named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
-        help="shape of an input whose shape the model leaves open; several are separated by ;",
-    )  # fmt: skip
-    parser.add_argument(
-        "--random", type=integer(0, _MAX_SEED, "seed"), metavar="SEED", dest="seed",
-        help="use random data for inputs without a file, and write it as .bin for the NPU, too",
-    )  # fmt: skip
+    add_input_data(parser)
     parser.add_argument(
         "--input-from-dump", metavar="DIR", default="",
         help="take inputs without a file from an NPU dump: the output of its Aipp operator",
@@ -85,16 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the model, report, and return the exit code."""
-    from opdiff.workflows.golden.pipeline import make_golden
-
-    options = _options(args)
     started = time.monotonic()
-    with Progress("computing", quiet=args.quiet > 0, in_bytes=True) as progress:
-
-        def notify(note: Reason) -> None:
-            progress.say(f"opdiff: {printable(str(note))}", sys.stderr)
-
-        result = make_golden(options, notify, progress.reach)
+    result = run_model(_options(args), quiet=args.quiet > 0)
     if args.json:
         _print_json(result)
     else:
@@ -105,18 +79,13 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> GoldenOptions:
     from opdiff.workflows.golden.options import GoldenOptions
 
-    shapes = [pair for pairs in args.shapes for pair in pairs]
-    for option, pairs in (("--input", args.inputs), ("--shape", shapes)):
-        names = [name for name, _ in pairs]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UsageError(f"{option} names {twice or 'the only input'} twice")
+    inputs, shapes = given_inputs(args)
     return GoldenOptions(
         args.model,
         args.weights,
         output=args.output,
-        inputs=dict(args.inputs),
-        shapes=dict(shapes),
+        inputs=inputs,
+        shapes=shapes,
         seed=args.seed,
         rules=args.rules,
         input_dump=args.input_from_dump,
@@ -146,24 +115,3 @@ def _print_json(result: GoldenResult) -> None:
     omitted = [{"name": item.name, "code": item.reason.code, "reason": item.reason} for item in result.omitted]
     values = {"folder": result.folder, "files": result.files, "nbytes": result.nbytes, "without_file": omitted}
     print(json_text({**values, "input_files": result.input_files}))
-
-
-def _named_file(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not equals or os.path.exists(text):
-        return "", text
-    if not name or not path:
-        raise ArgumentTypeError(f"{text!r} is not NAME=FILE")
-    return name, path
-
-
-def _named_shapes(text: str) -> list[tuple[str, Shape]]:
-    return [_named_shape(item) for item in text.split(";") if item]
-
-
-def _named_shape(text: str) -> tuple[str, Shape]:
-    name, _, extents = text.rpartition(":")
-    parts = extents.split(",") if extents else []
-    if not all(part.strip().isdecimal() for part in parts):
-        raise ArgumentTypeError(f"{text!r} is not a shape such as data:1,3,224,224")
-    return name, tuple(int(part) for part in parts)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.workflows.golden.model_inputs import ModelInput
+    from opdiff.workflows.golden.options import GoldenOptions
 
 _SCHEMA = "opdiff golden"
 _VERSION = 1
@@ -45,6 +46,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Origin of a golden directory.
 
     Attributes:
+        key: digest of everything that decides about the golden data; equal for equal runs.
         model: files of the model; the first is the one that the user named.
         inputs: inputs of the run.
         engine: engine and version.
@@ -57,6 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     version: int = _VERSION
     made_by: str = f"opdiff {__version__}"
     made_at: str = ""
+    key: str = ""
     model: tuple[HashedFile, ...]
     inputs: tuple[InputEntry, ...]
     engine: str
@@ -86,6 +89,13 @@ def describe_inputs(inputs: Sequence[ModelInput]) -> tuple[InputEntry, ...]:
         )
         for item in inputs
     )
+
+
+def run_key(model: Sequence[HashedFile], inputs: Sequence[InputEntry], options: GoldenOptions) -> str:
+    """Return a digest of everything that decides about golden data: model, inputs, selection and version."""
+    libraries = hash_files(options.libraries)
+    parts = (__version__, model, inputs, options.only, options.until, options.constants, libraries)
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:

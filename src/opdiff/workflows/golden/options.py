@@ -16,7 +16,7 @@ class GoldenOptions(NamedTuple):
     Attributes:
         model: ONNX file, prototxt or frozen TensorFlow graph.
         weights: caffemodel of a prototxt.
-        output: new or empty directory of the results.
+        output: new or empty directory of the results; with `reuse`, the folder of such directories.
         inputs: files by input; the empty name stands for the only input.
         shapes: shapes by input; the empty name stands for the only input.
         seed: makes random data for inputs without a file; `None` to refuse the run instead.
@@ -26,9 +26,10 @@ class GoldenOptions(NamedTuple):
         until: name of the last operator to write; empty for all.
         constants: whether outputs of `Constant` nodes are written.
         libraries: shared libraries with operators of the user; their code is executed.
+        reuse: write to a directory named by model, inputs and options; if it exists already, use it as it is.
     """
 
-    model: str
+    model: str = ""
     weights: str = ""
     output: str = ""
     inputs: Mapping[str, str] = {}
@@ -40,3 +41,4 @@ class GoldenOptions(NamedTuple):
     until: str = ""
     constants: bool = False
     libraries: tuple[str, ...] = ()
+    reuse: bool = False

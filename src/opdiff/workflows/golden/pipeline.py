@@ -19,7 +19,14 @@ from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.convert.result_lists import write_mapping
 from opdiff.workflows.golden.computing import free_disk_nbytes
 from opdiff.workflows.golden.file_plan import plan_files
-from opdiff.workflows.golden.manifest import Manifest, describe_inputs, hash_files, write_manifest
+from opdiff.workflows.golden.manifest import (
+    Manifest,
+    describe_inputs,
+    find_manifest,
+    hash_files,
+    run_key,
+    write_manifest,
+)
 from opdiff.workflows.golden.model_inputs import load_inputs
 from opdiff.workflows.golden.original import Omitted
 from opdiff.workflows.golden.rule_checks import check_original, fitting_shapes, read_compiled
@@ -31,13 +38,16 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.computing import Progress
     from opdiff.workflows.golden.file_plan import FilePlan
+    from opdiff.workflows.golden.manifest import HashedFile, InputEntry
     from opdiff.workflows.golden.model_inputs import ModelInput
     from opdiff.workflows.golden.options import GoldenOptions
+    from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.golden.sources import PreparedModel
 
     Notify = Callable[[Reason], None]
 
 _INPUT_FOLDER = "inputs"
+_KEY_DIGITS = 16
 
 
 class GoldenResult(NamedTuple):
@@ -49,6 +59,7 @@ class GoldenResult(NamedTuple):
         nbytes: bytes of their elements.
         omitted: operators, or outputs of them, without a file.
         input_files: raw files of random inputs, for the run on the NPU.
+        is_reused: whether the directory was there already.
     """
 
     folder: str
@@ -56,6 +67,7 @@ class GoldenResult(NamedTuple):
     nbytes: int
     omitted: tuple[Omitted, ...]
     input_files: tuple[str, ...] = ()
+    is_reused: bool = False
 
 
 def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> GoldenResult:
@@ -78,13 +90,31 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
         for note in check_original(compiled, options.model, {*source.operator_names, *(spec.name for spec in specs)}):
             notify(note)
     inputs = load_inputs(specs, options, fitting_shapes(compiled, specs) if compiled else {})
+    origin = _Origin.of(source.original, inputs, options)
+    target = os.path.join(options.output, f"golden-{origin.key[:_KEY_DIGITS]}") if options.reuse else options.output
+    present = find_manifest(target) if options.reuse else None
+    if present is not None and present.key == origin.key:
+        return GoldenResult(target, present.files, present.nbytes, (), is_reused=True)
     prepared = source.prepare(inputs, options.libraries)
-    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000))
-    with fill_folder(options.output) as folder:
+    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000), origin)
+    with fill_folder(target) as folder:
         result = run.write(folder, progress)
-    return result._replace(
-        folder=options.output, input_files=tuple(os.path.join(options.output, name) for name in result.input_files)
-    )
+    files = tuple(os.path.join(target, name) for name in result.input_files)
+    return result._replace(folder=target, input_files=files)
+
+
+class _Origin(NamedTuple):
+    """Model and inputs as the manifest has them, and the digest of the run."""
+
+    key: str
+    model: tuple[HashedFile, ...]
+    inputs: tuple[InputEntry, ...]
+
+    @classmethod
+    def of(cls, model: OriginalModel, inputs: Sequence[ModelInput], options: GoldenOptions) -> _Origin:
+        """Describe a run."""
+        files, entries = hash_files(model.files), describe_inputs(inputs)
+        return cls(run_key(files, entries, options), files, entries)
 
 
 class _Run(NamedTuple):
@@ -93,6 +123,7 @@ class _Run(NamedTuple):
     prepared: PreparedModel
     inputs: tuple[ModelInput, ...]
     plan: FilePlan
+    origin: _Origin
 
     def write(self, folder: str, progress: Progress) -> GoldenResult:
         """Write all files of the run to a folder; paths in the result are relative to it."""
@@ -146,8 +177,9 @@ class _Run(NamedTuple):
         for item in result.omitted:
             without.setdefault(item.reason.code.removeprefix("golden."), []).append(item.name)
         return Manifest(
-            model=hash_files(self.prepared.model.files),
-            inputs=describe_inputs(self.inputs),
+            key=self.origin.key,
+            model=self.origin.model,
+            inputs=self.origin.inputs,
             engine=self.prepared.engine,
             files=result.files,
             nbytes=result.nbytes,

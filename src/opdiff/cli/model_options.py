@@ -1,0 +1,136 @@
+"""Options about original models and their inputs, for commands that run models."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING
+
+from opdiff.cli.arguments import integer
+from opdiff.cli.terminal import Progress, printable
+from opdiff.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.golden.options import GoldenOptions
+    from opdiff.workflows.golden.pipeline import GoldenResult
+
+_MAX_SEED = (1 << 32) - 1
+
+
+def add_input_data(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the data and shapes of a model's inputs."""
+    parser.add_argument(
+        "--input", type=_named_file, action="append", default=[], metavar="[NAME=]FILE", dest="inputs",
+        help="data of an input: .npy, or raw bytes; the name may be left out if there is one input",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", type=_named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
+        help="shape of an input whose shape the model leaves open; several are separated by ;",
+    )  # fmt: skip
+    parser.add_argument(
+        "--random", type=integer(0, _MAX_SEED, "seed"), metavar="SEED", dest="seed",
+        help="use random data for inputs without a file, and write it as .bin for the NPU, too",
+    )  # fmt: skip
+
+
+def given_inputs(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, Shape]]:
+    """Return files and shapes by input.
+
+    Raises:
+        UsageError: an input is named twice.
+    """
+    shapes = [pair for pairs in args.shapes for pair in pairs]
+    for option, pairs in (("--input", args.inputs), ("--shape", shapes)):
+        names = [name for name, _ in pairs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError(f"{option} names {twice or 'the only input'} twice")
+    return dict(args.inputs), dict(shapes)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the original model that golden data is made from."""
+    group = parser.add_argument_group("golden data from the original model, in place of the golden directory")
+    group.add_argument("--model", metavar="FILE", default="", help="ONNX file, prototxt, or frozen TensorFlow graph")
+    group.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
+    add_input_data(group)
+
+
+def require_model(args: argparse.Namespace) -> None:
+    """Check that options of a model are given together with one.
+
+    Raises:
+        UsageError: there is no model.
+    """
+    given = {
+        "--weights": args.weights,
+        "--input": args.inputs,
+        "--shape": args.shapes,
+        "--random": args.seed is not None,
+    }
+    alone = next((option for option, value in given.items() if value), None)
+    if alone and not args.model:
+        raise UsageError(f"{alone} requires --model, which takes the place of the golden directory")
+
+
+def run_model(options: GoldenOptions, *, quiet: bool) -> GoldenResult:
+    """Make golden data, with progress and remarks on standard error."""
+    from opdiff.workflows.golden.pipeline import make_golden
+
+    with Progress("running the model", quiet=quiet, in_bytes=True) as progress:
+
+        def notify(note: Reason) -> None:
+            progress.say(f"opdiff: {printable(str(note))}", sys.stderr)
+
+        return make_golden(options, notify, progress.reach)
+
+
+def golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
+    """Make golden data from the model, or find it from an earlier run, in the output folder; return its directory."""
+    from opdiff.workflows.golden.options import GoldenOptions
+
+    inputs, shapes = given_inputs(args)
+    wanted = GoldenOptions(
+        args.model,
+        args.weights,
+        output=options.output,
+        inputs=inputs,
+        shapes=shapes,
+        seed=args.seed,
+        rules=options.fusion_rules if os.path.isfile(options.fusion_rules) else "",
+        # The dump may have the output of AIPP, which is the input of the original model.
+        input_dump="" if args.inputs or args.seed is not None else options.target,
+        reuse=True,
+    )
+    result = run_model(wanted, quiet=args.quiet > 0)
+    if not args.quiet:
+        verb = "found" if result.is_reused else "made"
+        print(printable(f"opdiff: golden data {verb}: {result.files} files in {result.folder}"), file=sys.stderr)
+    return result.folder
+
+
+def _named_file(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or os.path.exists(text):
+        return "", text
+    if not name or not path:
+        raise ArgumentTypeError(f"{text!r} is not NAME=FILE")
+    return name, path
+
+
+def _named_shapes(text: str) -> list[tuple[str, Shape]]:
+    return [_named_shape(item) for item in text.split(";") if item]
+
+
+def _named_shape(text: str) -> tuple[str, Shape]:
+    name, _, extents = text.rpartition(":")
+    parts = extents.split(",") if extents else []
+    if not all(part.strip().isdecimal() for part in parts):
+        raise ArgumentTypeError(f"{text!r} is not a shape such as data:1,3,224,224")
+    return name, tuple(int(part) for part in parts)
