@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Duration of each fuzz target.
+# Duration of each fuzz target, and of an attack.
 SECONDS ?= 15
 # Warnings that native code must be free of.
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Werror
@@ -30,7 +30,7 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions fuzz sanitize cross web screenshots clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack fuzz sanitize cross web screenshots clean
 
 demo: $(STAMPS)/base
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -106,6 +106,10 @@ web: $(STAMPS)/web
 screenshots: $(STAMPS)/test $(STAMPS)/browser
 	@fc-list :lang=zh 2> /dev/null | grep -q . || { $(call debian,fontconfig fonts-noto-cjk); }
 	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py
+
+# Whole runs on mutated files, with disturbances and signals. SECONDS is their duration.
+attack: $(STAMPS)/test
+	PYTHONPATH=tests $(BIN)/python -m attack.run --seconds $(SECONDS)
 
 fuzz: $(STAMPS)/fuzz
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)

@@ -29,7 +29,7 @@ from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.cells import escape_formula
-from opdiff.report.offline_table import EXTRA_COLUMNS, TableColumns, offline_table, position_text
+from opdiff.report.offline_table import EXTRA_COLUMNS, TableColumns, offline_table
 from opdiff.report.saved_json import load, save
 from opdiff.report.table import write_csv
 
@@ -183,15 +183,6 @@ def test_custom_metrics(tmp_path: Path) -> None:
 def test_rows_keep_their_order(tmp_path: Path) -> None:
     rows = [failed_operator(of=label(f"op{number}", index=number)) for number in (5, 1, 3)]
     assert [row[0] for row in table(comparison(*rows), tmp_path)[1:]] == ["5", "1", "3"]
-
-
-@pytest.mark.parametrize(
-    ("index", "shape", "text"),
-    [(0, (2, 3), "[0,0]"), (5, (2, 3), "[1,2]"), (0, (), "[]"), (23, (2, 3, 4), "[1,2,3]"), (9, (2, 3), "[9]"),
-     (0, (0, 4), "[0]")],
-)  # fmt: skip
-def test_positions(index: int, shape: tuple[int, ...], text: str) -> None:
-    assert position_text(index, shape) == text
 
 
 # As a file

@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     "not_an_array": (("target",), {}, "Expected `array`, got `object` - at `$.target`"),
     "text_for_number": (("rows", 0, 0, 0), "1", "Expected `int`, got `str` - at `$.rows[0][0][0]`"),
     "null": (("scenario",), None, "Expected `object`, got `null` - at `$.scenario`"),
-    "missing": (("rows", 0, 7), [], "Expected `array` of length 33 to 45, got 0 - at `$.rows[0][7]`"),
+    "missing": (("rows", 0, 7), [], "Expected `array` of length 33 to 47, got 0 - at `$.rows[0][7]`"),
 }
 
 

@@ -59,7 +59,7 @@ def test_record_is_matched_to_its_operator(tmp_path: Path, capsys: pytest.Captur
     assert report["records"][0]["task"]["unit"] == "AIV"
     assert "AIV, task 2, stream 3, status 0x8" in outcome.out
     assert report["affected"][0]["origin"] == "created by this operator: no input has it"
-    assert "output:0   float16    1 NaN, 1 infinite in 3, first at 1" in outcome.out
+    assert "output:0   float16    1 NaN, 1 infinite in 3, first at [1]" in outcome.out
 
 
 def test_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from opdiff.align.conversion import convert
 from opdiff.align.pairs import align_pair
-from opdiff.align.strided import align_strided
+from opdiff.align.strided import align_strided, convert_strided
 from opdiff.core.source import FileRange, codes_from_bytes
 from opdiff.core.tensor import NOTHING_DECLARED
 
@@ -175,6 +176,19 @@ def open_tensor(tensor: Tensor) -> ElementReader:
     if not isinstance(tensor.source, FileRange) or tensor.source.fortran_order:
         return array_reader(tensor.codes(), tensor.spec.dtype)
     return ElementReader(open_stored_codes(tensor), tensor.spec.dtype, tensor.spec.shape)
+
+
+def open_logical(tensor: Tensor) -> ElementReader:
+    """Return a reader of a tensor in logical order, without padding.
+
+    Raises:
+        DumpError, ElementError: it cannot be read.
+        LayoutError: its layout does not tell the logical order.
+    """
+    converted = convert_strided(tensor, "ND")
+    if converted is None:
+        return array_reader(convert(tensor.codes(), tensor.spec, "ND").codes, tensor.spec.dtype)
+    return ElementReader(open_stored_codes(tensor), tensor.spec.dtype, *converted)
 
 
 def array_reader(codes: AnyArray, dtype: DType) -> ElementReader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from opdiff.align.conversion import convert
 from opdiff.align.pairs import align_codes
 from opdiff.core.source import MAX_RANK, FileRange
 from opdiff.core.strides import NotStrided, StridedView
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from opdiff.align.pairs import AlignedPair
     from opdiff.core.codes import AnyArray
     from opdiff.core.strides import SplitAxis
-    from opdiff.core.tensor import Declared, Tensor
+    from opdiff.core.tensor import Declared, Shape, Tensor
 
 
 class StridedPair(NamedTuple):
@@ -43,6 +44,19 @@ def align_strided(target: Tensor, golden: Tensor, declared: Declared = NOTHING_D
         views = _stored_view(target), _stored_view(golden)
         pair = align_codes((target.spec, golden.spec), cast("tuple[AnyArray, AnyArray]", views), declared)
         return StridedPair(pair, _axes(pair.target, target), _axes(pair.golden, golden))
+    except NotStrided:
+        return None
+
+
+def convert_strided(tensor: Tensor, layout: str) -> tuple[Shape, tuple[SplitAxis, ...]] | None:
+    """Return shape and strides of a tensor in another layout; `None` if strides cannot describe them.
+
+    Raises:
+        LayoutError: there is no such conversion.
+    """
+    try:
+        codes = convert(cast("AnyArray", _stored_view(tensor)), tensor.spec, layout).codes
+        return codes.shape, _axes(codes, tensor)
     except NotStrided:
         return None
 

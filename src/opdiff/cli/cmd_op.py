@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from opdiff.core.metrics import Metrics
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.element_diff.examine import (
         AxisErrors,
@@ -160,15 +161,25 @@ def _tensor_lines(report: ElementReport) -> Iterator[str]:
         mark = "*" if line.key == report.key else " "
         name = f"{line.key.slot}:{line.key.index}"
         yield f"{mark} {name:10} {line.dtype:12}" + _metrics(line)
+        if line.metrics is not None and line.metrics.finite_count < line.metrics.count:
+            yield _finite_metrics(line.metrics)
 
 
 def _metrics(line: TensorSummary) -> str:
     found = line.metrics
     if found is None:
         return f" not compared: {line.reason}"
-    cosine = found.finite_cosine if found.finite_cosine is not None else found.cosine
     distance = found.relative_euclidean_distance
-    return f"{_short(cosine):>10}{_short(found.max_absolute_error):>13}{_short(distance):>15}"
+    return f"{_short(found.cosine):>10}{_short(found.max_absolute_error):>13}{_short(distance):>15}"
+
+
+def _finite_metrics(found: Metrics) -> str:
+    """The same metrics of the elements that are finite on both sides."""
+    target, golden = found.worst_target, found.worst_golden
+    error = None if target is None or golden is None else abs(target - golden)
+    distance = None if found.snr_db is None else 10 ** (-found.snr_db / 20)
+    numbers = f"{_short(found.finite_cosine):>10}{_short(error):>13}{_short(distance):>15}"
+    return f"  {f'{found.finite_count} finite elements':23}{numbers}"
 
 
 def _slice_lines(report: ElementReport) -> Iterator[str]:

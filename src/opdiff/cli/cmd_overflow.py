@@ -97,4 +97,5 @@ def _state(tensor: TensorState) -> str:
         return f"none in {found.count}"
     parts = (("NaN", found.nans), ("infinite", found.infs), ("largest of the type", found.saturated))
     listed = ", ".join(f"{count} {name}" for name, count in parts if count)
-    return f"{listed} in {found.count}, first at {found.first}"
+    position = ",".join(map(str, tensor.first or ()))
+    return f"{listed} in {found.count}, first at [{position}]{'' if tensor.is_logical else ' of the stored shape'}"

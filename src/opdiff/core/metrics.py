@@ -69,6 +69,8 @@ class Metrics(NamedTuple):
     worst_relative_index: int | None = None
     relative_histogram: tuple[int, ...] = ()
     ulp_histogram: tuple[int, ...] = ()
+    worst_relative_target: float | int | None = None
+    worst_relative_golden: float | int | None = None
 
 
 class DocumentedMetrics(NamedTuple):

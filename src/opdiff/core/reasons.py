@@ -157,8 +157,15 @@ def show(fact: Fact, spec: str = "", language: Language = Language.ENGLISH) -> s
         return _word(str(fact), language)
     if spec.startswith("plural "):
         return f"{fact} {spec[7:]}{'' if fact == 1 else 's'}"
-    # A fact that is not the expected number, as an older or damaged file may have it, is shown as it is.
-    return str(fact) if isinstance(fact, str) or spec == "shape" else format(fact, spec)
+    return str(fact) if isinstance(fact, str) or spec == "shape" else _formatted(fact, spec)
+
+
+def _formatted(number: float, spec: str) -> str:
+    try:
+        return format(number, spec)
+    except (ValueError, OverflowError):
+        # Not the expected number, as an older or damaged file may have it.
+        return str(number)
 
 
 def depends_on_language(fact: Fact, spec: str) -> bool:

@@ -23,6 +23,17 @@ def file_safe_name(name: str) -> str:
     return name if name.isidentifier() else name.translate(_REPLACED_IN_FILE_NAMES)
 
 
+def coordinates(index: int, shape: Shape) -> Shape:
+    """Return the coordinates of an element with this row-major index; the index if it is outside of the shape."""
+    if not 0 <= index < prod(shape):
+        return (index,)
+    position = []
+    for extent in reversed(shape):
+        index, coordinate = divmod(index, extent)
+        position.append(coordinate)
+    return tuple(reversed(position))
+
+
 class Slot(StrEnum):
     """Input or output of an operator."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
+from opdiff.core.tensor import coordinates
 from opdiff.judge.cases import Case, Cause, content_of
 from opdiff.judge.concentration import few_elements, one_channel
 from opdiff.judge.error_distribution import error_distribution
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import GraphNode, Row
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Fact, Reason
+    from opdiff.core.tensor import Shape
     from opdiff.judge.cases import CauseContext
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.network import Network
@@ -81,12 +83,17 @@ def _overflow(case: Case) -> Cause | None:
     reach: dict[str, Fact] = {"largest": largest, "dtype": row.target_dtype, "end": end}
     if case.magnitude.has_special_mismatch:
         infs, nans = metrics.target_infs - metrics.golden_infs, metrics.target_nans - metrics.golden_nans
-        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": metrics.first_special_mismatch}
+        counts = {"infinities": max(infs, 0), "nans": max(nans, 0), "first": _first_mismatch(case)}
         beyond = (because("judge.beyond_range", **reach),) if largest > end else ()
         return Cause(ErrorKind.OVERFLOW, (because("judge.new_special_values", **counts), *beyond))
     if row.overflow and isfinite(end) and largest > 0.999 * end:
         return Cause(ErrorKind.OVERFLOW, (because("judge.saturated", **reach),))
     return None
+
+
+def _first_mismatch(case: Case) -> Shape | None:
+    index = case.metrics.first_special_mismatch
+    return None if index is None else coordinates(index, case.row.shape or ())
 
 
 def _memory(case: Case) -> Cause | None:

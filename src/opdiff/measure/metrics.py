@@ -71,6 +71,8 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         fit_distance=fit[2],
         zero_golden=distribution.zero_golden / pairs.count if pairs.count else None,
         worst_relative_index=_index(sums.worst_relative.index if sums.worst_relative else None, sums),
+        worst_relative_target=sums.worst_relative.target if sums.worst_relative else None,
+        worst_relative_golden=sums.worst_relative.golden if sums.worst_relative else None,
         relative_histogram=distribution.relative,
         ulp_histogram=distribution.ulps,
     )

@@ -5,12 +5,12 @@ A cell of the further columns is empty if nothing was measured; `NaN` is a measu
 
 from __future__ import annotations
 
-from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import render, render_all
+from opdiff.core.tensor import coordinates
 from opdiff.report.cells import NOT_GIVEN, format_cell, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
-    from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
 
 _OVERFLOW = {True: "YES", False: "NO", None: NOT_GIVEN}
@@ -179,26 +178,15 @@ def _measured_cells(judged: JudgedRow) -> Sequence[Cell]:
     cells = list(_values(metrics))
     cells[_EQUAL] = "YES" if metrics.is_equal else "NO"
     if metrics.worst_index is not None:
-        cells[_WORST] = position_text(metrics.worst_index, row.shape or ())
+        cells[_WORST] = shape_text(coordinates(metrics.worst_index, row.shape or ()))
     if metrics.first_special_mismatch is not None:
-        cells[_SPECIAL] = position_text(metrics.first_special_mismatch, row.shape or ())
+        cells[_SPECIAL] = shape_text(coordinates(metrics.first_special_mismatch, row.shape or ()))
     return cells
 
 
 def _verdict_cells(judged: JudgedRow) -> Sequence[Cell]:
     verdict = judged.verdict
     return verdict.level, render(verdict.rule), verdict.origin, verdict.excess
-
-
-def position_text(index: int, shape: Shape) -> str:
-    """Return the coordinates of an element with this row-major index; the index if it is outside of the shape."""
-    if not 0 <= index < prod(shape):
-        return shape_text((index,))
-    position = []
-    for extent in reversed(shape):
-        index, coordinate = divmod(index, extent)
-        position.append(coordinate)
-    return shape_text(tuple(reversed(position)))
 
 
 EXTRA_COLUMNS = (

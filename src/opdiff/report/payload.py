@@ -35,7 +35,8 @@ _SINGLE_PRECISION = (
 )  # fmt: skip
 _DOUBLE_PRECISION = (
     "cosine", "norm_ratio", "finite_cosine", "worst_target", "worst_golden", "target_min", "target_max", "golden_min",
-    "golden_max", "worst_index", "worst_relative_index", "first_special_mismatch",
+    "golden_max", "worst_index", "worst_relative_index", "worst_relative_target", "worst_relative_golden",
+    "first_special_mismatch",
 )  # fmt: skip
 _COUNTS = (
     "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",

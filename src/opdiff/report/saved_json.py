@@ -9,6 +9,7 @@ the English sentence as `text`. NaN and infinities are written as in Python: `Na
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA, VERSION = "opdiff.comparison", 2
 _MAX_HEAD_BYTES = 400
 _MAX_FILES_NBYTES = 1 << 22
-_MAX_NBYTES = 8 << 30
+_MAX_NBYTES = 4 << 30
 
 
 def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
@@ -69,6 +70,7 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
         InputError: the file has another schema or version, or is not JSON.
         OSError: the file cannot be read.
     """
+    _require_end(path)
     data = read_input(path, _MAX_NBYTES)
     try:
         document = json.loads(data, object_hook=_reason_from_json)
@@ -80,6 +82,14 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
         known = f"it is of version {document.get('version')!r}, and only versions 1 and {VERSION} are known"
         raise InputError(path, f"is not a saved comparison: {known}")
     return document
+
+
+def _require_end(path: str) -> None:
+    """Refuse a file that does not end like an object before all of it is read: it is cut, or no saved comparison."""
+    with open(path, "rb", opener=regular_file) as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - _MAX_HEAD_BYTES, 0))
+        if not file.read(_MAX_HEAD_BYTES).rstrip().endswith(b"}"):
+            raise InputError(path, "is not a saved comparison: its end is missing")
 
 
 def head_of(path: str) -> tuple[str, int]:

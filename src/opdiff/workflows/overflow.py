@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opdiff.align.element_reader import open_tensor
+from opdiff.align.element_reader import open_logical, open_tensor
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
-from opdiff.core.errors import DumpError, InputError, OpdiffError
+from opdiff.core.errors import DumpError, InputError, LayoutError, OpdiffError
 from opdiff.core.reasons import because
-from opdiff.core.tensor import Slot
+from opdiff.core.tensor import Slot, coordinates
 from opdiff.measure.tensor_stats import OutOfRange, find_out_of_range
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, real_name, scan
@@ -58,7 +58,11 @@ class Task(NamedTuple):
 
 
 class TensorState(NamedTuple):
-    """One tensor of an operator; `extremes` is `None` if it cannot be read because of `problem`."""
+    """One tensor of an operator; `extremes` is `None` if it cannot be read because of `problem`.
+
+    `first` has the coordinates of the first extreme element: in the logical shape, as in a comparison, or in the stored
+    shape if the layout does not tell the logical one.
+    """
 
     slot: Slot
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -67,6 +71,8 @@ class TensorState(NamedTuple):
     shape: Shape
     extremes: OutOfRange | None
     problem: Reason | None = None
+    first: Shape | None = None
+    is_logical: bool = True
 
 
 class OperatorState(NamedTuple):
@@ -210,14 +216,19 @@ def _tensor_state(slot: Slot, index: int, tensor: Tensor) -> TensorState:
     spec = tensor.spec
     description = (slot, index, spec.dtype.name, spec.layout, spec.shape)
     found = OutOfRange()
+    is_logical = True
     try:
-        reader = open_tensor(tensor)
+        try:
+            reader = open_logical(tensor)
+        except LayoutError:
+            reader, is_logical = open_tensor(tensor), False
         for start in range(0, reader.count, _BLOCK_ELEMENTS):
             found = found.merge(find_out_of_range(reader.block(start, start + _BLOCK_ELEMENTS), spec.dtype))
         reader.stored.release()
     except OpdiffError as error:
         return TensorState(*description, None, error.brief)
-    return TensorState(*description, found)
+    first = None if found.first is None else coordinates(found.first, reader.shape)
+    return TensorState(*description, found, first=first, is_logical=is_logical)
 
 
 def _is_affected(state: OperatorState) -> bool:

@@ -132,12 +132,18 @@ function worst(app: App, row: number): HTMLElement | null {
   const { report } = app;
   if (!report.isMeasured(row)) return null;
   const extents = format.shape(report.text("shape", row));
-  const [target, golden] = [report.metric("worst_target", row), report.metric("worst_golden", row)];
-  const difference = target !== null && golden !== null ? format.number(Math.abs(target - golden)) : "–";
   const lines: (string | Node)[][] = [];
   const at = (metric: string): string => format.place(report.metric(metric, row), extents);
-  if (report.metric("worst_index", row) !== null) lines.push([app.t("by_absolute"), at("worst_index"), format.number(target), format.number(golden), difference]);
-  if (report.metric("worst_relative_index", row) !== null) lines.push([app.t("by_relative"), at("worst_relative_index"), "", "", format.number(report.metric("max_relative_error", row))]);
+  /** One element: position and values on both sides. Errors with NaN and infinities are apart: they have no size. */
+  const add = (label: string, name: string, error: (target: number, golden: number) => number): void => {
+    if (report.metric(`${name}_index`, row) === null) return;
+    const [target, golden] = [report.metric(`${name}_target`, row), report.metric(`${name}_golden`, row)];
+    lines.push([label, at(`${name}_index`), format.number(target), format.number(golden), target !== null && golden !== null ? format.number(error(target, golden)) : "–"]);
+  };
+  const isFinite = report.metric("finite_count", row) === report.metric("count", row);
+  const labelled = (key: Key): string => app.t(key) + (isFinite ? "" : app.t("of_finite"));
+  add(labelled("by_absolute"), "worst", (target, golden) => Math.abs(target - golden));
+  add(labelled("by_relative"), "worst_relative", (target, golden) => Math.abs(target - golden) / Math.abs(golden));
   if (report.metric("first_special_mismatch", row) !== null) lines.push([app.t("first_special"), at("first_special_mismatch"), "", "", ""]);
   if (!lines.length) return null;
   const titles = ["", app.t("position"), app.t("target"), app.t("golden"), app.t("error")];

@@ -1,0 +1,18 @@
+"""A short attack with fixed seeds; `make attack` runs a long one with random seeds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TRIALS = 40
+
+
+def test_mutated_runs_end_as_documented(tmp_path: Path) -> None:
+    # In a process of its own, because it forks.
+    command = [sys.executable, "-m", "attack.run", "--seed", "0", "--trials", str(TRIALS)]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=300)
+    assert (done.returncode, done.stdout) == (0, f"{TRIALS} trials from seed 0, 0 findings\n"), done.stderr
