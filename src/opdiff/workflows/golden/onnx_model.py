@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, InputError
+from opdiff.core.input_file import regular_file
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 
@@ -185,10 +185,9 @@ def map_file(path: str) -> mmap.mmap:
         InputError: it cannot be read, is empty or larger.
     """
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= _MAX_MODEL_NBYTES:
-                raise InputError(path, "not a model file: it is empty, larger than 2 GiB, or not a regular file")
+        with open(path, "rb", opener=regular_file) as file:
+            if not 0 < os.fstat(file.fileno()).st_size <= _MAX_MODEL_NBYTES:
+                raise InputError(path, "not a model file: it is empty or larger than 2 GiB")
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
