@@ -32,7 +32,7 @@ MACHINES := x86_64 aarch64
 
 .PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack fuzz sanitize cross web screenshots clean
 
-demo: $(STAMPS)/base
+demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
 
 test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64
@@ -142,7 +142,11 @@ $(STAMPS)/base: pyproject.toml hatch_build.py $(wildcard native/* native/python/
 	$(BIN)/pip install --quiet --editable .
 	mkdir -p $(STAMPS) && touch $@
 
-# The package is installed already; this adds the libraries of its extras.
+# The package is installed already; these add the libraries of its extras.
+$(STAMPS)/demo: $(STAMPS)/base
+	$(BIN)/pip install --quiet "opdiff[xlsx]"
+	touch $@
+
 $(STAMPS)/test: $(STAMPS)/base
 	$(BIN)/pip install --quiet "opdiff[all]" --group test
 	touch $@

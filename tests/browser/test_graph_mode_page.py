@@ -196,6 +196,18 @@ def test_a_hundred_thousand_rows_of_eight_ranks_stay_quick(opened: Open, tmp_pat
     assert report.page.inner_text(".count") == "12\u202f500 of 100\u202f000"
 
 
+NO_GRADIENTS = "Requires_grad Consistent is N/A: neither dumps nor graph texts record which tensors require gradients"
+
+
+def test_empty_columns_have_a_reason(opened: Open, tmp_path: Path) -> None:
+    write_html(many_tokens(2, 1, 2), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("missing")
+    first, second = report.texts(".notes li")
+    assert first == NO_GRADIENTS
+    assert second.startswith("Stack Info is N/A in ")
+
+
 def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     plain = many_tokens(2, 1, 2)
     hostile = "<img src=x onerror=alert(1)>"
@@ -203,6 +215,8 @@ def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     made = replace(plain, rows=rows, notes=(quoted(hostile),))
     write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
+    report.go("missing")
+    assert report.texts(".notes li") == [hostile, NO_GRADIENTS]
     for view in ("", "table", "row/0", "missing", "about"):
         report.go(view)
         report.page.wait_for_timeout(50)

@@ -29,6 +29,7 @@ def demo(opened: Callable[..., Opened], demo_report: Path) -> Opened:
 
 def test_overview(demo: Opened) -> None:
     assert "tensors are wrong" in demo.page.inner_text("h1") or "is at fault" in demo.page.inner_text("h1")
+    assert demo.page.title() == f"opdiff · {demo.page.inner_text('h1 .culprit')}"
     assert demo.page.locator(".legend button").count() >= 4
     assert demo.page.locator(".look, .finding").count() >= 3
 

@@ -10,10 +10,13 @@ from xml.etree import ElementTree as ET
 import openpyxl
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 from pyarrow import parquet
 
 from made_comparisons import comparisons
 from made_reports import BAD, OFF, judged_comparison, not_compared, row, with_judgement
+from opdiff.core.judgement import Judgement, Level, Verdict
+from opdiff.core.reasons import quoted
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
@@ -103,6 +106,20 @@ def test_sparkline_shows_the_worst_of_each_group() -> None:
     assert sparkline(judged_comparison(*rows), 80) == "▁▃▆█"
     assert sparkline(judged_comparison(*rows), 2) == "▃█"
     assert sparkline(judged_comparison(rows[0]), 80) == ""
+
+
+def test_sparkline_has_a_low_bar_for_equal_infinities() -> None:
+    special = row("a", relative_euclidean_distance=float("nan"), cosine=float("nan"))
+    made = judged_comparison(special, row("b", **BAD))
+    levels = (Level.EXACT, Level.WRONG), (Level.WRONG, Level.WRONG)
+    shown = [
+        sparkline(replace(made, judgement=Judgement("", tuple(Verdict(level, quoted("")) for level in each))), 80)
+        for each in levels
+    ]
+    assert shown == ["▁█", "██"]
+
+
+def test_sparkline_has_the_colours_of_levels() -> None:
     assert sparkline(judged_comparison(row("a"), row("b", **BAD)), 80, colour=True).startswith("\x1b[32m")
 
 

@@ -75,11 +75,17 @@ function show(app: App): void {
   view?.gone?.();
   shownAddress = location.hash;
   document.documentElement.lang = app.language;
-  document.title = `opdiff · ${app.report.story.first || app.scenario}`;
+  document.title = `opdiff · ${titleOf(app)}`;
   if (address(app)[0] !== "row") app.from = location.hash || "#/";
   view = makeView(app);
   root.replaceChildren(topBar(app), view.element);
   view.shown?.();
+}
+
+/** The headline in short: the operator that it names, or what else it says. */
+function titleOf(app: App): string {
+  const { headline, findings: [finding], first } = app.report.story;
+  return headline ? app.t(`verdict_${headline}`) : finding?.operator || first || app.scenario;
 }
 
 function topBar(app: App): HTMLElement {

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import DocumentedMetrics
+from opdiff.core.reasons import because
 from opdiff.core.tensor_stats import differences
 from opdiff.report.payload import pack_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Row, SideInfo
     from opdiff.core.dump import Unit
     from opdiff.core.judgement import DocumentedResult
+    from opdiff.core.reasons import Reason
     from opdiff.report.packing import Packer
 
 MODES = (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5)
@@ -34,7 +36,7 @@ def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]
     return {
         "units": [[*unit, numbers.get(unit, -1)] for unit in units],
         "networks": [pack_nodes(nodes, packer) for nodes in networks],
-        "notes": packer.sentences(comparison.notes),
+        "notes": packer.sentences([*comparison.notes, *_empty_column_notes(rows)]),
         "unit": packer.integers([units[row.unit] for row in rows if row.unit is not None]),
         "mode": packer.integers([MODES.index(row.by) for row in rows]),
         "result": packer.integers([_result(*pair) for pair in zip(rows, results, strict=True)]),
@@ -45,6 +47,14 @@ def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]
         "checksums": _checksums(rows, packer),
         "findings": _findings(comparison, units),
     }
+
+
+def _empty_column_notes(rows: Sequence[Row]) -> Iterator[Reason]:
+    """Yield why documented columns are not filled."""
+    yield because("report.no_requires_grad")
+    missing = sum(not row.stack for row in rows)
+    if missing:
+        yield because("report.no_stack", count=missing, total=len(rows))
 
 
 def _networks(graphs: Sequence[ModelGraph]) -> tuple[list[tuple[GraphNode, ...]], dict[Unit, int]]:

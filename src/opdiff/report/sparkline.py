@@ -26,7 +26,7 @@ def sparkline(comparison: Comparison, columns: int, *, colour: bool = False) -> 
     Heights show relative Euclidean distances from 1e-7 to 0.1 on a logarithmic scale, colours show levels.
     """
     found = [
-        (LEVELS.index(verdict.level), _distance(row))
+        (LEVELS.index(verdict.level), _distance(row, verdict.level))
         for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True)
         if verdict.level is not Level.NOT_COMPARABLE and row.is_output
     ]
@@ -44,10 +44,12 @@ def _groups(found: Sequence[tuple[int, float]], columns: int) -> list[Sequence[t
     return [found[start:end] for start, end in pairwise(ends)]
 
 
-def _distance(row: Row) -> float:
-    """Return the relative Euclidean distance; infinite if it is NaN or was not measured."""
+def _distance(row: Row, level: Level) -> float:
+    """Return the relative Euclidean distance; without one 0 for a good tensor (equal infinities), else infinity."""
     distance = row.metrics.relative_euclidean_distance if row.metrics else None
-    return math.inf if distance is None or math.isnan(distance) else distance
+    if distance is None or math.isnan(distance):
+        return math.inf if level.is_bad else 0.0
+    return distance
 
 
 def _bar(distance: float) -> str:

@@ -336,7 +336,12 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
         shutil.rmtree(folder)
     compare(capsys, made, tmp_path / "out")
     page = shown(tmp_path / "out")
-    assert sentences(page.graph_mode["notes"], page.document) == ["rank 1: only the target dump has it; not compared"]
+    notes = sentences(page.graph_mode["notes"], page.document)
+    assert notes[0] == "rank 1: only the target dump has it; not compared"
+    assert [note.partition(":")[0] for note in notes[1:]] == [
+        "Requires_grad Consistent is N/A",
+        "Stack Info is N/A in 44 of 44 rows",
+    ]
 
 
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
