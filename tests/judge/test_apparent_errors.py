@@ -88,6 +88,22 @@ def test_a_slight_scale_of_many_elements_is_no_noise() -> None:
     assert [finding.operator for finding in found.findings] == ["b"]
 
 
+def test_a_run_in_which_all_operators_move_a_little_is_called_so() -> None:
+    names = [f"n{number}" for number in range(12)]
+    nodes = [GraphNode(name, "Conv2D", (f"{before}:0",)) for before, name in zip(["x", *names], names, strict=False)]
+    factors = [np.cumprod([noise(n, part) for n in range(12)], axis=0) for part in (2e-4, 9e-4)]
+    runs = [[row(name, A * factor, A) for name, factor in zip(names, each, strict=True)] for each in factors]
+    still, moved = (judge_rows(run, *nodes) for run in runs)
+    assert "judge.noisy_run" not in [sentence.code for sentence in still.advice]
+    assert [sentence.code for sentence in moved.advice[:2]] == ["judge.outputs_match", "judge.noisy_run"]
+    assert moved.findings == ()
+
+
+def test_without_a_graph_candidates_are_listed() -> None:
+    found = judge_rows([row("a", A * 1.2, A), row("b", B + 1, B), row("c", A * 1.2, A)])
+    assert because("judge.order_only", operators=("a", "b", "c")) in found.advice
+
+
 def test_operators_without_edges_are_connected_by_equal_data() -> None:
     rows = [
         row("a", A * noise(8, 3e-4), A),

@@ -57,3 +57,13 @@ def test_notes_of_the_readers_name_the_file() -> None:
     note = because("read.flow_model")
     file = rules("on.om", FUSED)._replace(notes=(note,))
     assert rule_notes(Rules(file)) == (because("core.in_file", path="/somewhere/on.om", problem=note),)
+
+
+def test_different_environments_are_noted() -> None:
+    fusion, fusion_off = rules("on.om", FUSED), rules("off.om", APART)
+    target = fusion._replace(origin=fusion.origin._replace(compiler="1.82", processor="Ascend310"))
+    golden = fusion_off._replace(origin=target.origin._replace(processor="Ascend910"))
+    processor = Reason("pair.environment_processor")
+    assert rule_notes(Rules(target, golden)) == (
+        because("pair.environments_differ", what=processor, target="Ascend310", golden="Ascend910"),
+    )

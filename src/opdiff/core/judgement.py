@@ -218,6 +218,7 @@ class Judgement(NamedTuple):
         misfit: why the inputs do not belong together, so that no verdict is possible; `None` if they do.
         first_unit: unit of `first_bad` in graph mode.
         remarks: explanations of the verdict, such as documented results that differ from it.
+        candidates: operators with bad outputs in the order of execution, if nothing else is known about the graph.
     """
 
     limits: str
@@ -234,6 +235,7 @@ class Judgement(NamedTuple):
     misfit: Reason | None = None
     first_unit: str = ""
     remarks: tuple[Reason, ...] = ()
+    candidates: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Coverage, ErrorKind, Finding, Judgement, ModelOutputs
 
 _MAX_NAMES = 3
+# Noise of a run that needs no explanation.
+_MAX_USUAL_NOISE = 1.2
 # Files left out are mentioned above this number for each operator.
 _MAX_LEFT_OUT_SHARE = 0.1
 
@@ -51,6 +53,10 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
         return
     yield from _reservations(coverage)
     yield from _outputs(judgement.outputs, has_findings=bool(judgement.findings))
+    if judgement.noise > _MAX_USUAL_NOISE:
+        yield because("judge.noisy_run")
+    if len(judgement.candidates) > 1 and judgement.findings:
+        yield because("judge.order_only", operators=_named(judgement.candidates))
     has_accumulated = any(verdict.origin is Origin.ACCUMULATED for verdict in judgement.verdicts)
     if judgement.first_unit and (judgement.findings or not has_accumulated):
         yield because("judge.look_first", operator=judgement.first_bad, unit=judgement.first_unit)

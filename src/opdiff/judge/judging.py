@@ -42,6 +42,7 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         defects=tuple(defects),
         coverage=coverage_of(rows, network),
         outputs=model_outputs(rows, located.verdicts, network),
+        candidates=() if network.has_edges else _bad_operators(network, located),
     )
 
 
@@ -59,6 +60,15 @@ def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Loca
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
     others = [found for found in rank(network, again) if not found.origin.refuted_by]
     return again._replace(verdicts=tuple(verdicts)), (*others, *refuted)
+
+
+def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:
+    """Return the operators with bad outputs in the order of execution."""
+    return tuple(
+        name
+        for name, operator in network.operators.items()
+        if any(located.verdicts[number].level.is_bad for number in operator.outputs.values())
+    )
 
 
 def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:

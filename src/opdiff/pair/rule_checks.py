@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from opdiff.core.graph import RuleFile
-    from opdiff.core.reasons import Reason
+    from opdiff.core.graph import ModelOrigin, RuleFile
     from opdiff.pair import Rules
 
 # Some passes cannot be switched off. Models compiled alike have the same fused operators.
@@ -23,7 +22,9 @@ _FUSION_SWITCH = "--fusion_switch_file"
 def rule_notes(rules: Rules) -> tuple[Reason, ...]:
     """Return the doubts about the rule files of a comparison, and the notes of their readers."""
     files = [file for file in (rules.fusion, rules.fusion_off, rules.quant) if file is not None]
-    doubts = _doubts(rules.fusion, rules.fusion_off) if rules.fusion and rules.fusion_off else ()
+    doubts: Iterable[Reason] = ()
+    if rules.fusion and rules.fusion_off:
+        doubts = (*_doubts(rules.fusion, rules.fusion_off), *_differences(rules.fusion.origin, rules.fusion_off.origin))
     notes = (because("core.in_file", path=file.path, problem=note) for file in files for note in file.notes)
     return (*doubts, *notes)
 
@@ -43,6 +44,15 @@ def _doubts(fusion: RuleFile, fusion_off: RuleFile) -> Iterator[Reason]:
         yield because("pair.no_fusion_switch", path=os.path.basename(fusion_off.path), count=len(theirs))
     elif alike and alike >= MIN_SHARE_OF_FUSED_ALIKE * len(ours):
         yield because("pair.fused_alike", path=os.path.basename(fusion_off.path), alike=alike, count=len(ours))
+
+
+def _differences(target: ModelOrigin, golden: ModelOrigin) -> Iterator[Reason]:
+    """Yield how the environments of the two models differ, as far as their files tell."""
+    for field in ("processor", "compiler", "operators"):
+        sides = getattr(target, field), getattr(golden, field)
+        if all(sides) and sides[0] != sides[1]:
+            what = Reason(f"pair.environment_{field}")
+            yield because("pair.environments_differ", what=what, target=sides[0], golden=sides[1])
 
 
 def _originals(rules: RuleFile) -> set[str]:

@@ -70,12 +70,14 @@ def judge_units(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limit
         findings,
         first_bad,
         findings[0].operator if findings else "",
+        noise=max((judgement.noise for judgement in judgements), default=1.0),
         documented=tuple(results),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
         coverage=merge_coverage(judgement.coverage for judgement in judgements),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
         first_unit="" if first is None else str(units[first].unit),
         remarks=_failed_by_small_values(rows, results, verdicts),
+        candidates=tuple(dict.fromkeys(name for judgement in judgements for name in judgement.candidates)),
     )
 
 
