@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from typing import TYPE_CHECKING
 
 from opdiff.workflows.compare.saved import load_saved
@@ -55,6 +56,23 @@ def _path(row: Row, side: str) -> str:
     info = row.target if side == "target" else row.golden
     # In graph mode the position of the tensor in its file follows the path.
     return os.path.basename(re.sub(r",(?:in|out)puts,\d+$", "", info.path)) if info is not None else ""
+
+
+def stamps_of(root: Path) -> dict[Path, tuple[int, int]]:
+    """Return size and time of all regular files below a folder."""
+    found = ((path, path.lstat()) for path in root.rglob("*"))
+    return {path: (status.st_size, status.st_mtime_ns) for path, status in found if stat.S_ISREG(status.st_mode)}
+
+
+def lost_files(before: dict[Path, tuple[int, int]], root: Path, touched: set[str]) -> list[str]:
+    """Return the input files that a command changed, or removed without a reduced form in their place."""
+    after = stamps_of(root)
+    names = {path.name for path in after}
+    return [
+        path.name
+        for path, stamp in before.items()
+        if path.name not in touched and after.get(path) != stamp and f"{path.name}_min_max.npz" not in names
+    ]
 
 
 def broken_files(out: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attack.forked import MAX_RESIDENT_NBYTES, MAX_SECONDS, Disturbance, Outcome, import_commands, run_forked
 from attack.mutations import BYTE_MUTATIONS, FILE_MUTATIONS, JSON_MUTATIONS
-from attack.results import broken_files, changed_rows, rows_of
+from attack.results import broken_files, changed_rows, lost_files, rows_of, stamps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,8 +127,10 @@ def run_trial(seed: int, scenes: Sequence[Scene], work: Path) -> Finding | None:
         touched |= _mutate(mutation, rng, path)
         what = f"{mutation.__name__} of {path.name}"
     arguments = _arguments(command, root, out)
+    before = stamps_of(root)
     outcome = run_forked(arguments, work, disturbance)
     problem = _problem(outcome, scene, command, out, touched, disturbance)
+    problem = problem or ", ".join(f"{name} was lost" for name in lost_files(before, root, touched))
     return Finding(seed, f"{' '.join(arguments)}: {what}", problem) if problem else None
 
 
