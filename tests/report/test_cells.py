@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from opdiff.report.cells import format_cell, write_rows
+from opdiff.report.cells import format_cells, write_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ ROW = (1.5e-8, 0.1, 3, None, "=1+1", 'a,"b"', "\udc80")
 
 def test_cells_are_written(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    write_rows(str(path), ["h"] * len(ROW), [ROW, [format_cell(cell) for cell in ROW]])
+    write_rows(str(path), ["h"] * len(ROW), [ROW, format_cells(ROW)])
     lines = path.read_bytes().split(b"\r\n")
     assert lines[1] == b'1.5e-08,0.1,3,,=1+1,"a,""b""",\\udc80'
     assert lines[2] == b'1.50000e-08,0.100000,3,,\'=1+1,"a,""b""",\\udc80'
@@ -43,4 +43,4 @@ def test_failure_leaves_no_file(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_after_invisible_characters(text: str, escaped: str) -> None:
-    assert format_cell(text) == escaped
+    assert format_cells([text]) == [escaped]

@@ -26,8 +26,8 @@ _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are mean
 _SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
 # At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
 _FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))")
-# Matches nearly all cells: words, numbers, paths and lists without separators.
-_PLAIN = re.compile(r"[\w/\[][^;\r\n]*")
+# Matches nearly all cells: empty ones, words, numbers, paths and lists without separators.
+_PLAIN = re.compile(r"(?:[\w/\[][^;\r\n]*)?")
 
 
 def escape_formula(text: str) -> str:
@@ -35,9 +35,10 @@ def escape_formula(text: str) -> str:
 
     Numbers are returned unchanged.
     """
-    if _PLAIN.fullmatch(text) or _is_number(text):
+    if _PLAIN.fullmatch(text):
         return text
-    return _FORMULA.sub(r"\g<0>'", text)
+    escaped = _FORMULA.sub(r"\g<0>'", text)
+    return text if escaped == text or _is_number(text) else escaped
 
 
 def shape_text(shape: Shape | None) -> str:
@@ -56,11 +57,12 @@ def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]
         text.detach()
 
 
-def format_cell(cell: Cell) -> str:
-    """Return a cell for people: numbers by `format_number`, strings by `escape_formula`."""
-    if isinstance(cell, str):
-        return escape_formula(cell)
-    return "" if cell is None else format_number(cell)
+def format_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """Return cells for people: numbers by `format_number`, strings by `escape_formula`."""
+    # In one expression, because networks have tens of thousands of cells.
+    return [
+        escape_formula(cell) if isinstance(cell, str) else "" if cell is None else format_number(cell) for cell in cells
+    ]
 
 
 def _is_number(text: str) -> bool:

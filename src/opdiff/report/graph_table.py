@@ -56,7 +56,7 @@ def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
 
 def graph_table(rows: Sequence[JudgedRow], by: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
-    return Table(tuple(_columns(by)), rows, _format_cell)
+    return Table(tuple(_columns(by)), rows, _format_cells)
 
 
 def _columns(by: DataMode) -> Iterator[Columns]:
@@ -72,8 +72,8 @@ def _columns(by: DataMode) -> Iterator[Columns]:
     yield Columns(("match_rule", "confidence", "color"), _pair_cells)
 
 
-def _format_cell(cell: Cell) -> Cell:
-    return escape_formula(cell) if isinstance(cell, str) else cell
+def _format_cells(cells: Sequence[Cell]) -> list[Cell]:
+    return [escape_formula(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def _token(row: Row) -> int:

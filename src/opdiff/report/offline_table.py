@@ -5,13 +5,14 @@ A cell of the further columns is empty if nothing was measured; `NaN` is a measu
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import render, render_all
 from opdiff.core.tensor import coordinates
-from opdiff.report.cells import NOT_GIVEN, format_cell, shape_text
+from opdiff.report.cells import NOT_GIVEN, format_cells, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class TableColumns(NamedTuple):
 def offline_table(comparison: Comparison, columns: TableColumns) -> Table:
     """Return the table of an offline comparison."""
     rows = [JudgedRow(*pair) for pair in zip(comparison.rows, comparison.judgement.verdicts, strict=True)]
-    return Table(tuple(_columns(comparison, columns)), rows, format_cell)
+    return Table(tuple(_columns(comparison, columns)), rows, format_cells)
 
 
 def _columns(comparison: Comparison, columns: TableColumns) -> Iterator[Columns]:
@@ -91,7 +92,7 @@ def _columns(comparison: Comparison, columns: TableColumns) -> Iterator[Columns]
     if comparison.view.overflow and comparison.target.kind is DumpKind.NPU:
         yield Columns(("OverFlow",), lambda judged: (_OVERFLOW[judged.row.overflow],))
     yield _metric_columns(columns.metrics)
-    yield _custom_columns(comparison, columns.custom)
+    yield from _custom_columns(comparison, columns.custom)
     yield Columns(("CompareFailReason",), lambda judged: (reason_text(judged.row),))
     yield from EXTRA_COLUMNS
     yield _run_column(comparison)
@@ -138,14 +139,15 @@ def _metric_columns(metrics: Sequence[MetricColumn]) -> Columns:
     return Columns(tuple(metric.name for metric in metrics), cells)
 
 
-def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Columns:
+def _custom_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Columns]:
     titles = tuple(dict.fromkeys((*names, *(name for row in comparison.rows for name, _, _ in row.custom))))
 
     def cells(judged: JudgedRow) -> Sequence[Cell]:
         own = {name: value for name, value, _ in judged.row.custom}
         return [own.get(name) or NOT_GIVEN for name in titles]
 
-    return Columns(titles, cells)
+    if titles:
+        yield Columns(titles, cells)
 
 
 def reservations(row: Row) -> tuple[Reason, ...]:
@@ -167,7 +169,13 @@ def reason_text(row: Row) -> str:
 def _pair_cells(judged: JudgedRow) -> Sequence[Cell]:
     row = judged.row
     golden = "" if row.golden_key is None else str(row.golden_key)
-    return golden, render(row.evidence) if row.evidence else "", row.confidence, render_all(row.steps)
+    return golden, render(row.evidence), row.confidence, _steps_text(row.steps)
+
+
+@lru_cache(maxsize=1024)
+def _steps_text(steps: tuple[Reason, ...]) -> str:
+    # Layers of a network repeat.
+    return render_all(steps)
 
 
 def _measured_cells(judged: JudgedRow) -> Sequence[Cell]:

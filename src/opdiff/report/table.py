@@ -35,12 +35,12 @@ class Table(NamedTuple):
     Attributes:
         columns: its columns, documented ones first.
         rows: its rows.
-        format_cell: the form of a cell in a CSV file.
+        format_cells: the form of cells in a CSV file.
     """
 
     columns: tuple[Columns, ...]
     rows: Sequence[JudgedRow]
-    format_cell: Callable[[Cell], Cell]
+    format_cells: Callable[[Sequence[Cell]], list[Cell]]
 
     def header(self) -> list[str]:
         """Return the titles of all columns."""
@@ -55,5 +55,4 @@ class Table(NamedTuple):
 
 def write_csv(table: Table, path: str) -> None:
     """Write the table; nothing is written if an error occurs."""
-    rows = ([table.format_cell(cell) for cell in cells] for cells in table.cells())
-    write_rows(path, [table.format_cell(title) for title in table.header()], rows)
+    write_rows(path, table.format_cells(table.header()), map(table.format_cells, table.cells()))
