@@ -75,7 +75,7 @@ def measured(of: Pairing | None = None, **changes: Any) -> Row:
 
 def unpaired_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
     key = TensorKey("conv1", Slot.INPUT, 0)
-    return Unpaired(label(), key, target and side_tensor(key, target), reason or quoted("no golden file"))
+    return Unpaired(label(), key, side_tensor(key, target) if target else None, reason or quoted("no golden file"))
 
 
 def failed_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Row:

@@ -134,7 +134,8 @@ def compare(
     """
     if os.path.isdir(rules):
         raise UsageError("a directory of rule files is for a batch of comparisons; use the command line")
-    wanted = (options or CompareOptions())._replace(
+    wanted = replace(
+        options or CompareOptions(),
         target=str(target),
         golden=str(golden),
         fusion_rules=str(rules),
@@ -173,7 +174,8 @@ def golden(
     """
     from opdiff.workflows.golden.pipeline import make_golden
 
-    wanted = (options or GoldenOptions())._replace(
+    wanted = replace(
+        options or GoldenOptions(),
         model=str(model),
         weights=str(weights),
         output=str(output),

@@ -198,7 +198,7 @@ def test_impossible_shapes_of_empty_arrays_raise() -> None:
         layout_of("FRACTAL_Z").unpack(np.zeros((0, 1, 16, 16)), (4, 0, huge, huge), 1)
 
 
-class Leaky(TiledChannels):
+class Leaky(TiledChannels, frozen=True):
     """Returns the last channels including padding."""
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
@@ -207,7 +207,7 @@ class Leaky(TiledChannels):
         return whole[:, whole.shape[1] - shape[1] :]
 
 
-class Dirty(TiledChannels):
+class Dirty(TiledChannels, frozen=True):
     """Adds the padding to the first channel, with an effect only if it is not 0."""
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
@@ -217,21 +217,21 @@ class Dirty(TiledChannels):
         return result
 
 
-class Careless(TiledChannels):
+class Careless(TiledChannels, frozen=True):
     """Accepts any shape."""
 
     def unpack(self, stored: AnyArray, shape: Shape, groups: int) -> AnyArray:
         return TiledChannels.unpack(self, stored, shape[:4], groups)
 
 
-class Widening(TiledChannels):
+class Widening(TiledChannels, frozen=True):
     """Changes the element type."""
 
     def pack(self, array: AnyArray, tile: Tile, groups: int) -> AnyArray:
         return TiledChannels.pack(self, array, tile, groups).astype(np.float64)
 
 
-class Guessing(TiledChannels):
+class Guessing(TiledChannels, frozen=True):
     """Applies the origin shape by position."""
 
     def logical_shape(self, stored: Shape, origin: Shape, groups: int, prefer: str) -> Extents:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from fault_injection.faults import inject
 from fault_injection.kernels import attend_roughly
@@ -220,10 +221,10 @@ def misleading_runs(folder: str, seed: int) -> Iterator[Case]:
     names = list(made)
     for name, (network, options) in made.items():
         other = made[names[names.index(name) - 1]][1]
-        yield Case("rules of another network", name, options._replace(fusion_rules=other.fusion_rules))
-        yield Case("golden data of another network", name, options._replace(golden=other.golden))
-        yield Case("sides exchanged", name, options._replace(target=options.golden, golden=options.target))
-        yield Case("the same folder twice", name, options._replace(golden=options.target, fusion_rules=""))
+        yield Case("rules of another network", name, structs.replace(options, fusion_rules=other.fusion_rules))
+        yield Case("golden data of another network", name, structs.replace(options, golden=other.golden))
+        yield Case("sides exchanged", name, structs.replace(options, target=options.golden, golden=options.target))
+        yield Case("the same folder twice", name, structs.replace(options, golden=options.target, fusion_rules=""))
         yield from _without_rules(f"{folder}/{name}", network, seed)
         yield from _two_faults(f"{folder}/{name}", network, seed)
     yield from _clean_runs(folder, seed)
@@ -283,7 +284,7 @@ def _clean_runs(folder: str, seed: int) -> Iterator[Case]:
         options = _write(f"{folder}/{name}-new", moved)
         versions = CompareOptions(options.target, f"{folder}/{name}-old/npu")
         yield Case("another version of all operators", name, versions)
-        with_rules = options._replace(golden=versions.golden, fusion_off_rules=options.fusion_rules)
+        with_rules = structs.replace(options, golden=versions.golden, fusion_off_rules=options.fusion_rules)
         yield Case("another version of all operators", f"{name}, with rules", with_rules)
         step = replace(network, device_image=_other_input(network.image))
         first = next(op.name for op in network.device if any(port.op == network.image_name for port in op.inputs))
@@ -353,14 +354,18 @@ def _graph_mode(folder: str) -> Iterator[Case]:
     options = CompareOptions(made.target, made.golden, mode=Mode.GRAPH)
     culprits = frozenset({FAULTY_OPERATOR})
     yield Case("graph mode", "two ranks", options, culprits)
-    yield Case("graph mode: sides exchanged", "GE and FX", options._replace(target=made.golden, golden=made.target))
+    yield Case(
+        "graph mode: sides exchanged", "GE and FX", structs.replace(options, target=made.golden, golden=made.target)
+    )
     shutil.copytree(made.target, f"{folder}/one-rank")
     ranks = sorted(os.listdir(f"{folder}/one-rank"))
     shutil.rmtree(os.path.join(f"{folder}/one-rank", next(name for name in ranks if "rank1" in name)))
-    yield Case("graph mode: one rank missing", "rank 1", options._replace(target=f"{folder}/one-rank"), culprits)
+    yield Case(
+        "graph mode: one rank missing", "rank 1", structs.replace(options, target=f"{folder}/one-rank"), culprits
+    )
     shutil.copytree(made.target, f"{folder}/reduced")
     list(reduce_tree(ReduceOptions(f"{folder}/reduced", (), settle_s=0), Event(), lambda _done, _total: None))
-    yield Case("graph mode: one side reduced", "target", options._replace(target=f"{folder}/reduced"), culprits)
+    yield Case("graph mode: one side reduced", "target", structs.replace(options, target=f"{folder}/reduced"), culprits)
     yield _reordered_and_reduced(f"{folder}/reordered")
 
 

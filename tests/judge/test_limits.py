@@ -30,7 +30,7 @@ def test_the_most_specific_limit_applies(tmp_path: Path) -> None:
         '[[name]]\npattern = "head/*"\nnoise = 0.4\n[[name]]\npattern = "head/last"\ncosine = 0.5\n'
     )
     limits = read_limits(str(path))
-    assert limits.of("float16", "Conv2D", "a")[:1] == (0.1,)
+    assert limits.of("float16", "Conv2D", "a").noise == 0.1
     assert limits.of("float16", "Softmax", "a").noise == 0.3
     last = limits.of("float16", "Softmax", "head/last")
     assert (last.noise, last.distance, last.cosine) == (0.4, 0.2, 0.5)

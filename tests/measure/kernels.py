@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.codes import contiguous, encode
@@ -118,7 +119,7 @@ def exact_part(sums: Sums) -> dict[str, Any]:
     }
     for name in ("target", "golden"):
         side = getattr(sums, name)
-        part[name] = side._replace(total=0.0, squares=0.0, squared_deviations=0.0)
+        part[name] = replace(side, total=0.0, squares=0.0, squared_deviations=0.0)
         part[f"types of {name}"] = type(side.minimum), type(side.maximum)
     return part
 

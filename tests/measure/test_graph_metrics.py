@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.measure.graph_metrics import documented_metrics, extra_metrics
@@ -34,7 +35,7 @@ def _measured(target: AnyArray, target_dtype: dtypes.DType, golden: AnyArray, go
     """Return the sums of the reference, after comparing them with those of the kernel."""
     sides = target, target_dtype, golden, golden_dtype
     sums = measure(*sides)
-    sums = sums._replace(graph=graph_sums(*sides, sums))
+    sums = replace(sums, graph=graph_sums(*sides, sums))
     if find_library() is not None:
         operands = [
             Operand("", 0, codes.nbytes, dtype, data=codes.ctypes.data)

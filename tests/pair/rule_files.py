@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from opdiff.core import dtypes
 from opdiff.core.comparison import Pairing
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
@@ -54,7 +56,7 @@ def rules(*operators: RuleOp, **more: tuple[RuleOp, ...]) -> RuleFile:
 
 
 def _fields(operator: RuleOp) -> dict[str, Any]:
-    return operator._asdict()
+    return structs.asdict(operator)
 
 
 def dumped(name: str, inputs: int = 0, outputs: int = 1, **fields: Any) -> DumpedOp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core.comparison import Unpaired
 from opdiff.core.errors import UsageError
@@ -93,12 +94,12 @@ def test_a_selection_needs_rules() -> None:
 def test_operators_that_only_the_golden_dump_has_are_nodes_of_the_graph() -> None:
     def at(address: int) -> Tensor:
         tensor = dumped("t").outputs[0]
-        return tensor._replace(spec=tensor.spec._replace(address=address))
+        return replace(tensor, spec=replace(tensor.spec, address=address))
 
-    a = dumped("a")._replace(outputs={0: at(16)})
-    x = dumped("x")._replace(inputs={0: at(16)}, outputs={0: at(32)})
-    b = dumped("b")._replace(inputs={0: at(32)}, outputs={0: at(16)})
-    stale = dumped("stale")._replace(outputs={0: at(32)})
+    a = replace(dumped("a"), outputs={0: at(16)})
+    x = replace(dumped("x"), inputs={0: at(16)}, outputs={0: at(32)})
+    b = replace(dumped("b"), inputs={0: at(32)}, outputs={0: at(16)})
+    stale = replace(dumped("stale"), outputs={0: at(32)})
     nodes = target_graph(npu(stale, a, b), npu(stale, a, x, b), None)
     assert [(node.name, node.inputs) for node in nodes] == [
         ("stale", ()), ("a", ()), ("x", ("a:0",)), ("b", ("x:0",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core.graph import ModelOrigin, RuleFile, RuleGraph, RuleOp
 from opdiff.core.reasons import Reason, because
@@ -55,14 +56,14 @@ def test_one_file_raises_no_doubt() -> None:
 
 def test_notes_of_the_readers_name_the_file() -> None:
     note = because("read.flow_model")
-    file = rules("on.om", FUSED)._replace(notes=(note,))
+    file = replace(rules("on.om", FUSED), notes=(note,))
     assert rule_notes(Rules(file)) == (because("core.in_file", path="/somewhere/on.om", problem=note),)
 
 
 def test_different_environments_are_noted() -> None:
     fusion, fusion_off = rules("on.om", FUSED), rules("off.om", APART)
-    target = fusion._replace(origin=fusion.origin._replace(compiler="1.82", processor="Ascend310"))
-    golden = fusion_off._replace(origin=target.origin._replace(processor="Ascend910"))
+    target = replace(fusion, origin=replace(fusion.origin, compiler="1.82", processor="Ascend310"))
+    golden = replace(fusion_off, origin=replace(target.origin, processor="Ascend910"))
     processor = Reason("pair.environment_processor")
     assert rule_notes(Rules(target, golden)) == (
         because("pair.environments_differ", what=processor, target="Ascend310", golden="Ascend910"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.core.reasons import because
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, tensor
@@ -18,7 +20,8 @@ INSERTED = ("",)
 def sized(name: str, *, inputs: tuple[int, ...] = (), outputs: tuple[int, ...] = ()) -> DumpedOp:
     """A dumped operator whose tensors have these numbers of elements."""
     made = dumped(name, 0, 0)
-    return made._replace(
+    return replace(
+        made,
         inputs={index: tensor(size - 1) for index, size in enumerate(inputs)},
         outputs={index: tensor(size - 1) for index, size in enumerate(outputs)},
     )

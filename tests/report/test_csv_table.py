@@ -174,7 +174,7 @@ def test_reasons_and_notes_appear_once(tmp_path: Path) -> None:
 
 def test_custom_metrics(tmp_path: Path) -> None:
     rows = (measured(custom=(("Mine", "-1.5", ""), ("Text", "=1+1", ""))), failed_operator(), measured())
-    header, *found = table(comparison(*rows), tmp_path, COLUMNS._replace(custom=("First",)))
+    header, *found = table(comparison(*rows), tmp_path, replace(COLUMNS, custom=("First",)))
     start = header.index("StandardDeviation") + 1
     assert header[start : start + 4] == ["First", "Mine", "Text", "CompareFailReason"]
     assert [row[start : start + 3] for row in found] == [["NaN", "-1.5", "'=1+1"], ["NaN"] * 3, ["NaN"] * 3]

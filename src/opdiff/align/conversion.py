@@ -7,7 +7,9 @@ stored codes ──unpack──► logical array ──reorder──► logical 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.fractal_nz import MATRIX_OF_WEIGHTS
 from opdiff.align.layout import Aligned, Extents, Tile, reshape_codes
@@ -31,7 +33,7 @@ _SQUARE_TILES = frozenset({"FRACTAL_ZZ"})
 _MATRIX_RANK = 2
 
 
-class _Request(NamedTuple):
+class _Request(Struct, frozen=True):
     """A stored tensor, its layout, the requested layout and the requested shape."""
 
     spec: TensorSpec
@@ -45,7 +47,7 @@ class _Request(NamedTuple):
         return max(self.spec.groups, 1)
 
 
-class _Logical(NamedTuple):
+class _Logical(Struct, frozen=True):
     """An array without tiles and padding, and the steps so far."""
 
     array: AnyArray

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import LayoutError, PluginError
 from opdiff.core.reasons import because
@@ -24,7 +26,7 @@ _KIND = "conversion"
 _ARGUMENTS = ("shape_from", "shape_to", "array", "group")
 
 
-class ConversionScript(NamedTuple):
+class ConversionScript(Struct, frozen=True):
     """A script and the layouts in its name."""
 
     source: str
@@ -37,7 +39,7 @@ class ConversionScript(NamedTuple):
         return "to_FRACTAL_Z" in os.path.basename(self.path)
 
 
-class Conversions(NamedTuple):
+class Conversions(Struct, frozen=True):
     """Conversion scripts of one directory; picklable, each process loads scripts on first use."""
 
     directory: str

@@ -9,7 +9,10 @@ files), the tensor is loaded and converted once.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.align.conversion import convert
 from opdiff.align.pairs import align_pair
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_ROW_ELEMENTS = 1 << 14
 
 
-class StoredCodes(NamedTuple):
+class StoredCodes(Struct, frozen=True):
     """Flat stored codes of a tensor; `mapping` is the memory map, if the file is mapped."""
 
     codes: AnyArray
@@ -53,7 +56,7 @@ class StoredCodes(NamedTuple):
             self.mapping.madvise(mmap.MADV_DONTNEED)
 
 
-class ElementReader(NamedTuple):
+class ElementReader(Struct, frozen=True):
     """Elements of one tensor in row-major order of a logical shape.
 
     Attributes:
@@ -69,7 +72,7 @@ class ElementReader(NamedTuple):
     axes: tuple[SplitAxis, ...] = ()
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # hides tuple.count
+    def count(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
@@ -132,7 +135,7 @@ def _sum_strides(axes: tuple[SplitAxis, ...], coordinates: Sequence[Index]) -> I
     return total
 
 
-class PairReader(NamedTuple):
+class PairReader(Struct, frozen=True):
     """Readers of two aligned tensors; the other attributes are those of `AlignedPair`."""
 
     target: ElementReader
@@ -206,7 +209,7 @@ def open_stored_codes(tensor: Tensor) -> StoredCodes:
     """
     source = cast("FileRange", tensor.source)
     raw = source.raw()
-    plain = source._replace(big_endian=False, fortran_order=False)
+    plain = replace(source, big_endian=False, fortran_order=False)
     codes = codes_from_bytes(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
     mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
     return StoredCodes(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)

@@ -6,7 +6,9 @@ A matrix in FRACTAL_Z has its tiles row by row, and the elements of a tile colum
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.layout import Extents, ceil_div, pad_to, reshape_codes, shape_mismatch
 from opdiff.core.errors import LayoutError
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-class TiledMatrix(NamedTuple):
+class TiledMatrix(Struct, frozen=True):
     """A stack of matrices (the last two axes of an array of any rank) in tiles of R0 rows and C0 columns.
 
     Attributes:

@@ -7,7 +7,9 @@ merged in the rows, so that they cannot be derived from the stored shape alone.
 from __future__ import annotations
 
 from math import lcm, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.layout import Tile, ceil_div, pad_to, reshape_codes, shape_mismatch
 from opdiff.align.origin_shape import find_weight_extents
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _C04 = 4
 
 
-class _Blocks(NamedTuple):
+class _Blocks(Struct, frozen=True):
     """Tiling of weights N, C, (D,) H, W.
 
     The groups of a grouped convolution are on the diagonals of blocks. A block has the smallest number of groups that
@@ -44,7 +46,7 @@ class _Blocks(NamedTuple):
         tile: extents of the tiles.
     """
 
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     per_block: int
     n: int
     c: int
@@ -86,7 +88,7 @@ class _Blocks(NamedTuple):
             yield dense[: len(members), rows, columns], members
 
 
-class FractalZ(NamedTuple):
+class FractalZ(Struct, frozen=True):
     """FRACTAL_Z of axes NCHW and FRACTAL_Z_3D of axes NCDHW; rows run over (D,) C1, H, W."""
 
     name: str
@@ -154,7 +156,7 @@ class FractalZ(NamedTuple):
             raise LayoutError(self.name, because("align.groups_unknown", groups=groups))
 
 
-class FractalZC04(NamedTuple):
+class FractalZC04(Struct, frozen=True):
     """FRACTAL_Z_C04: at most 4 channels; the merged axis H, W, C is divided into rows of C0."""
 
     name: str = "FRACTAL_Z_C04"

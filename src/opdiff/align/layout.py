@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-class Tile(NamedTuple):
+class Tile(Struct, frozen=True):
     """Tile extents for packing: `c0` channels (or columns) and `n0` batches (or rows)."""
 
     c0: int = 16
@@ -29,14 +31,14 @@ class Tile(NamedTuple):
         return cls(c0=32 if 0 < dtype.bits <= 8 else 16)
 
 
-class Extents(NamedTuple):
+class Extents(Struct, frozen=True):
     """Logical shape of a stored tensor, and the assumption on which it rests, if any."""
 
     shape: Shape
     assumed: Reason | None = None
 
 
-class Aligned(NamedTuple):
+class Aligned(Struct, frozen=True):
     """Codes in the requested layout, often a strided view, and the conversion steps."""
 
     codes: AnyArray

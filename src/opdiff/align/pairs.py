@@ -6,7 +6,10 @@ Only the padding of layouts is cut. Any other difference of extents is an error 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.align.conversion import convert
 from opdiff.align.layout import Aligned, ceil_div, without_ones
@@ -27,7 +30,7 @@ _CONFUSED_LAYOUTS = {"NCHW": "NHWC", "NHWC": "NCHW", "NCDHW": "NDHWC", "NDHWC": 
 _LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
-class AlignedPair(NamedTuple):
+class AlignedPair(Struct, frozen=True):
     """Two aligned tensors with the same number of elements.
 
     Attributes:
@@ -72,7 +75,7 @@ def align_codes(
     """
     target, golden = specs
     if not target.origin_shape:
-        target = target._replace(origin_shape=declared.origin_shape)
+        target = replace(target, origin_shape=declared.origin_shape)
     if golden.layout != "ND" or golden.origin_shape:
         return _align_devices(target, golden, *codes, custom)
     return _align_to_array(target, declared, *codes, custom)

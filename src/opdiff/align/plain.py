@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.layout import Extents, reshape_codes, shape_mismatch
 from opdiff.core.errors import LayoutError
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-class AxisOrder(NamedTuple):
+class AxisOrder(Struct, frozen=True):
     """A layout whose name consists of its axis labels."""
 
     name: str
@@ -41,7 +43,7 @@ class AxisOrder(NamedTuple):
         return array
 
 
-class AnyAxes(NamedTuple):
+class AnyAxes(Struct, frozen=True):
     """ND: any rank, in the axis order of the framework."""
 
     name: str = "ND"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.layout import Extents, ceil_div, pad_to, shape_mismatch, to_row_major
 from opdiff.align.origin_shape import missing_extent
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-class TiledChannels(NamedTuple):
+class TiledChannels(Struct, frozen=True):
     """NC1HWC0 and related layouts.
 
     Attributes:
@@ -95,7 +97,7 @@ class TiledChannels(NamedTuple):
         return self._with_channels(shape, channels) == self._padded_shape(stored)
 
 
-class DiagonalChannels(NamedTuple):
+class DiagonalChannels(Struct, frozen=True):
     """C1HWNCoC0: each tile of channels is the diagonal of a square matrix, whose other elements are 0."""
 
     name: str

@@ -6,7 +6,10 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.cli.arguments import (
     add_custom,
@@ -153,11 +156,11 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.compare.options import choose_mode
 
     options = _options(args, *_sides(args))
-    options = options._replace(mode=choose_mode(options))
+    options = replace(options, mode=choose_mode(options))
     _check_mode(args, options)
     _check_single(args)
     if args.model:
-        options = options._replace(golden=golden_of_model(args, options))
+        options = replace(options, golden=golden_of_model(args, options))
     if args.op_name is not None:
         return _run_single(args, options)
     # A comparison in graph mode that fails leaves no folder.
@@ -213,7 +216,7 @@ def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
     slot = Slot.OUTPUT if args.input_tensor is None else Slot.INPUT
     index = args.output_tensor if args.input_tensor is None else args.input_tensor
     element_options = element_diff_options(args, args.op_name)
-    element_options = element_options._replace(slot=slot, index=index or 0, tables=not args.ignore_single_op_result)
+    element_options = replace(element_options, slot=slot, index=index or 0, tables=not args.ignore_single_op_result)
     return examine_and_report(options, element_options, quiet=args.quiet > 0)
 
 
@@ -234,7 +237,7 @@ def _run_mapping(options: CompareOptions) -> int:
     return ExitCode.OK
 
 
-class MessageOptions(NamedTuple):
+class MessageOptions(Struct, frozen=True):
     """How a comparison is reported.
 
     Attributes:

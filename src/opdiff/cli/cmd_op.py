@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.cli.arguments import (
     add_custom,
     add_element_options,
@@ -77,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine the operator and return the exit code."""
-    options = compare_options(args)._replace(
+    options = replace(
+        compare_options(args),
         output=args.output_dir,
         pairs=args.pairs,
         custom=args.custom,
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     )
     element_options = element_diff_options(args, args.name)
     if args.tables:
-        element_options = element_options._replace(tables=True)
+        element_options = replace(element_options, tables=True)
     return examine_and_report(options, element_options, json_path=args.json, quiet=args.quiet > 0)
 
 
@@ -98,7 +101,7 @@ def element_diff_options(args: argparse.Namespace, name: str) -> ElementDiffOpti
     from opdiff.workflows.element_diff.examine import ElementDiffOptions
 
     options = ElementDiffOptions(name, tables=False if args.ignore_single_op_result else None)
-    return options._replace(top_n=args.topn or options.top_n, max_rows=args.max_line or options.max_rows)
+    return replace(options, top_n=args.topn or options.top_n, max_rows=args.max_line or options.max_rows)
 
 
 def examine_and_report(

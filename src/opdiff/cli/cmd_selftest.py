@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.cli.arguments import add_rules, add_sides, compare_options, integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, table, write_json
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the self-test, print the results, and return the exit code."""
     from opdiff.workflows.selftest.trials import SelftestOptions, choose_faults, run_selftest, summary
 
-    options = compare_options(args)._replace(in_process=True)
+    options = replace(compare_options(args), in_process=True)
     selftest_options = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
     with Progress("injecting faults", quiet=args.quiet > 0) as progress:
         results = run_selftest(options, selftest_options, progress.reach)

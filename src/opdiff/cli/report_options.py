@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.judgement import Level
 from opdiff.report import FORMS
@@ -35,7 +37,7 @@ def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
     return (*names, *(form.name for form in others if getattr(args, form.name.replace("-", "_"))))
 
 
-class Gate(NamedTuple):
+class Gate(Struct, frozen=True):
     """Level from which on a comparison fails, by its judgement or by the limits of another file."""
 
     level: Level

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
 from opdiff.core.atomic_file import find_other_owner, open_atomic
 from opdiff.core.formatting import size
 from opdiff.core.reasons import Reason
@@ -57,6 +59,8 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Struct):
+        return _plain(structs.asdict(value))
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return _plain(value._asdict())
     if isinstance(value, list | tuple):

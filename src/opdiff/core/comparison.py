@@ -38,7 +38,7 @@ class OpLabel(NamedTuple):
     golden: str
 
 
-class Pairing(NamedTuple):
+class Pairing(Struct, frozen=True):
     """Two tensors that should hold the same numbers, and the evidence for it.
 
     Attributes:
@@ -90,7 +90,7 @@ class Pairing(NamedTuple):
         return self.target.nbytes + self.golden.nbytes
 
 
-class Unpaired(NamedTuple):
+class Unpaired(Struct, frozen=True):
     """A tensor, or a whole operator (`key` is `None`), without a partner, and the reason.
 
     Attributes:

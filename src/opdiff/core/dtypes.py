@@ -8,7 +8,9 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 
@@ -28,7 +30,7 @@ class Kind(StrEnum):
     OPAQUE = "opaque"
 
 
-class FloatFormat(NamedTuple):
+class FloatFormat(Struct, frozen=True):
     """Bit fields of a float of at most 8 bits: sign, exponent, mantissa, from the highest bit down.
 
     `specials` are the codes that are not finite: "ieee" (highest exponent: infinity and NaN), "nan" (all bits set is
@@ -42,7 +44,7 @@ class FloatFormat(NamedTuple):
     signed: bool = True
 
 
-class DType(NamedTuple):
+class DType(Struct, frozen=True):
     """An element type.
 
     Attributes:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class DumpKind(StrEnum):
     ARRAYS = "npy"
 
 
-class SkippedPath(NamedTuple):
+class SkippedPath(Struct, frozen=True):
     """A file or folder that was not read, and the reason."""
 
     path: str
@@ -45,7 +47,7 @@ class SkippedPath(NamedTuple):
         return f"{self.path}: {self.reason}"
 
 
-class DumpedOp(NamedTuple):
+class DumpedOp(Struct, frozen=True):
     """Description of one operator of a dump.
 
     Attributes:
@@ -71,7 +73,7 @@ class DumpedOp(NamedTuple):
         return self.inputs if slot is Slot.INPUT else self.outputs
 
 
-class Dump(NamedTuple):
+class Dump(Struct, frozen=True):
     """One side of a comparison: the operators of one folder by their names in file names, oldest first.
 
     `skipped` are the files of the folder that were not read.
@@ -84,7 +86,7 @@ class Dump(NamedTuple):
     skipped: tuple[SkippedPath, ...] = ()
 
 
-class SideTensor(NamedTuple):
+class SideTensor(Struct, frozen=True):
     """One tensor of one side: its data, or statistics only, or the problem due to which it has neither.
 
     Attributes:
@@ -115,7 +117,7 @@ class SideTensor(NamedTuple):
         return self.tensor
 
     @property
-    def count(self) -> int | None:  # type: ignore[override]  # hides tuple.count
+    def count(self) -> int | None:
         """Elements without padding; `None` if unknown."""
         if self.tensor is not None:
             return prod(self.tensor.spec.origin_shape or self.tensor.spec.shape)
@@ -140,7 +142,7 @@ class GraphKind(StrEnum):
     FX = "FX"
 
 
-class GraphOp(NamedTuple):
+class GraphOp(Struct, frozen=True):
     """Description of one operator of a token.
 
     Attributes:
@@ -168,7 +170,7 @@ class GraphOp(NamedTuple):
         return next((tensor for tensor in self.outputs if tensor.key.index == index), None)
 
 
-class TokenDump(NamedTuple):
+class TokenDump(Struct, frozen=True):
     """Dump of one token of one graph on one side: operators by name, duplicates of them, and skipped files."""
 
     kind: GraphKind

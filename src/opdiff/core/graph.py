@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ def parse_input(entry: str) -> tuple[str, int] | None:
     return name, int(number)
 
 
-class OutputDesc(NamedTuple):
+class OutputDesc(Struct, frozen=True):
     """One output of an operator, and the output of the original model that it holds.
 
     Attributes:
@@ -43,7 +43,7 @@ class OutputDesc(NamedTuple):
     shape: Shape = ()
 
 
-class RuleOp(NamedTuple):
+class RuleOp(Struct, frozen=True):
     """An operator of a compiled model.
 
     Attributes:
@@ -104,14 +104,14 @@ class RuleOp(NamedTuple):
         return None
 
 
-class RuleGraph(NamedTuple):
+class RuleGraph(Struct, frozen=True):
     """One graph of a rule file: the model comes first, then its sub-graphs."""
 
     name: str
     operators: tuple[RuleOp, ...]
 
 
-class ModelOrigin(NamedTuple):
+class ModelOrigin(Struct, frozen=True):
     """Compilation of a model; unknown values are empty.
 
     Attributes:
@@ -140,7 +140,7 @@ class ModelOrigin(NamedTuple):
         return ""
 
 
-class RuleFile(NamedTuple):
+class RuleFile(Struct, frozen=True):
     """A rule file: the operators of a compiled or a quantized model.
 
     Attributes:
@@ -160,7 +160,7 @@ class RuleFile(NamedTuple):
         return (operator for graph in self.graphs for operator in graph.operators)
 
 
-class TextDescriptor(NamedTuple):
+class TextDescriptor(Struct, frozen=True):
     """Descriptor of one input or output in a graph text.
 
     Attributes:
@@ -174,7 +174,7 @@ class TextDescriptor(NamedTuple):
     shape: Shape | None = None
 
 
-class TextOp(NamedTuple):
+class TextOp(Struct, frozen=True):
     """One operator of a graph text.
 
     Attributes:

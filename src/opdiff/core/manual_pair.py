@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.tensor import Slot, TensorKey
 
 _KEY = re.compile(r"(.+?)(?::(input|output):([0-9]{1,9}))?")
 
 
-class ManualPair(NamedTuple):
+class ManualPair(Struct, frozen=True):
     """A target tensor, its golden tensor, and the layout of the golden array; empty if it is not declared."""
 
     target: TensorKey

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from opdiff.core.errors import DumpError, ElementError
 from opdiff.core.input_file import regular_file
@@ -44,7 +46,7 @@ class Source(Protocol):
         """
 
 
-class FileRange(NamedTuple):
+class FileRange(Struct, frozen=True):
     """A range of bytes in a file; NumPy files may be big-endian or in Fortran order."""
 
     path: str
@@ -91,7 +93,7 @@ class FileRange(NamedTuple):
         return DumpError(self.path, because("core.file_ends", nbytes=self.nbytes, size=size), self.offset)
 
 
-class ZipMember(NamedTuple):
+class ZipMember(Struct, frozen=True):
     """A compressed member of a zip file: `skip` bytes of header, then the data."""
 
     path: str
@@ -129,7 +131,7 @@ class ZipMember(NamedTuple):
             return member.read(self.nbytes)
 
 
-class JoinedSlices(NamedTuple):
+class JoinedSlices(Struct, frozen=True):
     """Slices of one tensor, one source each, joined along an axis."""
 
     parts: tuple[Source, ...]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import EllipsisType
@@ -34,7 +36,7 @@ def _count(factors: Sequence[Factor]) -> int:
     return factors[0].extent if len(factors) == 1 else prod([factor.extent for factor in factors])
 
 
-class Axis(NamedTuple):
+class Axis(Struct, frozen=True):
     """One axis with mixed-radix strides: the factors are the digits of an index, the most significant first.
 
     If `extent` is smaller than the product of the factors, the rest is padding.

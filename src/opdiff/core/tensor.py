@@ -6,6 +6,8 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
@@ -62,7 +64,7 @@ class TensorKey(NamedTuple):
         return f"{self.op}:{self.slot}:{self.index}"
 
 
-class TensorSpec(NamedTuple):
+class TensorSpec(Struct, frozen=True):
     """Element type, shape and layout of a stored tensor.
 
     Attributes:
@@ -82,12 +84,12 @@ class TensorSpec(NamedTuple):
     address: int | None = None
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # hides tuple.count
+    def count(self) -> int:
         """Number of stored elements, including padding."""
         return prod(self.shape)
 
 
-class Declared(NamedTuple):
+class Declared(Struct, frozen=True):
     """Properties of a pair that a rule file declares; empty if it does not.
 
     Attributes:
@@ -105,7 +107,7 @@ class Declared(NamedTuple):
 NOTHING_DECLARED = Declared()
 
 
-class Tensor(NamedTuple):
+class Tensor(Struct, frozen=True):
     """A tensor in a file.
 
     Attributes:
@@ -131,14 +133,14 @@ class Tensor(NamedTuple):
         return elements.decode(self.codes(), self.spec.dtype)
 
 
-class Blob(NamedTuple):
+class Blob(Struct, frozen=True):
     """Data of a dump that is not a tensor: an L1 buffer or a workspace with a log; `kind` is 0 for both."""
 
     kind: int
     source: FileRange
 
 
-class OpDump(NamedTuple):
+class OpDump(Struct, frozen=True):
     """Description of the operator in a dump file.
 
     Attributes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf, isfinite, isnan, nan
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.tensor import Shape
 
 INFORMATION = ("mean", "l2norm", "specials", "crc32", "histogram")
@@ -39,7 +41,7 @@ class TensorStats(NamedTuple):
     histogram: tuple[int, ...] = ()
 
 
-class Difference(NamedTuple):
+class Difference(Struct, frozen=True):
     """Difference of a statistic: signed, and relative to the golden value; `None` if unknown."""
 
     absolute: float | int | None

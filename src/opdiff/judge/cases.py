@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.judge.noise import is_quantized
 
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
 _MIN_ELEMENTS_FOR_CONTENT = 8
 
 
-class Cause(NamedTuple):
+class Cause(Struct, frozen=True):
     """A kind of error and the evidence for it."""
 
     kind: ErrorKind
     evidence: tuple[Reason, ...]
 
 
-class CauseContext(NamedTuple):
+class CauseContext(Struct, frozen=True):
     """The comparison in which causes are searched.
 
     Attributes:
@@ -48,7 +50,7 @@ class CauseContext(NamedTuple):
     facts: dict[int, ErrorFacts]
 
 
-class Case(NamedTuple):
+class Case(Struct, frozen=True):
     """One tensor with an error, and the distribution of the error over its elements."""
 
     origin: ErrorOrigin

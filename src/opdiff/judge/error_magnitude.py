@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import hypot, inf, isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
@@ -14,7 +16,7 @@ _TINY = 1e-300
 _MIN_SNR_DB = -6160.0
 
 
-class ErrorMagnitude(NamedTuple):
+class ErrorMagnitude(Struct, frozen=True):
     """Size of a golden tensor and of the target's error, over the finite elements.
 
     Attributes:

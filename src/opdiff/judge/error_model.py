@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from functools import lru_cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Propagation(Enum):
@@ -35,7 +36,7 @@ class Propagation(Enum):
     UNKNOWN = auto()
 
 
-class OpErrorModel(NamedTuple):
+class OpErrorModel(Struct, frozen=True):
     """Expected errors of the operators of one type.
 
     Attributes:

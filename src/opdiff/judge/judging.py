@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.judgement import ErrorKind, Finding, Judgement
 from opdiff.core.reasons import Reason, because
 from opdiff.judge.advice import remedies_of
@@ -59,7 +61,7 @@ def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Loca
     again = locate([row._replace(metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
     others = [found for found in rank(network, again) if not found.origin.refuted_by]
-    return again._replace(verdicts=tuple(verdicts)), (*others, *refuted)
+    return replace(again, verdicts=tuple(verdicts)), (*others, *refuted)
 
 
 def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:

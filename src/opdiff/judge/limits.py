@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs
+from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import regular_file
@@ -27,7 +28,7 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Changes = TypeVar("Changes", bound="LimitChanges")
 
 
-class Limit(NamedTuple):
+class Limit(Struct, frozen=True):
     """Limits of one tensor.
 
     Attributes:
@@ -83,8 +84,8 @@ class LimitChanges(Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, limit: Limit) -> Limit:
         """Return the limit with these changes."""
-        values = ((name, getattr(self, name)) for name in Limit._fields)
-        return limit._replace(**{name: value for name, value in values if value is not UNSET})
+        values = ((name, getattr(self, name)) for name in Limit.__struct_fields__)
+        return replace(limit, **{name: value for name, value in values if value is not UNSET})
 
 
 class NameLimit(LimitChanges, frozen=True, kw_only=True):
@@ -93,7 +94,7 @@ class NameLimit(LimitChanges, frozen=True, kw_only=True):
     pattern: Annotated[str, Meta(min_length=1)]
 
 
-class Limits(NamedTuple):
+class Limits(Struct, frozen=True):
     """Changes of the default limits by element type, by operator type and by name."""
 
     path: str = ""
@@ -179,7 +180,7 @@ def _convert_table(table: object, kind: type[Changes], where: str) -> Changes:
 def limits_text() -> str:
     """Return the defaults as an editable TOML file."""
     tables = [
-        "\n".join([f"[dtype.{name}]", *(f"{key} = {value!r}" for key, value in limit._asdict().items())])
+        "\n".join([f"[dtype.{name}]", *(f"{key} = {value!r}" for key, value in structs.asdict(limit).items())])
         for name, limit in DEFAULTS.items()
     ]
     return "\n\n".join([_HEAD, *tables, _EXAMPLES]) + "\n"

@@ -12,6 +12,8 @@ from functools import partial
 from math import hypot, inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.border import result_or_defect
@@ -177,7 +179,7 @@ class LocatePass:
                 state = self._judge_input(operator, edge.row, edge, state)
             if state is not None:
                 source = edge.producer[0] if edge.producer else ""
-                states.append(state if state.source == source else state._replace(source=source))
+                states.append(state if state.source == source else replace(state, source=source))
         return tuple(states)
 
     def _find_state(self, edge: Edge) -> TensorState | None:
@@ -286,7 +288,7 @@ class LocatePass:
         if inputs and _is_compared_with_itself(row):
             state = state_behind(worst_state(inputs), state)
         is_bad = state.is_bad and origin is not Origin.ACCUMULATED
-        state = state._replace(is_bad=is_bad, is_quantity=is_integer(row) and is_number, is_difference=differs)
+        state = replace(state, is_bad=is_bad, is_quantity=is_integer(row) and is_number, is_difference=differs)
         self._states[name, index] = state
         worst = self._worst_states.get(name)
         if worst is None or worst.error < state.error:
@@ -313,7 +315,7 @@ class LocatePass:
         if dtype == "integer" and not is_quantity(operator, self._rows, inputs):
             return budget, assess_integers(metrics, limit)
         if quantized:
-            limit = limit._replace(distance=max(limit.distance, self._limit("integer", row).distance))
+            limit = replace(limit, distance=max(limit.distance, self._limit("integer", row).distance))
         self._record_noise(magnitude, budget)
         return budget, assess_floats(metrics, magnitude, limit, budget.allowed, budget.peak)
 
@@ -369,8 +371,8 @@ class LocatePass:
         names = dict.fromkeys((*(name for state in inputs for name in state.skipped), operator.name))
         skipped = tuple(names)[-_MAX_SKIPPED:]
         rounding = operator.model.rounding * self._operator_noise(operator) * self._noise
-        passed = worst._replace(error=hypot(worst.error, rounding), noise=hypot(worst.noise, rounding))
-        self._worst_states[operator.name] = passed._replace(skipped=skipped, is_quantized=quantized)
+        passed = replace(worst, error=hypot(worst.error, rounding), noise=hypot(worst.noise, rounding))
+        self._worst_states[operator.name] = replace(passed, skipped=skipped, is_quantized=quantized)
         self._propagated[operator.name] = Propagated(inputs)
 
     def _operator_noise(self, operator: Operator) -> float:

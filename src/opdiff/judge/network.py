@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import GraphNode
 from opdiff.core.tensor import Slot
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 _MIN_ELEMENTS_FOR_CONTENT = 8
 
 
-class Edge(NamedTuple):
+class Edge(Struct, frozen=True):
     """An input of an operator.
 
     Attributes:
@@ -33,7 +36,7 @@ class Edge(NamedTuple):
     row: int | None
 
 
-class Operator(NamedTuple):
+class Operator(Struct, frozen=True):
     """An operator of the target.
 
     Attributes:
@@ -56,7 +59,7 @@ class Operator(NamedTuple):
         return self.node.name
 
 
-class Network(NamedTuple):
+class Network(Struct, frozen=True):
     """Operators in topological order.
 
     Attributes:
@@ -112,10 +115,10 @@ def _with_producers(operator: Operator, rows: Sequence[Row], holders: dict[objec
         found = next((holders[mark] for mark in marks if mark in holders), None)
         if found is None and missing and edge.producer is None and edge.row is not None and _differs(rows[edge.row]):
             found = missing, 0
-        edges.append(edge if found is None else edge._replace(producer=found))
+        edges.append(edge if found is None else replace(edge, producer=found))
     for index, number in operator.outputs.items():
         holders |= dict.fromkeys(_golden_marks(rows[number]), (operator.name, index))
-    return operator._replace(edges=tuple(edges))
+    return replace(operator, edges=tuple(edges))
 
 
 def _differs(row: Row) -> bool:

@@ -8,7 +8,10 @@ golden tensor.
 from __future__ import annotations
 
 from math import hypot, inf, log2, prod, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.judge.error_magnitude import ratio
 from opdiff.judge.error_model import Propagation, is_quantizing
@@ -51,7 +54,7 @@ _MAX_TERMS_TO_SUM = 2.0**30
 _MIN_TERMS_TO_SUM = 256.0
 
 
-class TensorState(NamedTuple):
+class TensorState(Struct, frozen=True):
     """Error of a tensor that operators read, as far as it is known.
 
     Attributes:
@@ -78,7 +81,7 @@ class TensorState(NamedTuple):
     std: float
     peak: float
     range: float
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     is_bad: bool
     has_special_mismatch: bool
     source: str
@@ -96,7 +99,8 @@ def worst_state(inputs: Sequence[TensorState]) -> TensorState:
 
 def state_behind(read: TensorState, own: TensorState) -> TensorState:
     """State of a tensor whose own error comes on top of the error of the tensor that was read."""
-    return own._replace(
+    return replace(
+        own,
         error=hypot(read.error, own.error),
         noise=hypot(read.noise, own.noise),
         is_bad=read.is_bad or own.is_bad,
@@ -105,7 +109,7 @@ def state_behind(read: TensorState, own: TensorState) -> TensorState:
     )
 
 
-class Budget(NamedTuple):
+class Budget(Struct, frozen=True):
     """Allowed error of an output.
 
     Attributes:
@@ -140,7 +144,7 @@ def error_budget(
     expected = noise = _propagated(model, inputs, magnitude, count)
     good = inputs
     if any(state.is_bad or state.noise != state.error for state in inputs):
-        noise = _propagated(model, [state._replace(error=state.noise) for state in inputs], magnitude, count)
+        noise = _propagated(model, [replace(state, error=state.noise) for state in inputs], magnitude, count)
         good = [state for state in inputs if not state.is_bad]
     allowed = _noise_gain(model, inputs, count) * noise + rounding
     peak = _PEAK_TO_RMS * magnitude.rms * allowed + model.noise_gain * _propagated_peak(model, good, magnitude)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.judgement import Origin
 from opdiff.judge.error_magnitude import error_magnitude
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from opdiff.judge.noise import Budget, TensorState
 
 
-class ErrorOrigin(NamedTuple):
+class ErrorOrigin(Struct, frozen=True):
     """A tensor at which an error was created.
 
     Attributes:
@@ -45,14 +47,14 @@ class ErrorOrigin(NamedTuple):
     refuted_by: str = ""
 
 
-class Propagated(NamedTuple):
+class Propagated(Struct, frozen=True):
     """Errors of the inputs of an operator, and the share of its output's error that it created."""
 
     inputs: tuple[TensorState, ...] = ()
     own_share: float = 0.0
 
 
-class Located(NamedTuple):
+class Located(Struct, frozen=True):
     """Result of one pass over the network.
 
     Attributes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from math import log2
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.judgement import Level
 from opdiff.judge.error_magnitude import ratio
@@ -28,7 +31,7 @@ _MAX_EXCESS = 1e6
 _REFUTED_RATIO = 10.0
 
 
-class Ranked(NamedTuple):
+class Ranked(Struct, frozen=True):
     """An operator that created an error.
 
     Attributes:
@@ -54,7 +57,7 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
     if not worst:
         return ()
     worst = {
-        name: origin._replace(refuted_by=_refuting_reader(origin, network, located)) for name, origin in worst.items()
+        name: replace(origin, refuted_by=_refuting_reader(origin, network, located)) for name, origin in worst.items()
     }
     shares = _shares(network, located, worst)
     ranked = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
@@ -70,7 +70,7 @@ class Metric(Protocol):
         """Return the value and a message for two flat arrays of numbers."""
 
 
-class ScriptMetric(NamedTuple):
+class ScriptMetric(Struct, frozen=True):
     """Metric of one script; picklable, the worker process loads the script itself."""
 
     name: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.measure.reference.block_values import BlockValues, decode_block, real_codes, real_type
@@ -37,7 +38,7 @@ _MAX_CARRIER_FRACTION = 0.1
 _MAX_CARRIERS = 4
 
 
-class ElementBlock(NamedTuple):
+class ElementBlock(Struct, frozen=True):
     """Consecutive elements: the values of both sides, and the errors."""
 
     start: int
@@ -58,7 +59,7 @@ class Element(NamedTuple):
     relative: float
 
 
-class SliceErrors(NamedTuple):
+class SliceErrors(Struct, frozen=True):
     """Errors of one slice of an axis.
 
     Attributes:
@@ -76,7 +77,7 @@ class SliceErrors(NamedTuple):
     not_finite: int
 
 
-class AxisErrors(NamedTuple):
+class AxisErrors(Struct, frozen=True):
     """Errors along one axis, worst slices first.
 
     `carriers` are a few slices that together have nearly all of the error; empty if the error is distributed.
@@ -88,14 +89,14 @@ class AxisErrors(NamedTuple):
     carriers: tuple[SliceErrors, ...] = ()
 
 
-class Detail(NamedTuple):
+class Detail(Struct, frozen=True):
     """Errors of two tensors by element. Minima and maxima are over the finite errors.
 
     `not_finite` is the number of elements with an infinite or NaN error.
     """
 
     shape: Shape
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     unequal: int
     not_finite: int
     min_absolute: float | None

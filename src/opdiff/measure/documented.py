@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
 
 
-class DocumentedMetric(NamedTuple):
+class DocumentedMetric(Struct, frozen=True):
     """One column of the documented result file.
 
     Attributes:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -34,7 +36,7 @@ _GOLDEN_RATIO = 0.6180339887498949
 _MAX_SQUARED_ERROR = 1e150
 
 
-class SlicedAxis(NamedTuple):
+class SlicedAxis(Struct, frozen=True):
     """An axis divided into slices of `width` indices; `stride` is the distance between two indices in real numbers."""
 
     axis: int
@@ -48,12 +50,12 @@ class SlicedAxis(NamedTuple):
         return -(-self.extent // self.width)
 
 
-class Sample(NamedTuple):
+class Sample(Struct, frozen=True):
     """Examined elements out of `count`: from each start on `length` elements, or fewer at the end of the tensor."""
 
     starts: Sequence[int]
     length: int
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
 
     @property
     def examined(self) -> int:

@@ -12,6 +12,8 @@ from operator import add
 from sys import float_info
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Extreme(NamedTuple):
         return Extreme(self.value, self.index + offset, self.target, self.golden)
 
 
-class Scale(NamedTuple):
+class Scale(Struct, frozen=True):
     """Exponents of the powers of two by which the numbers of a side were divided before summing; nearly always 0."""
 
     target: int = 0
@@ -54,7 +56,7 @@ class Scale(NamedTuple):
         return max(self.target, self.golden)
 
 
-class SideSums(NamedTuple):
+class SideSums(Struct, frozen=True):
     """One of the two tensors by itself. Sums are over its finite elements.
 
     Attributes:
@@ -99,7 +101,7 @@ class SideSums(NamedTuple):
         return max(abs(self.minimum or 0), abs(self.maximum or 0))
 
 
-class PairSums(NamedTuple):
+class PairSums(Struct, frozen=True):
     """Sums over the pairs that are finite on both sides; x is the target, y the golden tensor.
 
     Attributes:
@@ -118,7 +120,7 @@ class PairSums(NamedTuple):
         relative: Σ |x - y| / |y| over the pairs with |y| above `ZERO_THRESHOLD`.
     """
 
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    count: int = 0
     target: float = 0.0
     golden: float = 0.0
     target_squares: float = 0.0
@@ -214,7 +216,7 @@ class GraphSums(NamedTuple):
     zeros: int = 0
 
 
-class Sums(NamedTuple):
+class Sums(Struct, frozen=True):
     """Sums over two tensors.
 
     Attributes:
@@ -233,7 +235,7 @@ class Sums(NamedTuple):
         graph: additional sums of graph mode, if requested.
     """
 
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    count: int = 0
     unequal: int = 0
     target: SideSums = SideSums()
     golden: SideSums = SideSums()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isfinite, nan, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind, largest_finite
@@ -112,10 +113,10 @@ def _histogram(codes: AnyArray, dtype: DType) -> tuple[int, ...]:
 # Over finite elements
 
 
-class FiniteStats(NamedTuple):
+class FiniteStats(Struct, frozen=True):
     """Statistics of the finite values; `None` if there are none. Integers stay exact."""
 
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     minimum: float | int | None
     maximum: float | int | None
     mean: float | None
@@ -187,10 +188,10 @@ def _sum(values: AnyArray, dtype: DType) -> Fraction:
 # Outside the range of the type
 
 
-class OutOfRange(NamedTuple):
+class OutOfRange(Struct, frozen=True):
     """Number of elements beyond or at the limit of a float type, and the index of the first in storage order."""
 
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    count: int = 0
     nans: int = 0
     infs: int = 0
     saturated: int = 0

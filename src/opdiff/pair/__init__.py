@@ -8,6 +8,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.errors import UsageError
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
 from opdiff.pair.fusion import group_rules
@@ -47,7 +49,7 @@ class Rules(NamedTuple):
         return frozenset(name for name, rules in self._asdict().items() if rules is not None)
 
 
-class PairOptions(NamedTuple):
+class PairOptions(Struct, frozen=True):
     """Options of pairing.
 
     Attributes:

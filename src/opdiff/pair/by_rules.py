@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, side_tensor
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _DEQUANT_SUFFIXES = ("_dequant_layer", "AscendDequant", "_dequant")
 
 
-class PairingContext(NamedTuple):
+class PairingContext(Struct, frozen=True):
     """Target, golden side and rules of a comparison.
 
     Attributes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.true_origins import claims_of, complete, drop_false_claims, name_ends
@@ -31,10 +33,10 @@ class Relation(StrEnum):
     L1_FUSION = "L1 fusion"
 
 
-class Group(NamedTuple):
+class Group(Struct, frozen=True):
     """Operators compiled from the same originals; `index` is the number of the group in the report."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     operators: tuple[RuleOp, ...]
 
     @property
@@ -59,7 +61,7 @@ class Group(NamedTuple):
         return ",".join(filter(None, lists)) or "*"
 
 
-class GroupedModel(NamedTuple):
+class GroupedModel(Struct, frozen=True):
     """Operators of a rule file, grouped and by name.
 
     Attributes:

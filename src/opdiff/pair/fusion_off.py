@@ -7,7 +7,10 @@ Operators inserted by the compiler have no originals; they are compared with the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import because
@@ -35,7 +38,7 @@ def relabel(model: GroupedModel, fusion_off: GroupedModel) -> GroupedModel:
         Group(group.index, tuple(_relabel_operator(operator, owners) for operator in group.operators))
         for group in model.groups
     )
-    return model._replace(groups=groups)
+    return replace(model, groups=groups)
 
 
 def _find_owners(fusion_off: GroupedModel) -> dict[str, str]:
@@ -48,10 +51,10 @@ def _relabel_operator(operator: RuleOp, owners: Mapping[str, str]) -> RuleOp:
     if operator.originals == ("",):
         return operator
     names = dict.fromkeys(owners[original] for original in operator.originals if original in owners)
-    return operator._replace(originals=tuple(names))
+    return replace(operator, originals=tuple(names))
 
 
-class _OriginalTensors(NamedTuple):
+class _OriginalTensors(Struct, frozen=True):
     """Golden tensors by the tensors of the original model.
 
     Attributes:
@@ -80,7 +83,7 @@ class FusionOffGolden:
             return self._no_output(origin)
         found = find_output(self._index, *output)
         if isinstance(found, Found):
-            return found._replace(evidence=_golden_output(origin, output))
+            return replace(found, evidence=_golden_output(origin, output))
         return self._find_input(origin, output) or found
 
     def _find_output(self, origin: OriginalTensor) -> TensorRef | None:

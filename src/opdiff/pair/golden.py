@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import because
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.pair.trace import OriginalTensor
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """A golden tensor; `evidence` leads from the original tensor to it and is empty when the names are equal."""
 
     key: TensorKey

@@ -6,6 +6,8 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.graph import OutputDesc, parse_input
 from opdiff.core.quantizing_types import DEQUANTIZING_TYPES, QUANTIZING_TYPES
 from opdiff.pair.fusion import group_key, index_groups
@@ -87,7 +89,8 @@ def _merge(operator: RuleOp, peers: dict[str, tuple[RuleOp, ...]]) -> RuleOp:
     originals = dict.fromkeys(
         original for name in operator.originals for peer in peers.get(name, ()) for original in peer.originals
     )
-    return operator._replace(
+    return replace(
+        operator,
         originals=tuple(originals) or operator.originals,
         outputs=tuple(_merge_output(output, peers) for output in operator.outputs),
         l1_number="",

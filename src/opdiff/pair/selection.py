@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ class Range(NamedTuple):
         return self.start <= number <= end and (number == end or (number - self.start) % self.step == 0)
 
 
-class Select(NamedTuple):
+class Select(Struct, frozen=True):
     """Operators by number. Numbers beyond the last operator are ignored, unless all are."""
 
     numbers: frozenset[int]
@@ -99,7 +102,7 @@ def select(model: GroupedModel, selection: Selection) -> GroupedModel:
     last = max((operator.sequence for operator in model.operators()), default=0)
     fitted = selection.fit(last)
     groups = (group for group in model.groups if any(fitted.includes(op.sequence) for op in group.operators))
-    return model._replace(groups=tuple(groups))
+    return replace(model, groups=tuple(groups))
 
 
 def _parse_number(field: str, text: str) -> int:

@@ -6,7 +6,10 @@ and not the values, so a tensor behind them may be compared with the one before 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
@@ -32,14 +35,14 @@ _MAX_LISTED = 8
 _INSERTED_TYPES = FORWARDING_TYPES | {"Reshape", "SqueezeV2", "UnsqueezeV2"}
 
 
-class OriginalTensor(NamedTuple):
+class OriginalTensor(Struct, frozen=True):
     """A tensor of the original model with the evidence for it; prints `c1:0`.
 
     The claim of an operator that the compiler inserted is doubtful: some have the name of the operator that reads them.
     """
 
     name: str
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     layout: str
     shape: Shape
     evidence: tuple[Reason, ...]
@@ -49,17 +52,17 @@ class OriginalTensor(NamedTuple):
         return f"{self.name}:{self.index}"
 
 
-class Trace(NamedTuple):
+class Trace(Struct, frozen=True):
     """Original tensors to compare with, best first; `problem` is the reason for a trace that ends without one."""
 
     origins: tuple[OriginalTensor, ...]
     problem: Reason | None = None
 
 
-class _Start(NamedTuple):
+class _Start(Struct, frozen=True):
     """Start of a trace: output `index` of an operator, or its input `index`, which `producer` feeds."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     producer: str = ""
     compiled_from: tuple[Reason, ...] = ()
 
@@ -101,7 +104,7 @@ def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> T
         seen.add(position)
         output = operator.output(index)
         if output is not None and output.origin_name and not _is_border(operator):
-            origins.append(_origin(output, index, start, through)._replace(is_doubtful=operator.is_inserted))
+            origins.append(replace(_origin(output, index, start, through), is_doubtful=operator.is_inserted))
         if not _forwards(operator):
             return _by_trust(origins, None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
@@ -148,7 +151,7 @@ def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str
     number = index if output.origin_index is None else output.origin_index
     origin = OriginalTensor(output.origin_name, number, output.layout, output.shape, ())
     step = _input_step(start, origin, through) if start.producer else _output_step(start, origin, through)
-    return origin._replace(evidence=(*start.compiled_from, step))
+    return replace(origin, evidence=(*start.compiled_from, step))
 
 
 def _output_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:

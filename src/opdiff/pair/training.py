@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"[0-9]+")
 
 
-class ModelFolder(NamedTuple):
+class ModelFolder(Struct, frozen=True):
     """The dumps of one step: `{device}/{model}/{model_id}/{step}`."""
 
     path: str
@@ -27,7 +29,7 @@ class ModelFolder(NamedTuple):
     step: int
 
 
-class BatchJob(NamedTuple):
+class BatchJob(Struct, frozen=True):
     """A folder to compare with its rules; `note` is a reason for doubt about them."""
 
     folder: ModelFolder
@@ -35,14 +37,14 @@ class BatchJob(NamedTuple):
     note: Reason | None = None
 
 
-class Unmatched(NamedTuple):
+class Unmatched(Struct, frozen=True):
     """A folder without rules, and the reason."""
 
     folder: ModelFolder
     reason: Reason
 
 
-class Batch(NamedTuple):
+class Batch(Struct, frozen=True):
     """Folders with rules and folders without, in the order of devices, models and steps."""
 
     jobs: tuple[BatchJob, ...]

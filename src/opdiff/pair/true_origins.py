@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.graph import OutputDesc, parse_input
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
         moved.setdefault(name, set()).add(index)
     completed = []
     for operator in operators:
-        unique = operator._replace(originals=tuple(dict.fromkeys(operator.originals)))
+        unique = replace(operator, originals=tuple(dict.fromkeys(operator.originals)))
         if operator.name in behind:
             unique = _with_origin(unique, *behind[operator.name])
         elif not operator.has_originals and not _is_around(operator, _BEFORE):
@@ -99,26 +101,26 @@ def fill_origin(operator: RuleOp, name: str) -> RuleOp:
     """Return the operator with this original name at every output without one; a single output if none is described."""
     if operator.outputs and all(output.origin_name for output in operator.outputs):
         return operator
-    outputs = tuple(output._replace(origin_name=output.origin_name or name) for output in operator.outputs)
-    return operator._replace(outputs=outputs or (OutputDesc(0, origin_name=name),))
+    outputs = tuple(replace(output, origin_name=output.origin_name or name) for output in operator.outputs)
+    return replace(operator, outputs=outputs or (OutputDesc(0, origin_name=name),))
 
 
 def _only(operator: RuleOp, position: int) -> RuleOp:
-    return operator._replace(outputs=(operator.outputs[position],))
+    return replace(operator, outputs=(operator.outputs[position],))
 
 
 def _without_origins(operator: RuleOp, positions: set[int]) -> RuleOp:
     if not positions:
         return operator
     outputs = (
-        output._replace(origin_name="") if output.position in positions else output for output in operator.outputs
+        replace(output, origin_name="") if output.position in positions else output for output in operator.outputs
     )
-    return operator._replace(outputs=tuple(outputs))
+    return replace(operator, outputs=tuple(outputs))
 
 
 def _with_origin(operator: RuleOp, name: str, index: int) -> RuleOp:
     output = operator.outputs[0] if operator.outputs else OutputDesc(0)
-    return operator._replace(outputs=(output._replace(origin_name=name, origin_index=index),))
+    return replace(operator, outputs=(replace(output, origin_name=name, origin_index=index),))
 
 
 def reads_image(operator: RuleOp, producer: RuleOp) -> bool:

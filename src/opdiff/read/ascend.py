@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core import dtypes
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import DumpError
@@ -151,9 +153,9 @@ def _with_anomalies(operator: OpDump, anomalies: Sequence[DumpError]) -> OpDump:
         return operator
     notes = tuple(anomaly.brief for anomaly in anomalies)
     inputs, outputs = (
-        tuple(tensor._replace(notes=(*notes, *tensor.notes)) for tensor in operator.tensors(slot)) for slot in Slot
+        tuple(replace(tensor, notes=(*notes, *tensor.notes)) for tensor in operator.tensors(slot)) for slot in Slot
     )
-    return operator._replace(inputs=inputs, outputs=outputs, anomalies=notes)
+    return replace(operator, inputs=inputs, outputs=outputs, anomalies=notes)
 
 
 def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], FileRange]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import regular_file
@@ -53,7 +55,7 @@ class Location(NamedTuple):
     step: int | None = None
 
 
-class Entry(NamedTuple):
+class Entry(Struct, frozen=True):
     """One dump file: its path, its real base name, and the parsed name."""
 
     path: str
@@ -69,7 +71,7 @@ class Entry(NamedTuple):
             return 0
 
 
-class Folder(NamedTuple):
+class Folder(Struct, frozen=True):
     """A folder with dump files, oldest first."""
 
     path: str
@@ -85,7 +87,7 @@ class Folder(NamedTuple):
         return os.path.dirname(parent) if name.startswith("gm_") else parent
 
 
-class Tree(NamedTuple):
+class Tree(Struct, frozen=True):
     """Files of a directory tree.
 
     Attributes:

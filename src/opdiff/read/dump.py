@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.quantizing_types import QUANTIZATION_TYPES
@@ -46,7 +48,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     unknown = because("read.unknown_name")
     skipped = [*tree.problems, *(SkippedPath(path, unknown) for path in tree.unrecognized)]
     here = tuple(item for item in skipped if os.path.dirname(item.path) == dump.path)
-    return dump._replace(skipped=dump.skipped + here)
+    return replace(dump, skipped=dump.skipped + here)
 
 
 def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.tensor import Slot
 
@@ -37,7 +39,7 @@ GOLDEN_MANIFEST = "opdiff-golden.json"
 COMPANIONS = frozenset({"mapping.csv", "convert_failed_file_list.txt", GOLDEN_MANIFEST})
 
 
-class DumpName(NamedTuple):
+class DumpName(Struct, frozen=True):
     """`{op_type}.{op_name}[.{dump_number}].{task_id}[.{stream_id}].{timestamp}[.{type}.{context}.{thread}[.{device}]]`.
 
     Exception dumps have the kernel as `op_name`, and no type. Numbers that a name does not have are `None`. `suffix` is
@@ -89,23 +91,23 @@ class DumpName(NamedTuple):
         return self.op_type == "Opdebug" and self.op_name == "Node_OpDebug"
 
 
-class GoldenName(NamedTuple):
+class GoldenName(Struct, frozen=True):
     """`{op_name}.{output_index}[.{timestamp}].npy`, or `.npz`, `.pb`, `.quant`; `reduced` to minimum and maximum."""
 
     op_name: str
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     timestamp: int | None
     suffix: str
     reduced: bool = False
 
 
-class FxName(NamedTuple):
+class FxName(Struct, frozen=True):
     """`{node}-{target}.INPUT|OUTPUT.{index}[.{element}].{timestamp}.npy`; `reduced` to minimum and maximum."""
 
     node: str
     target: str
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     element: int | None
     timestamp: int
     reduced: bool = False
@@ -116,12 +118,12 @@ class FxName(NamedTuple):
         return f"{self.node}-{self.target}"
 
 
-class ConvertedName(NamedTuple):
+class ConvertedName(Struct, frozen=True):
     """`{dump name}.input|output.{index}[.{d0xd1x…}].npy`: one tensor that was converted from a dump."""
 
     dump: DumpName
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
 
     @property
     def reduced(self) -> bool:
@@ -147,7 +149,7 @@ def parse_name(name: str) -> FileName | None:
     if name.endswith(f"{_REDUCED}.npy"):
         whole = name.replace(f"{_REDUCED}.npy", ".npy")
         parsed = _parse_fx(whole) or _parse_golden(whole)
-        return parsed._replace(reduced=True) if parsed else None
+        return replace(parsed, reduced=True) if parsed else None
     if name.endswith(".npy"):
         return _parse_converted(name) or _parse_fx(name) or _parse_golden(name)
     if name.endswith((".pb", ".quant")):

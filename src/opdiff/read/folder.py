@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import DumpError
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 
 
-class Operator(NamedTuple):
+class Operator(Struct, frozen=True):
     """An operator of a folder and its files, oldest first.
 
     Golden, FX and converted files have one tensor each and are listed as one operator each.

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.errors import DumpError, InputError
@@ -42,7 +44,7 @@ _EXPECTED = (
 )
 
 
-class _Array(NamedTuple):
+class _Array(Struct, frozen=True):
     """A tensor, or the problem of its file, under the operator and output that its name stands for."""
 
     op: str

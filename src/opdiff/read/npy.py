@@ -6,7 +6,9 @@ import os
 import re
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
@@ -40,7 +42,7 @@ _NOT_NUMERIC = {
 }
 
 
-class Header(NamedTuple):
+class Header(Struct, frozen=True):
     """Header of an array: type string, memory order, shape, and offset of the data."""
 
     descr: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
@@ -38,7 +40,7 @@ _HEXADECIMAL_FIELDS = frozenset({"pc_start", "para_base", "src_addr", "dst_addr"
 _OLD_TASK = (*_TASK, "pc_start", "para_base")
 
 
-class AccRecord(NamedTuple):
+class AccRecord(Struct, frozen=True):
     """Record of newer runtimes: one accelerator and its words in the stored order."""
 
     version: int
@@ -60,7 +62,7 @@ class AccRecord(NamedTuple):
         return any(self.status)
 
 
-class OldRecord(NamedTuple):
+class OldRecord(Struct, frozen=True):
     """Record of older runtimes: task and status of three hardware units."""
 
     blocks: tuple[tuple[str, Words], ...]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.errors import DumpError
 from opdiff.core.native import NATIVE
 from opdiff.core.reasons import because
@@ -63,7 +65,7 @@ class Field(NamedTuple):
     message: Message | None = None
 
 
-class RawField(NamedTuple):
+class RawField(Struct, frozen=True):
     """An undecoded field: its number, all its bytes with the tag, and the content of a length-delimited one."""
 
     number: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import OpDump
 
 
-class OpenFile(NamedTuple):
+class OpenFile(Struct, frozen=True):
     """An open dump file.
 
     Attributes:
@@ -28,7 +30,7 @@ class OpenFile(NamedTuple):
     head: bytes
 
 
-class Reader(NamedTuple):
+class Reader(Struct, frozen=True):
     """One format of dump files.
 
     Attributes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 SliceShapes = tuple[tuple["Shape", ...], ...]
 
 
-class SliceInfo(NamedTuple):
+class SliceInfo(Struct, frozen=True):
     """Description of all slices of an operator.
 
     Attributes:
@@ -33,7 +36,7 @@ class SliceInfo(NamedTuple):
     """
 
     automatic: bool
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     cuts: tuple[Shape, ...]
     inputs: SliceShapes
     outputs: SliceShapes
@@ -70,7 +73,8 @@ def as_slice(operator: OpDump, name: DumpName) -> OpDump:
     if not info.automatic:
         return operator
     thread = name.slice_number
-    return operator._replace(
+    return replace(
+        operator,
         inputs=_with_shapes(operator, operator.inputs, info.inputs, thread),
         outputs=_with_shapes(operator, operator.outputs, info.outputs, thread),
     )
@@ -98,7 +102,7 @@ def join_slices(parts: Sequence[tuple[DumpName, OpDump]]) -> OpDump:
         raise DumpError(first.path, because("read.slice_outputs"))
     joined = [_join_output(slices, output, info.cut_axis(output)) for output in range(len(first.outputs))]
     origins = [tensor.spec.origin_shape for tensor in first.outputs]
-    return slices[0]._replace(outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
+    return replace(slices[0], outputs=tuple(_with_origin(*pair) for pair in zip(joined, origins, strict=True)))
 
 
 def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> Tensor:
@@ -113,11 +117,11 @@ def _join_output(operators: Sequence[OpDump], output: int, axis: int | None) -> 
     whole = (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])
     source = JoinedSlices(tuple(tensor.source for tensor in tensors), shapes, axis)
     note = because("read.joined", count=len(tensors), axis=axis)
-    return first._replace(spec=first.spec._replace(shape=whole), source=source, notes=(*first.notes, note))
+    return replace(first, spec=replace(first.spec, shape=whole), source=source, notes=(*first.notes, note))
 
 
 def _with_origin(tensor: Tensor, origin_shape: Shape) -> Tensor:
-    return tensor._replace(spec=tensor.spec._replace(origin_shape=origin_shape))
+    return replace(tensor, spec=replace(tensor.spec, origin_shape=origin_shape))
 
 
 def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceShapes, thread: int) -> tuple[Tensor, ...]:
@@ -130,7 +134,7 @@ def _with_shapes(operator: OpDump, tensors: tuple[Tensor, ...], shapes: SliceSha
     return tuple(
         tensor
         if tensor.spec.shape == shape
-        else tensor._replace(spec=tensor.spec._replace(shape=shape, origin_shape=()))
+        else replace(tensor, spec=replace(tensor.spec, shape=shape, origin_shape=()))
         for tensor, shape in zip(tensors, slice_shapes, strict=True)
     )
 

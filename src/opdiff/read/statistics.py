@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import DumpError
 from opdiff.core.input_file import regular_file
@@ -19,11 +21,11 @@ _MISSING_VALUES = frozenset({"", "NA", "-", "N/A"})
 _DESCRIPTION_COLUMNS = frozenset({"Input/Output", "Index", "Data Size", "Data Type", "Format", "Shape"})
 
 
-class StatisticsLine(NamedTuple):
+class StatisticsLine(Struct, frozen=True):
     """One tensor of a statistics file; `values` has the statistics by the headings of their columns."""
 
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     nbytes: int | None
     dtype: str
     layout: str

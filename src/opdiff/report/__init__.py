@@ -6,7 +6,9 @@ it, and an entry of `FORMS`, from which command-line options and file names foll
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from opdiff.report.table import Table
 
 
-class ReportForm(NamedTuple):
+class ReportForm(Struct, frozen=True):
     """A form of report.
 
     Attributes:

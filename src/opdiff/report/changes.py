@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.judgement import LEVELS, Level
 from opdiff.core.reasons import render
@@ -28,7 +30,7 @@ class ChangeKind(StrEnum):
     BETTER = "better"
 
 
-class Change(NamedTuple):
+class Change(Struct, frozen=True):
     """Change of one tensor.
 
     Attributes:
@@ -67,7 +69,7 @@ class Change(NamedTuple):
         return f"{self.place}: {self.tensor}" if self.place else self.tensor
 
 
-class Changes(NamedTuple):
+class Changes(Struct, frozen=True):
     """Changes between two comparisons.
 
     Attributes:
@@ -101,7 +103,7 @@ class Changes(NamedTuple):
         return {description: count for description, count in counts.items() if count}
 
 
-class _LevelledRow(NamedTuple):
+class _LevelledRow(Struct, frozen=True):
     """A row, its number and its level."""
 
     number: int
@@ -170,13 +172,13 @@ def _find_change(before: _LevelledRow | None, after: _LevelledRow | None) -> Cha
         row.label.target,
         row.label.op_type,
         str(row.key),
-        old and old.level,
-        new and new.level,
+        old.level if old else None,
+        new.level if new else None,
         _cosine(old),
         _cosine(new),
         _distance(old),
         _distance(new),
-        after and after.number,
+        after.number if after else None,
         "" if new or after is None or after.row.reason is None else render(after.row.reason),
         _unit_text(row),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.metrics import DocumentedMetrics, Metrics
@@ -79,7 +81,7 @@ NUMBERS = frozenset((*METRICS, *_GRAPH_NUMBERS, "confidence"))
 """Columns of numbers."""
 
 
-class FlatTable(NamedTuple):
+class FlatTable(Struct, frozen=True):
     """Names of columns, and the columns; all are as long as there are rows."""
 
     names: tuple[str, ...]

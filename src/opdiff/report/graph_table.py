@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from functools import cache
 from math import inf, isnan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import ExtraMetrics
@@ -32,7 +34,7 @@ _NO_EXTRA = (None,) * len(ExtraMetrics._fields)
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
 
 
-class TableKey(NamedTuple):
+class TableKey(Struct, frozen=True):
     """Identity of a table."""
 
     rank: int | None

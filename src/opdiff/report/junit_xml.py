@@ -7,7 +7,9 @@ the output of a passing case.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.judgement import Level
@@ -23,7 +25,7 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"
 _FORBIDDEN = "[^\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff\t\n]"
 
 
-class _Tensor(NamedTuple):
+class _Tensor(Struct, frozen=True):
     row: Row
     verdict: Verdict
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.reasons import render, render_all
@@ -52,14 +54,14 @@ _values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*_MEASURED.values())
 _EQUAL, _WORST, _SPECIAL = map(list(_MEASURED).index, ("Equal", "WorstIndex", "FirstSpecialMismatch"))
 
 
-class MetricColumn(NamedTuple):
+class MetricColumn(Struct, frozen=True):
     """Column of a documented metric; its value is `None` if it was not measured."""
 
     name: str
     value: Callable[[Metrics], Cell]
 
 
-class TableColumns(NamedTuple):
+class TableColumns(Struct, frozen=True):
     """Columns that depend on the options.
 
     Attributes:

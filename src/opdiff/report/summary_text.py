@@ -8,6 +8,8 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
 from opdiff.core.reasons import Language, kind_of, render
@@ -37,7 +39,7 @@ class Tone(StrEnum):
     FAINT = "faint"
 
 
-class SummaryLine(NamedTuple):
+class SummaryLine(Struct, frozen=True):
     """A line of the summary; `must_be_whole` for paths and commands to be copied."""
 
     text: str

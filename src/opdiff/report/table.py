@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.report.cells import write_rows
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from opdiff.report.cells import Cell
 
 
-class JudgedRow(NamedTuple):
+class JudgedRow(Struct, frozen=True):
     """A row, its verdict, and the documented result of graph mode."""
 
     row: Row
@@ -22,14 +24,14 @@ class JudgedRow(NamedTuple):
     result: DocumentedResult | None = None
 
 
-class Columns(NamedTuple):
+class Columns(Struct, frozen=True):
     """Neighbouring columns: their titles, and their cells of a row."""
 
     titles: tuple[str, ...]
     cells: Callable[[JudgedRow], Sequence[Cell]]
 
 
-class Table(NamedTuple):
+class Table(Struct, frozen=True):
     """A table to be written.
 
     Attributes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +21,7 @@ _MIN_THREAD_JOB_BYTES = 1 << 20
 _COPIES_PER_JOB = 3
 
 
-class Work(NamedTuple, Generic[Job, Result]):
+class Work(Struct, Generic[Job, Result], frozen=True):
     """A function for jobs, and how it may be executed.
 
     Attributes:

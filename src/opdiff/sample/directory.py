@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import UsageError
@@ -21,7 +24,7 @@ _MANIFEST = "sample.json"
 _MAKER = "opdiff sample"
 
 
-class Sample(NamedTuple):
+class Sample(Struct, frozen=True):
     """Paths of the parts of a sample, and its faults."""
 
     target: str
@@ -42,7 +45,7 @@ def write_sample(directory: str, *, faults: Collection[str] = tuple(FAULTS), ove
     files = make_sample(chosen)
     _make_room(directory, overwrite=overwrite)
     write_files(directory, {_MANIFEST: _manifest(files, chosen), **files})
-    return sample_in(directory)._replace(faults=chosen)
+    return replace(sample_in(directory), faults=chosen)
 
 
 def sample_in(directory: str) -> Sample:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, encode_tensor, standard_dump
@@ -31,7 +32,7 @@ _DAY = "20240130064151"
 _TOP_K = 3
 
 
-class Executed(NamedTuple):
+class Executed(Struct, frozen=True):
     """An executed operator: its names in the graph, its inputs and outputs."""
 
     name: str
@@ -51,7 +52,7 @@ class Executed(NamedTuple):
         return TextNode(self.name, self.op_type, self.edges, output_fx=names, shapes=shapes)
 
 
-class GraphSample(NamedTuple):
+class GraphSample(Struct, frozen=True):
     """Paths of the parts of a sample."""
 
     target: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 _INDENT = 2
 
 
-class ModelRules(NamedTuple):
+class ModelRules(Struct, frozen=True):
     """The rules of a model as JSON, the numbers of its graphs and operators, and notes about its file."""
 
     content: bytes

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.align.element_reader import open_logical, open_tensor
 from opdiff.core import codes as elements
@@ -46,7 +47,7 @@ _BLOCK_ELEMENTS = 1 << 18
 _NO_ID = (0, 65535)
 
 
-class Task(NamedTuple):
+class Task(Struct, frozen=True):
     """Device task of a debug record, and its status."""
 
     unit: str
@@ -57,7 +58,7 @@ class Task(NamedTuple):
     status: tuple[int, ...]
 
 
-class TensorState(NamedTuple):
+class TensorState(Struct, frozen=True):
     """One tensor of an operator; `extremes` is `None` if it cannot be read because of `problem`.
 
     `first` has the coordinates of the first extreme element: in the logical shape, as in a comparison, or in the stored
@@ -65,7 +66,7 @@ class TensorState(NamedTuple):
     """
 
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     dtype: str
     layout: str
     shape: Shape
@@ -75,7 +76,7 @@ class TensorState(NamedTuple):
     is_logical: bool = True
 
 
-class OperatorState(NamedTuple):
+class OperatorState(Struct, frozen=True):
     """An operator and its tensors; `origin` is the source of the overflow: the operator itself or its inputs."""
 
     name: str
@@ -86,7 +87,7 @@ class OperatorState(NamedTuple):
     origin: Reason
 
 
-class RecordFinding(NamedTuple):
+class RecordFinding(Struct, frozen=True):
     """A debug record of an overflow, and its operator, if it was dumped."""
 
     path: str
@@ -97,7 +98,7 @@ class RecordFinding(NamedTuple):
     operator: OperatorState | None
 
 
-class OverflowReport(NamedTuple):
+class OverflowReport(Struct, frozen=True):
     """Overflows in a directory.
 
     Attributes:

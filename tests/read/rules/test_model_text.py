@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf import text_format
+from msgspec.structs import replace
 
 from model_files import CONV, INSERTED, MODEL, ModelDef, attr
 from opdiff.core.errors import InputError
@@ -95,7 +96,7 @@ def test_a_real_build_text_has_the_rules_of_its_json() -> None:
     rules = read_rules(str(REAL / "atc" / "resnet50" / "rules.json"))
     # The JSON has smaller shapes, for small dumps.
     found, expected = (
-        [op._replace(outputs=tuple(output._replace(shape=()) for output in op.outputs)) for op in file.operators()]
+        [replace(op, outputs=tuple(replace(output, shape=()) for output in op.outputs)) for op in file.operators()]
         for file in (text, rules)
     )
     assert found == expected

@@ -6,7 +6,9 @@ documented result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, Judgement, Level, Origin, Verdict
@@ -39,7 +41,7 @@ _GOOD_STATISTICS = because("judge.statistics_agree", relative=MAX_STATISTIC_ERRO
 _BAD_STATISTICS = because("judge.statistics_differ", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
 
 
-class UnitRows(NamedTuple):
+class UnitRows(Struct, frozen=True):
     """The rows of one unit, their documented results, and its network as far as it is known."""
 
     unit: Unit

@@ -13,6 +13,8 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import UsageError
@@ -197,7 +199,7 @@ class Call:
             self._thread.join()
 
 
-class Packed(NamedTuple):
+class Packed(Struct, frozen=True):
     """Jobs in the representation of the kernel."""
 
     jobs: array[int]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import struct
 from functools import lru_cache
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
@@ -40,7 +42,7 @@ _RELATIVE_BINS, _ULP_BINS = len(RELATIVE_EDGES) + 2, len(ULP_EDGES) + 2
 _BINS = 4 + _RELATIVE_BINS, 4 + _RELATIVE_BINS + _ULP_BINS
 
 
-class Failure(NamedTuple):
+class Failure(Struct, frozen=True):
     """Why two tensors were not measured; `None` if the kernel does not support the pair."""
 
     reason: Reason | None = None
@@ -70,7 +72,7 @@ def unpack_sums(call: Call) -> list[KernelResult | Failure]:
 class _Format(NamedTuple):
     """How the rows of two element types are read: `target` and `golden` restore the elements stored in a row."""
 
-    row: Struct
+    row: struct.Struct
     target: Callable[[Number], Number]
     golden: Callable[[Number], Number]
     ulps: UlpScale
@@ -80,7 +82,7 @@ class _Format(NamedTuple):
 @lru_cache(maxsize=256)
 def _format(target: DType, golden: DType) -> _Format:
     x, y = ("q" if dtype.decoded in {"int64", "uint64"} else "d" for dtype in (target, golden))
-    row = Struct(
+    row = struct.Struct(
         f"<4q{_RELATIVE_BINS}q{_ULP_BINS}qq6q2{x}3d6q2{y}3dq12d3q" + f"q{x}{y}" * 3 + "6qd8d3q",
     )
     return _Format(row, _restore(target), _restore(golden), scale_of(target, golden), parts_of(target))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from opdiff.core import codes as elements
 from opdiff.core import dtypes
@@ -31,7 +32,7 @@ _LOW = 0xFFFF_FFFF
 _MAX_EXACT = float(1 << 53)
 
 
-class BlockValues(NamedTuple):
+class BlockValues(Struct, frozen=True):
     """Numbers of one block as floats, integers or bools."""
 
     decoded: AnyArray

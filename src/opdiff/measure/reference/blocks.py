@@ -14,9 +14,10 @@ from bisect import bisect_right
 from functools import lru_cache, reduce
 from math import isfinite
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
@@ -64,7 +65,7 @@ _MAX_SINGLE = 2.0**70
 _MAX_DOUBLE = 2.0**900
 
 
-class _Precision(NamedTuple):
+class _Precision(Struct, frozen=True):
     """Precision required by the element types of both sides.
 
     Attributes:
@@ -168,7 +169,7 @@ def _measure_finite(
 # Errors of each pair
 
 
-class _PairErrors(NamedTuple):
+class _PairErrors(Struct, frozen=True):
     """Errors in the precision in which they are ranked and counted.
 
     Attributes:

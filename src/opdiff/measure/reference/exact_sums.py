@@ -13,6 +13,8 @@ from math import frexp, inf
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.measure.sums import (
     ErrorDistribution,
     Extreme,
@@ -86,14 +88,14 @@ class ExactPairSums(NamedTuple):
         return ExactPairSums(*map(add, self, later))
 
 
-class ExactSums(NamedTuple):
+class ExactSums(Struct, frozen=True):
     """The fields of `Sums` with exact sums, for two tensors or two corresponding parts of them.
 
     The `value` of an extreme decides which is larger. It is in single precision if that represents every number of both
     sides.
     """
 
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count
+    count: int = 0
     unequal: int = 0
     target: ExactSideSums = ExactSideSums()
     golden: ExactSideSums = ExactSideSums()

@@ -7,7 +7,9 @@ have them as arguments.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import same_numbers
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 _BY_ARGUMENT, _BY_CONTENT = 0.95, 0.6
 
 
-class Read(NamedTuple):
+class Read(Struct, frozen=True):
     """An edge that operators of one FX node read.
 
     Attributes:
@@ -43,10 +45,10 @@ class Read(NamedTuple):
     edge: Edge
     chain: tuple[TextOp, ...]
     reader: TextOp
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
 
 
-class Use(NamedTuple):
+class Use(Struct, frozen=True):
     """A read, and the FX node whose arguments it is one of; `taken` are arguments that other edges are."""
 
     read: Read

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dtypes import BY_NAME, Kind
 from opdiff.core.errors import DumpError, ElementError
@@ -32,7 +34,7 @@ _CLEAR, _MANY = 0.1, 0.1
 _WRITTEN_AS = {"bfloat16": "float32"}
 
 
-class Key(NamedTuple):
+class Key(Struct, frozen=True):
     """Key of a tensor's elements in order, without its shape; equal for files of the same tensor."""
 
     dtype: str
@@ -45,7 +47,7 @@ class Key(NamedTuple):
         return self.dtype != _EXTREMES and self.elements <= MAX_WHOLE
 
 
-class Stored(NamedTuple):
+class Stored(Struct, frozen=True):
     """A tensor that may be read: its data, or only its extremes, or neither."""
 
     tensor: Tensor | None = None

@@ -6,7 +6,9 @@ This is the border between the evidence, which knows edges and files, and the du
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from opdiff.pair.graph.names import GraphNames, ResolvedOp
 
 
-class Partner(NamedTuple):
+class Partner(Struct, frozen=True):
     """A golden tensor, its operator, the evidence for the pair, and how sure that is."""
 
     tensor: SideTensor

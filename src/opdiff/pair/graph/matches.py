@@ -6,7 +6,9 @@ An edge is a tensor of the graph: its producer and the number of the output.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.pair.graph.contents import are_different, moved_key
@@ -30,7 +32,7 @@ FX_TENSOR = re.compile(r"(.+)\.OUTPUT\.(\d{1,9})")
 _CERTAIN, _CONVERTED = 1.0, 0.95
 
 
-class Match(NamedTuple):
+class Match(Struct, frozen=True):
     """Golden value of an edge with evidence and confidence; `file` is the file that the text names."""
 
     value: GoldenValue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -22,7 +24,7 @@ _BROADCASTS = frozenset({"BroadcastTo", "BroadcastToD", "Expand"})
 CAST = "Cast"
 
 
-class Movement(NamedTuple):
+class Movement(Struct, frozen=True):
     """How an operator orders the elements of its first input.
 
     Attributes:
@@ -65,7 +67,7 @@ class Movement(NamedTuple):
 SAME_ORDER = Movement()
 
 
-class Path(NamedTuple):
+class Path(Struct, frozen=True):
     """Movements one after the other."""
 
     steps: tuple[Movement, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
@@ -24,7 +26,7 @@ _JOINED_CONFIDENCE = 0.8
 _CUT_CONFIDENCE = 0.7
 
 
-class ResolvedOp(NamedTuple):
+class ResolvedOp(Struct, frozen=True):
     """The operators of the graph that a dumped one stands for, in order; how they were found, and how sure that is."""
 
     operators: tuple[TextOp, ...]

@@ -9,7 +9,9 @@ import os
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
@@ -34,7 +36,7 @@ _MAX_FOLDER_LEVELS = 6
 _MODEL_GRAPH = re.compile(r"(?:^|_)graph_(\d{1,18})(?:_|$)")
 
 
-class GraphFile(NamedTuple):
+class GraphFile(Struct, frozen=True):
     """File with the text of one graph of one process."""
 
     path: str
@@ -45,7 +47,7 @@ class GraphFile(NamedTuple):
     is_original: bool
 
 
-class GraphFolders(NamedTuple):
+class GraphFolders(Struct, frozen=True):
     """Folders of one graph by token, its label in messages, and its number if folder names have it."""
 
     label: str
@@ -53,7 +55,7 @@ class GraphFolders(NamedTuple):
     tokens: Mapping[int, tuple[Folder, ...]]
 
 
-class GraphTree(NamedTuple):
+class GraphTree(Struct, frozen=True):
     """A dump of a run in graph mode.
 
     Attributes:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
@@ -48,7 +50,7 @@ class ModelKind(StrEnum):
     MESSAGE = "model message"
 
 
-class Description(NamedTuple):
+class Description(Struct, frozen=True):
     """Serialized messages of a model (`ge.proto.ModelDef`), the header of their file, and notes about other parts."""
 
     messages: tuple[bytes, ...]

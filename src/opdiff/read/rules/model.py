@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from opdiff.core.graph import OutputDesc, RuleFile, RuleGraph, RuleOp
 from opdiff.read.rules.origin import find_origin
 
@@ -31,7 +33,7 @@ READ_ATTRIBUTES = frozenset({
 })  # fmt: skip
 
 
-class TensorDesc(NamedTuple):
+class TensorDesc(Struct, frozen=True):
     """Descriptor of one input or output of an operator."""
 
     name: str = ""
@@ -41,7 +43,7 @@ class TensorDesc(NamedTuple):
     attributes: Mapping[str, Attribute] = {}
 
 
-class ModelOp(NamedTuple):
+class ModelOp(Struct, frozen=True):
     """One operator.
 
     Attributes:
@@ -66,7 +68,7 @@ class ModelOp(NamedTuple):
     subgraphs: tuple[str, ...] = ()
 
 
-class OmHeader(NamedTuple):
+class OmHeader(Struct, frozen=True):
     """Header of an offline model.
 
     Attributes:
@@ -95,7 +97,7 @@ class ModelGraph(NamedTuple):
     operators: tuple[ModelOp, ...]
 
 
-class Model(NamedTuple):
+class Model(Struct, frozen=True):
     """A compiled model.
 
     Attributes:

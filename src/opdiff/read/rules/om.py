@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import regular_file
@@ -30,7 +32,7 @@ _FLOW, _BUNDLE = 3, 5
 _UNSUPPORTED_TYPES = {1: "standard", 2: "tiny", 4: "lite"}
 
 
-class Partition(NamedTuple):
+class Partition(Struct, frozen=True):
     """A part of the file."""
 
     kind: int
@@ -38,7 +40,7 @@ class Partition(NamedTuple):
     nbytes: int
 
 
-class OmContent(NamedTuple):
+class OmContent(Struct, frozen=True):
     """Content of an offline model: its header, the messages that describe it, and notes about other parts."""
 
     header: OmHeader

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from msgspec import Struct
+
 from opdiff.align.strided import align_strided
 from opdiff.core.errors import OpdiffError
 from opdiff.core.source import MAX_RANK, FileRange
@@ -37,7 +39,7 @@ _PAIRS_PER_CALL = 300
 _COMPLEX_PARTS = SplitAxis(2, 1, 1, 0)
 
 
-class Batched(NamedTuple):
+class Batched(Struct, frozen=True):
     """Measured jobs with their outcomes, and the remaining jobs."""
 
     done: list[tuple[Job, Outcome]]
@@ -104,14 +106,14 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
             running.call.end()
 
 
-class _Prepared(NamedTuple):
+class _Prepared(Struct, frozen=True):
     """An aligned pair, and its job for the kernel."""
 
     pair: AlignedPair
     job: native.NativeJob
 
 
-class _Running(NamedTuple):
+class _Running(Struct, frozen=True):
     """A running call of the kernel.
 
     Attributes:
@@ -163,7 +165,7 @@ def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
     return aligned.pair, _job(pairing, aligned)
 
 
-class _Aligned(NamedTuple):
+class _Aligned(Struct, frozen=True):
     """An aligned pair, fields of the `native.Operand` of each side (number of bytes, type, axes), and their shape."""
 
     pair: AlignedPair

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import DataMode, Mode, ModelGraph, Pairing, Side
 from opdiff.core.dump import DumpKind, GraphKind, Unit
 from opdiff.core.errors import InputError
@@ -102,7 +104,7 @@ def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions)
             notes.append(because("compare.token_of_target_only", token=token))
         skipped = [*target.skipped, *(golden.skipped if golden else ())]
         if skipped:
-            path, why = skipped[0]
+            path, why = skipped[0].path, skipped[0].reason
             notes.append(because("compare.token_files_left_out", token=token, count=len(skipped), path=path, why=why))
     notes += [
         because("compare.token_of_golden_only", token=token)
@@ -131,6 +133,6 @@ def _numbered(pairs: list[Pair], options: CompareOptions) -> tuple[Pair, ...]:
     numbered: list[Pair] = []
     for pair in pairs:
         mode = data_mode(pair, options.data_mode)
-        numbered.append(pair._replace(label=pair.label._replace(index=counts[mode])))
+        numbered.append(replace(pair, label=pair.label._replace(index=counts[mode])))
         counts[mode] += 1
     return tuple(numbered)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError, UsageError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 8
 
 
-class RankPair(NamedTuple):
+class RankPair(Struct, frozen=True):
     """A rank of both sides; `rank` is its number, `None` if the dumps have no ranks."""
 
     rank: int | None
@@ -33,7 +35,7 @@ class RankPair(NamedTuple):
     golden: tuple[GraphFolders, ...]
 
 
-class GraphUnit(NamedTuple):
+class GraphUnit(Struct, frozen=True):
     """One graph of one rank: its text, and the folders of both sides by token; `graph` is `None` for a single graph."""
 
     rank: int | None

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import shlex
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_NAMES_TO_SPLIT = 200
 
 
-class InputProblem(NamedTuple):
+class InputProblem(Struct, frozen=True):
     """A sign that inputs were mixed up.
 
     Attributes:
@@ -261,7 +264,7 @@ def _mixed_fx_runs(golden: GraphTree) -> Iterator[InputProblem]:
     for folder in golden.folders():
         for parsed in (entry.parsed for entry in folder.entries):
             if isinstance(parsed, FxName):
-                tensor = folder.path, parsed._replace(timestamp=0, reduced=False)
+                tensor = folder.path, replace(parsed, timestamp=0, reduced=False)
                 if times.setdefault(tensor, parsed.timestamp) != parsed.timestamp:
                     repeated.append(folder.path)
     if repeated:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.options import CompareOptions
 
 
-class Batch(NamedTuple):
+class Batch(Struct, frozen=True):
     """Pairs that are measured together, the networks that they belong to, and notes about them."""
 
     pairs: tuple[Pair, ...]
@@ -47,7 +50,7 @@ class Batch(NamedTuple):
     notes: tuple[Reason, ...] = ()
 
 
-class Inputs(NamedTuple):
+class Inputs(Struct, frozen=True):
     """The two sides of one comparison, without tensor data.
 
     Attributes:
@@ -77,7 +80,7 @@ class Inputs(NamedTuple):
     warnings: tuple[Reason, ...] = ()
 
 
-class NotCompared(NamedTuple):
+class NotCompared(Struct, frozen=True):
     """A folder of a training run that could not be compared, and the reason."""
 
     path: str
@@ -167,8 +170,8 @@ def _skipped_file_notes(target: Dump, golden: Dump) -> tuple[Reason, ...]:
             "compare.files_left_out",
             count=len(dump.skipped),
             side=side,
-            path=dump.skipped[0][0],
-            why=dump.skipped[0][1],
+            path=dump.skipped[0].path,
+            why=dump.skipped[0].reason,
         )
         for side, dump in (("target", target), ("golden", golden))
         if dump.skipped
@@ -228,7 +231,7 @@ def _read_step(
         return NotCompared(model.path, error.reason if isinstance(error, UsageError) else error.problem)
     # The name of the result does not have the model's id.
     notes = (because("compare.step_folder", path=model.path), *([job.note] if job.note else ()), *inputs.notes)
-    return inputs._replace(notes=notes, is_step=True)
+    return replace(inputs, notes=notes, is_step=True)
 
 
 def _model_folder(folder: Folder) -> ModelFolder:

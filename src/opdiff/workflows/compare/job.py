@@ -7,7 +7,10 @@ Job ──by data────────► align both ──► sums ──►
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Pairing, Row
 from opdiff.core.dtypes import largest_finite
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 _MIN_WEIGHT_BYTES = 1 << 12
 
 
-class MeasureOptions(NamedTuple):
+class MeasureOptions(Struct, frozen=True):
     """Measurements besides the sums of one pass.
 
     Attributes:
@@ -47,7 +50,7 @@ class MeasureOptions(NamedTuple):
     metrics: tuple[Metric, ...] = ()
 
 
-class Job(NamedTuple):
+class Job(Struct, frozen=True):
     """One pairing to be measured; `number` is the position of its row."""
 
     number: int
@@ -72,7 +75,7 @@ class Job(NamedTuple):
         return self.by is DataMode.REAL and None not in (pairing.target.tensor, pairing.golden.tensor)
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """The row of a job, and the traceback of an unexpected error; empty if there was none."""
 
     row: Row
@@ -144,7 +147,7 @@ def _measure_data(job: Job) -> Row:
     sides = pair.target, target.spec.dtype, pair.golden, golden.spec.dtype
     sums = measure(*sides)
     if pairing.unit is not None:
-        return data_row(job, pair, sums._replace(graph=graph_sums(*sides, sums)))
+        return data_row(job, pair, replace(sums, graph=graph_sums(*sides, sums)))
     return data_row(job, pair, sums, measure_kl(*sides, sums=sums) if job.options.with_kl else None)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.reasons import because
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _MIN_JOBS_FOR_PROCESSES = 800
 
 
-class Measuring(NamedTuple):
+class Measuring(Struct, frozen=True):
     """How pairs are measured.
 
     Attributes:
@@ -64,7 +66,7 @@ class Measuring(NamedTuple):
         return tuple(metric.name for metric in self.options.metrics)
 
 
-class MeasuredRows(NamedTuple):
+class MeasuredRows(Struct, frozen=True):
     """Rows in the order of the pairs, and tracebacks of unexpected errors."""
 
     rows: tuple[Row, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
@@ -17,7 +18,7 @@ _OFFLINE_ONLY = {
 _GRAPH_ONLY = {"rank": "--rank", "token": "--token", "graph": "--graph", "data_mode": "--data_mode"}
 
 
-class CompareOptions(NamedTuple):
+class CompareOptions(Struct, frozen=True):
     """Options of a comparison; strings are as the user wrote them.
 
     Attributes:
@@ -115,8 +116,8 @@ def check_options(options: CompareOptions) -> None:
 
 
 def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:
-    defaults = CompareOptions._field_defaults
-    return [option for name, option in names.items() if getattr(options, name) != defaults[name]]
+    defaults = CompareOptions()
+    return [option for name, option in names.items() if getattr(options, name) != getattr(defaults, name)]
 
 
 def has_graph_text(path: str) -> bool:

@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff import __version__
 from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 _SUMMARY_VERSION = 1
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     """Paths of the files of a comparison.
 
     Attributes:

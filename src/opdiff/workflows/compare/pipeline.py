@@ -6,7 +6,9 @@ options ──read_inputs──► Inputs ──paired_batches──► Pairs �
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.errors import InputError, UsageError
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 
-class Compared(NamedTuple):
+class Compared(Struct, frozen=True):
     """A judged comparison.
 
     Attributes:

@@ -9,7 +9,9 @@ take milliseconds for any comparison.
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.comparison import Pairing, Profile
 from opdiff.core.errors import OpdiffError
@@ -37,7 +39,7 @@ _MAX_LOADED_BYTES = 64 << 20
 _MIN_CONCENTRATION, _MIN_CONCENTRATION_RATIO = 0.3, 2.0
 
 
-class _Examined(NamedTuple):
+class _Examined(Struct, frozen=True):
     """Errors of a tensor along each of its axes."""
 
     shape: Shape

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.errors import UsageError
 from opdiff.judge.steps import step_of
 from opdiff.workflows.compare.inputs import NotCompared
@@ -24,9 +26,9 @@ def find_step(options: CompareOptions, third: str, third_rules: str) -> Reason:
     """
     if not third_rules or not options.fusion_rules:
         raise UsageError("--third needs the rules of both runs: -fr with fusion on, -cfr with fusion off")
-    plain = options._replace(number_range="", selected="", pairs="")
-    conversion = _compare_once(plain._replace(target=third, fusion_rules=third_rules, fusion_off_rules=""))
-    fusion = _compare_once(plain._replace(golden=third, fusion_off_rules=third_rules, quant_rules=""))
+    plain = replace(options, number_range="", selected="", pairs="")
+    conversion = _compare_once(replace(plain, target=third, fusion_rules=third_rules, fusion_off_rules=""))
+    fusion = _compare_once(replace(plain, golden=third, fusion_off_rules=third_rules, quant_rules=""))
     is_quantized = conversion.target.quantized and not conversion.golden.quantized
     return step_of(conversion.judgement, fusion.judgement, is_quantized=is_quantized)[1]
 

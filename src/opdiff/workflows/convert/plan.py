@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.reasons import because
@@ -28,7 +30,7 @@ _UNCHANGED_ENDINGS = {Form.NPY: (".npy", ".npz"), Form.MSNPY: (".npy", ".npz"), 
 _RESULT_NAME = re.compile(r"(.+?)\.(?:(?:input|output)\..+\.npy|npz)")
 
 
-class ConvertOptions(NamedTuple):
+class ConvertOptions(Struct, frozen=True):
     """Options of a conversion.
 
     Attributes:
@@ -46,11 +48,11 @@ class ConvertOptions(NamedTuple):
     layout: str = ""
     shape: Shape = ()
     slot: Slot | None = None
-    index: int | None = None  # type: ignore[assignment]  # hides tuple.index
+    index: int | None = None
     custom: Conversions | None = None
 
 
-class ConvertJob(NamedTuple):
+class ConvertJob(Struct, frozen=True):
     """One dump file, its real name, and the folder of its results."""
 
     path: str
@@ -60,7 +62,7 @@ class ConvertJob(NamedTuple):
     options: ConvertOptions
 
 
-class ConvertPlan(NamedTuple):
+class ConvertPlan(Struct, frozen=True):
     """Jobs, and skipped files with the reason."""
 
     jobs: tuple[ConvertJob, ...]

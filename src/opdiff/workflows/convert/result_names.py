@@ -8,7 +8,9 @@ import uuid
 from enum import StrEnum
 from hashlib import md5
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 
@@ -31,12 +33,12 @@ class Form(StrEnum):
     PT = "pt"
 
 
-class TensorName(NamedTuple):
+class TensorName(Struct, frozen=True):
     """A tensor of a dump file; `op_name` is the name in the header, with slashes."""
 
     file: str
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     op_name: str = ""
 
 

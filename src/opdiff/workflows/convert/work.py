@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import traceback
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
 from opdiff.core.reasons import because
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_NUMPY_RANK = 32
 
 
-class Failure(NamedTuple):
+class Failure(Struct, frozen=True):
     """A file, or one tensor of it (`input:0`), that was not converted."""
 
     path: str
@@ -41,7 +44,7 @@ class Failure(NamedTuple):
     reason: Reason
 
 
-class ConvertResult(NamedTuple):
+class ConvertResult(Struct, frozen=True):
     """Result of one dump file.
 
     Attributes:
@@ -81,7 +84,7 @@ def convert_file(job: ConvertJob) -> ConvertResult:
     except (OpdiffError, OSError, MemoryError) as error:
         return _failed(job, _reason(error))
     except Exception as error:  # noqa: BLE001  the border: an unexpected error costs one file and is shown as a defect
-        return _failed(job, because("workflows.defect", error=repr(error)))._replace(defect=traceback.format_exc())
+        return replace(_failed(job, because("workflows.defect", error=repr(error))), defect=traceback.format_exc())
 
 
 def _failed(job: ConvertJob, reason: Reason) -> ConvertResult:
@@ -144,7 +147,7 @@ def _convert_tensor(job: ConvertJob, operator: OpDump, slot: Slot, index: int) -
         if options.form is not Form.MSNPY or not isinstance(error, LayoutError):
             return failure
     # Names of this form have the layout, which distinguishes stored from converted data.
-    as_stored = job._replace(options=options._replace(layout=""))
+    as_stored = replace(job, options=replace(options, layout=""))
     return _combine([failure, _convert_tensor(as_stored, operator, slot, index)])
 
 
@@ -199,7 +202,7 @@ def _load(tensor: Tensor, options: ConvertOptions) -> Aligned:
     aligned = Aligned(tensor.codes(), tensor.spec.layout, ())
     if options.layout:
         aligned = convert(aligned.codes, tensor.spec, options.layout, options.shape, options.custom)
-    return aligned._replace(codes=aligned.codes.reshape(1)) if aligned.codes.ndim == 0 else aligned
+    return replace(aligned, codes=aligned.codes.reshape(1)) if aligned.codes.ndim == 0 else aligned
 
 
 def _with_blobs(job: ConvertJob, operator: OpDump, result: ConvertResult) -> ConvertResult:

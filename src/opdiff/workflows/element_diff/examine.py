@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
 from opdiff.core.comparison import Pairing
@@ -52,7 +54,7 @@ MAX_ELEMENTS_OF_TABLES = 1 << 24
 """Tables of all elements of larger tensors are written on request only."""
 
 
-class ElementDiffOptions(NamedTuple):
+class ElementDiffOptions(Struct, frozen=True):
     """Tensor to examine, and output options.
 
     Attributes:
@@ -66,13 +68,13 @@ class ElementDiffOptions(NamedTuple):
 
     name: str
     slot: Slot = Slot.OUTPUT
-    index: int = 0  # type: ignore[assignment]  # hides tuple.index
+    index: int = 0
     top_n: int = 20
     max_rows: int = 1_000_000
     tables: bool | None = None
 
 
-class TensorSummary(NamedTuple):
+class TensorSummary(Struct, frozen=True):
     """Comparison of one tensor of the operator, in short."""
 
     key: TensorKey
@@ -82,7 +84,7 @@ class TensorSummary(NamedTuple):
     reason: Reason | None
 
 
-class ElementReport(NamedTuple):
+class ElementReport(Struct, frozen=True):
     """Comparison of one tensor, element by element."""
 
     key: TensorKey

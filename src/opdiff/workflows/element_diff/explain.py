@@ -6,9 +6,10 @@ Only stored positions are looked up; no tensor is moved or copied as a whole, so
 from __future__ import annotations
 
 from math import inf, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.align.element_reader import ElementReader, open_pair, open_stored_codes, open_tensor
 from opdiff.core import codes as elements
@@ -76,7 +77,7 @@ def explain(
     return HypothesisTest.of(pairing, custom).explanations(candidates)
 
 
-class HypothesisTest(NamedTuple):
+class HypothesisTest(Struct, frozen=True):
     """Test of hypotheses about one pairing.
 
     Attributes:

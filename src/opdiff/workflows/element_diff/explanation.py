@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
@@ -23,7 +25,7 @@ class ExplanationKind(StrEnum):
     UNKNOWN_ORDER = "unknown order"
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True):
     """Another golden tensor that the target may hold by mistake.
 
     Attributes:
@@ -37,7 +39,7 @@ class Candidate(NamedTuple):
     sibling: TensorKey | None = None
 
 
-class Explanation(NamedTuple):
+class Explanation(Struct, frozen=True):
     """An explanation that fits, and the evidence for it.
 
     Attributes:

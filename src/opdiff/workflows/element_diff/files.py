@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
@@ -36,7 +37,7 @@ _LABELS_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 _MIN_POSITION_AXES = 4
 
 
-class FileNames(NamedTuple):
+class FileNames(Struct, frozen=True):
     """Names of the files of one tensor; `full_stem` is the stem if it is too long for a file name, else empty."""
 
     folder: str
@@ -56,7 +57,7 @@ def file_names(folder: str, key: TensorKey) -> FileNames:
     return FileNames(folder, shorten(full.replace(".", "\x01").ljust(MAX_NAME_BYTES)), full)
 
 
-class RowFormat(NamedTuple):
+class RowFormat(Struct, frozen=True):
     """Format of table rows: title and number of axes of the position, and formats of the values."""
 
     position: str
@@ -104,7 +105,7 @@ def _value_format(dtype: DType) -> str:
     return "%.17g" if dtype.bits >= 64 and dtype.name != "complex64" else "%.9g"
 
 
-class ElementFiles(NamedTuple):
+class ElementFiles(Struct, frozen=True):
     """Writer of all files of one tensor."""
 
     pair: PairReader

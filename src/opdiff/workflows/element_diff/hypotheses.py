@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.align import LAYOUTS, Tile
 from opdiff.align.element_reader import ElementReader
@@ -43,7 +44,7 @@ _COLOUR_ORDERS = {3: (2, 1, 0), 4: (2, 1, 0, 3)}
 _LABELS_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
-class Hypothesis(NamedTuple):
+class Hypothesis(Struct, frozen=True):
     """A possible storage order of the target.
 
     Attributes:
@@ -60,7 +61,7 @@ class Hypothesis(NamedTuple):
     swapped: bool = False
 
 
-class HypothesisContext(NamedTuple):
+class HypothesisContext(Struct, frozen=True):
     """The subject of hypotheses: the elements of the target, the golden shape and its axis labels."""
 
     target: ElementReader

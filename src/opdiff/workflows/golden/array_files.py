@@ -6,7 +6,8 @@ import ctypes
 import os
 from math import prod
 from mmap import MAP_SHARED, PROT_READ, PROT_WRITE
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.workflows.convert.byte_copy import npy_header
 
@@ -14,7 +15,7 @@ Shape = tuple[int, ...]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-class MappedArray(NamedTuple):
+class MappedArray(Struct, frozen=True):
     """A mapped NumPy file; its elements begin at `address`. An empty array is not mapped."""
 
     path: str

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from opdiff.workflows.golden.onnx_model import OnnxGraph, OnnxNode
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 _BRANCH_NUMBERS = {"then_branch": 0, "else_branch": 1}
 
 
-class NamedGraph(NamedTuple):
+class NamedGraph(Struct, frozen=True):
     """A graph with the names of its operators, in order; `prefix` is already part of them."""
 
     graph: OnnxGraph

@@ -11,9 +11,11 @@ import os
 import shutil
 from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.atomic_file import name_in_errors, open_atomic
 from opdiff.core.errors import InputError
@@ -49,7 +51,7 @@ _WIDENED = {
 }  # fmt: skip
 
 
-class ArrayPlan(NamedTuple):
+class ArrayPlan(Struct, frozen=True):
     """An array to compute.
 
     Attributes:
@@ -76,7 +78,7 @@ class ArrayPlan(NamedTuple):
         return prod(self.shape) * int(self.descr[2:])
 
 
-class Computation(NamedTuple):
+class Computation(Struct, frozen=True):
     """Bytes that were written, and tensors that are not numbers, with the reason."""
 
     nbytes: int
@@ -126,7 +128,7 @@ def compute(
 
 def _with_found_shapes(plans: Iterable[ArrayPlan], found: Mapping[str, Shape]) -> list[ArrayPlan]:
     """Return the plans with shapes from a run; those that the model states may be wrong."""
-    return [plan._replace(shape=found[plan.tensor], is_misdeclared=found[plan.tensor] != plan.shape) for plan in plans]
+    return [replace(plan, shape=found[plan.tensor], is_misdeclared=found[plan.tensor] != plan.shape) for plan in plans]
 
 
 def _fetch(model: OriginalModel, runner: Runner, session: Any, plans: Sequence[ArrayPlan]) -> None:  # noqa: ANN401  untyped

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -22,7 +24,7 @@ _MAX_NAME_NBYTES = 255
 _CONSTANTS = frozenset({"Constant", "Const"})
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True):
     """A tensor that may be written as an output of an operator."""
 
     op: str
@@ -30,7 +32,7 @@ class Candidate(NamedTuple):
     tensor: str
 
 
-class FilePlan(NamedTuple):
+class FilePlan(Struct, frozen=True):
     """Files to write.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import DumpError, InputError, UsageError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class ModelInput(NamedTuple):
+class ModelInput(Struct, frozen=True):
     """Data of one input.
 
     Attributes:

@@ -6,7 +6,10 @@ graph, under tensor names of their own; the `If` itself stays and feeds the rest
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core import wire
 from opdiff.core.reasons import because
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 _TAKEN = {True: "then_branch", False: "else_branch"}
 
 
-class _Conditional(NamedTuple):
+class _Conditional(Struct, frozen=True):
     """An `If` of the extended main graph: its name, its node, and the new names of tensors where it stands."""
 
     name: str
@@ -42,7 +45,7 @@ class _Conditional(NamedTuple):
         return self.renamed.get(tensor, tensor)
 
 
-class _Branch(NamedTuple):
+class _Branch(Struct, frozen=True):
     """A copied branch: encoded nodes and weights, its operators, aliases, and the conditionals in it."""
 
     additions: bytes
@@ -71,7 +74,7 @@ def add_branches(
                 original = _extended(original, branch)
                 following += branch.conditionals
         pending = following
-    return original._replace(omitted=(*original.omitted, *not_run))
+    return replace(original, omitted=(*original.omitted, *not_run))
 
 
 def _is_conditional(node: OnnxNode) -> bool:
@@ -79,7 +82,8 @@ def _is_conditional(node: OnnxNode) -> bool:
 
 
 def _extended(original: OriginalModel, branch: _Branch) -> OriginalModel:
-    return original._replace(
+    return replace(
+        original,
         additions=original.additions + branch.additions,
         operators=(*original.operators, *branch.operators),
         aliases=(*original.aliases, *branch.aliases),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, InputError
@@ -72,7 +74,7 @@ ELEMENT_TYPES: dict[int, DType] = {
 """Element types that inputs may have, by their number in ONNX."""
 
 
-class InputSpec(NamedTuple):
+class InputSpec(Struct, frozen=True):
     """An input of a model.
 
     Attributes:
@@ -103,7 +105,7 @@ class InputSpec(NamedTuple):
         return len(self.shape) == len(shape) and all(not isinstance(dim, int) or dim == extent for dim, extent in dims)
 
 
-class OnnxNode(NamedTuple):
+class OnnxNode(Struct, frozen=True):
     """One node; absent optional inputs and outputs have empty names. `graphs` are inner graphs by attribute."""
 
     name: str
@@ -114,7 +116,7 @@ class OnnxNode(NamedTuple):
     graphs: tuple[tuple[str, OnnxGraph], ...] = ()
 
 
-class OnnxGraph(NamedTuple):
+class OnnxGraph(Struct, frozen=True):
     """One graph; `position` is its offset in the file, 0 for the main graph."""
 
     position: int
@@ -125,7 +127,7 @@ class OnnxGraph(NamedTuple):
     range: Range = Range(0, 0)
 
 
-class OnnxModel(NamedTuple):
+class OnnxModel(Struct, frozen=True):
     """A model file and its description.
 
     Attributes:

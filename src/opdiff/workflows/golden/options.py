@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
 
 
-class GoldenOptions(NamedTuple):
+class GoldenOptions(Struct, frozen=True):
     """What to run, on which inputs, and what to write.
 
     Attributes:

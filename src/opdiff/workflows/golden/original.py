@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core import wire
 from opdiff.workflows.golden.onnx_encoder import graph_output
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 _GRAPH_OF_MODEL = 7
 
 
-class Operator(NamedTuple):
+class Operator(Struct, frozen=True):
     """An operator under its name in rule files, and the tensors it produces; absent ones are empty strings."""
 
     name: str
@@ -24,7 +26,7 @@ class Operator(NamedTuple):
     outputs: tuple[str, ...]
 
 
-class Alias(NamedTuple):
+class Alias(Struct, frozen=True):
     """A second name under which a tensor is written; `replaces` says that it takes the name from an operator."""
 
     name: str
@@ -32,14 +34,14 @@ class Alias(NamedTuple):
     replaces: bool = False
 
 
-class Omitted(NamedTuple):
+class Omitted(Struct, frozen=True):
     """An operator, or one output of it, that has no file, and the reason."""
 
     name: str
     reason: Reason
 
 
-class OriginalModel(NamedTuple):
+class OriginalModel(Struct, frozen=True):
     """A model that ONNX Runtime can run.
 
     Attributes:

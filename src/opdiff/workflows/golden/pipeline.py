@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core import codes as elements
 from opdiff.core.atomic_file import fill_folder, open_atomic
@@ -50,7 +52,7 @@ _INPUT_FOLDER = "inputs"
 _KEY_DIGITS = 16
 
 
-class GoldenResult(NamedTuple):
+class GoldenResult(Struct, frozen=True):
     """A golden directory that was written.
 
     Attributes:
@@ -100,10 +102,10 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     with fill_folder(target) as folder:
         result = run.write(folder, progress)
     files = tuple(os.path.join(target, name) for name in result.input_files)
-    return result._replace(folder=target, input_files=files)
+    return replace(result, folder=target, input_files=files)
 
 
-class _Origin(NamedTuple):
+class _Origin(Struct, frozen=True):
     """Model and inputs as the manifest has them, and the digest of the run."""
 
     key: str
@@ -117,7 +119,7 @@ class _Origin(NamedTuple):
         return cls(run_key(files, entries, options), files, entries)
 
 
-class _Run(NamedTuple):
+class _Run(Struct, frozen=True):
     """A model with its inputs and the files to write."""
 
     prepared: PreparedModel

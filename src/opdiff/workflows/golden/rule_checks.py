@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _MAX_NAMES_SHOWN = 3
 
 
-class CompiledModel(NamedTuple):
+class CompiledModel(Struct, frozen=True):
     """Facts about a compiled model.
 
     Attributes:

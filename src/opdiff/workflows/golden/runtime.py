@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from threading import Event, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError, UsageError
 
@@ -23,7 +25,7 @@ _FATAL_ONLY = 4
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
-class FedInput(NamedTuple):
+class FedInput(Struct, frozen=True):
     """An input as it is fed: its codes, and the number of its element type in ONNX."""
 
     name: str
@@ -31,7 +33,7 @@ class FedInput(NamedTuple):
     codes: AnyArray
 
 
-class BoundOutput(NamedTuple):
+class BoundOutput(Struct, frozen=True):
     """An output that is computed into given memory."""
 
     tensor: str
@@ -40,7 +42,7 @@ class BoundOutput(NamedTuple):
     address: int
 
 
-class TensorType(NamedTuple):
+class TensorType(Struct, frozen=True):
     """Type of an output as the session states it, such as `tensor(float)`; `shape` is `None` if not all is known."""
 
     text: str

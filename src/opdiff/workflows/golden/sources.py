@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _CAFFE_ENDING, _TENSORFLOW_ENDING = ".prototxt", ".pb"
 
 
-class PreparedModel(NamedTuple):
+class PreparedModel(Struct, frozen=True):
     """A model whose inputs are known.
 
     Attributes:

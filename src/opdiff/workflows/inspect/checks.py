@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, OpdiffError
@@ -56,7 +58,7 @@ class Depth(IntEnum):
     VALUES = 2
 
 
-class CheckResult(NamedTuple):
+class CheckResult(Struct, frozen=True):
     """Result of a check, with every location where it applies."""
 
     severity: Severity
@@ -65,7 +67,7 @@ class CheckResult(NamedTuple):
     where: tuple[str, ...]
 
 
-class FolderRecord(NamedTuple):
+class FolderRecord(Struct, frozen=True):
     """A folder with its operators, and the files that could not be read."""
 
     folder: Folder
@@ -80,7 +82,7 @@ class FolderRecord(NamedTuple):
                     yield _key(operator, slot, index), tensor
 
 
-class DumpTree(NamedTuple):
+class DumpTree(Struct, frozen=True):
     """A directory tree, its contents, and the depth of the checks."""
 
     tree: Tree

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.read.rules import read_model
@@ -23,7 +25,7 @@ _MODEL_SUFFIXES = (".om", ".om2", ".air", ".json", ".txt", ".pbtxt")
 _INPUT_TYPES = frozenset({"Data", "AippData", "RefData", "AnnData"})
 
 
-class ModelTensor(NamedTuple):
+class ModelTensor(Struct, frozen=True):
     """An input or an output of a graph; of an output, `name` is the operator and the index that it comes from."""
 
     name: str
@@ -32,7 +34,7 @@ class ModelTensor(NamedTuple):
     layout: str
 
 
-class GraphReport(NamedTuple):
+class GraphReport(Struct, frozen=True):
     """One graph: its operators by type, those that were fused or inserted, its inputs and outputs."""
 
     name: str
@@ -44,7 +46,7 @@ class GraphReport(NamedTuple):
     outputs: tuple[ModelTensor, ...]
 
 
-class ModelReport(NamedTuple):
+class ModelReport(Struct, frozen=True):
     """A file that describes a compiled model."""
 
     path: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import DumpError, OpdiffError
 from opdiff.core.tensor import Slot
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 _WITH_PADDING = "the statistics include padding"
 
 
-class TensorReport(NamedTuple):
+class TensorReport(Struct, frozen=True):
     """One tensor of a file; with `statistics` if requested, or the `problem` that prevents them."""
 
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     name: str
     dtype: str
     layout: str
@@ -47,7 +49,7 @@ class TensorReport(NamedTuple):
     problem: str = ""
 
 
-class FileReport(NamedTuple):
+class FileReport(Struct, frozen=True):
     """One file: header, tensors, and the records of an overflow debug file."""
 
     path: str
@@ -63,7 +65,7 @@ class FileReport(NamedTuple):
     records: tuple[dict[str, object], ...] = ()
 
 
-class StatisticsReport(NamedTuple):
+class StatisticsReport(Struct, frozen=True):
     """A file with statistics instead of data, written by the runtime or by `opdiff reduce`."""
 
     path: str
@@ -71,7 +73,7 @@ class StatisticsReport(NamedTuple):
     tensors: tuple[StatisticsLine, ...]
 
 
-class RunReport(NamedTuple):
+class RunReport(Struct, frozen=True):
     """One run in a tree: its folder, its steps, and the largest number of operators in a step."""
 
     place: str
@@ -81,7 +83,7 @@ class RunReport(NamedTuple):
     nbytes: int
 
 
-class TreeReport(NamedTuple):
+class TreeReport(Struct, frozen=True):
     """A directory: kind of dump, amount of data, and findings of the checks."""
 
     path: str

@@ -9,7 +9,9 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.atomic_file import is_alive
 from opdiff.core.errors import InputError
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 _DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.[0-9a-f]{8}\.part")
 
 
-class Stamp(NamedTuple):
+class Stamp(Struct, frozen=True):
     """State of a file; any write to it changes one of the fields."""
 
     inode: int
@@ -31,7 +33,7 @@ class Stamp(NamedTuple):
     modified_ns: int
 
 
-class ReducibleFile(NamedTuple):
+class ReducibleFile(Struct, frozen=True):
     """A file that can be reduced, and its state."""
 
     path: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, remove_drafts
 from opdiff.workflows.reduce.work import reduce_file
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _MAX_PAUSE_S = 5.0
 
 
-class ReduceOptions(NamedTuple):
+class ReduceOptions(Struct, frozen=True):
     """Options of a reduction.
 
     Attributes:

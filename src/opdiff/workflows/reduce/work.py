@@ -8,7 +8,9 @@ import os
 import struct
 import zipfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
@@ -34,7 +36,7 @@ _SLOTS = {Slot.INPUT: "inputs", Slot.OUTPUT: "outputs"}
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-class ReduceResult(NamedTuple):
+class ReduceResult(Struct, frozen=True):
     """Result of a file: bytes before and after, or the problem because of which it was kept."""
 
     path: str

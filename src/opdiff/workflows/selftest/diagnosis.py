@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
 from opdiff.workflows.element_diff.blocks import examine_elements
@@ -22,7 +24,7 @@ _MAX_DISTANCE = 0.05
 _LINEAR_FIT_TOLERANCE = 0.02
 
 
-class MeasuredPair(NamedTuple):
+class MeasuredPair(Struct, frozen=True):
     """A pairing and its row."""
 
     pairing: Pairing

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core.dtypes import Kind
 
@@ -20,7 +21,7 @@ _ZERO_POINT_STEPS = 8
 _ELEMENTS_PER_OVERFLOW = 100
 
 
-class FaultTarget(NamedTuple):
+class FaultTarget(Struct, frozen=True):
     """A tensor that gets a fault.
 
     Attributes:
@@ -43,7 +44,7 @@ class FaultTarget(NamedTuple):
         return float(np.sqrt(np.mean(np.square(self.values))))
 
 
-class Fault(NamedTuple):
+class Fault(Struct, frozen=True):
     """A fault.
 
     Attributes:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from opdiff.align.element_reader import open_pair, open_stored_codes
 from opdiff.core import codes as elements
@@ -56,7 +57,7 @@ def inject(pairing: Pairing, values: AnyArray, folder: str) -> Pairing | None:
     with open(copy, "r+b") as file:
         file.seek(source.offset)
         file.write(elements.pack(stored_codes, reader.dtype))
-    injected = pairing._replace(target=side_tensor(pairing.key, _read_copy(copy, target)))
+    injected = replace(pairing, target=side_tensor(pairing.key, _read_copy(copy, target)))
     written = open_pair(*injected.operands).target.take(all_elements)
     return injected if np.array_equal(_bits(written), _bits(codes)) else None
 
@@ -65,11 +66,11 @@ def _read_copy(copy: str, tensor: Tensor) -> Tensor:
     """Return the tensor as described in the copy."""
     source = cast("FileRange", tensor.source)
     operator = read_operator(copy, real_name(source.path), sliced=False)
-    moved = source._replace(path=copy)
+    moved = replace(source, path=copy)
     for found in (*operator.inputs, *operator.outputs):
         if found.source == moved and found.spec == tensor.spec:
             return found
-    return tensor._replace(source=moved)
+    return replace(tensor, source=moved)
 
 
 def _bits(codes: AnyArray) -> AnyArray:

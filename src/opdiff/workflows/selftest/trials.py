@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
@@ -38,7 +40,7 @@ _MIN_ELEMENTS = 16
 _MAX_ELEMENTS = 1 << 22
 
 
-class SelftestOptions(NamedTuple):
+class SelftestOptions(Struct, frozen=True):
     """Faults to inject, number of tensors, and seed of the random choices."""
 
     faults: tuple[str, ...] = ()
@@ -46,7 +48,7 @@ class SelftestOptions(NamedTuple):
     seed: int = 0
 
 
-class TrialResult(NamedTuple):
+class TrialResult(Struct, frozen=True):
     """Result of one fault in one tensor.
 
     Attributes:
@@ -111,7 +113,7 @@ def run_selftest(
     return tuple(results)
 
 
-class _TrialContext(NamedTuple):
+class _TrialContext(Struct, frozen=True):
     """Inputs of every trial."""
 
     suitable: Sequence[MeasuredPair]
@@ -152,16 +154,16 @@ def _try_fault(row: MeasuredPair, fault: Fault, context: _TrialContext) -> Trial
     try:
         injected = _inject(row, fault, context)
         if injected is None:
-            return not_injected._replace(note=because("workflows.not_applicable"))
+            return replace(not_injected, note=because("workflows.not_applicable"))
         outcome = measure_job(Job(0, injected))
         if outcome.defect:
-            return not_injected._replace(note=outcome.row.reason)
+            return replace(not_injected, note=outcome.row.reason)
         measured = MeasuredPair(injected, outcome.row)
         names = diagnose(measured, context.candidates)
     except OpdiffError as error:
-        return not_injected._replace(note=error.reason)
+        return replace(not_injected, note=error.reason)
     distance = measured.metrics.relative_euclidean_distance if measured.metrics else None
-    return not_injected._replace(is_found=is_beyond_limits(measured), names=names, distance=distance)
+    return replace(not_injected, is_found=is_beyond_limits(measured), names=names, distance=distance)
 
 
 def _inject(row: MeasuredPair, fault: Fault, context: _TrialContext) -> Pairing | None:

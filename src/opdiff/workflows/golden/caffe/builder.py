@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.workflows.golden import onnx_encoder as onnx
 
@@ -22,7 +23,7 @@ class UnsupportedLayerError(Exception):
     """A layer, or a parameter of it, that has no translation."""
 
 
-class Blob(NamedTuple):
+class Blob(Struct, frozen=True):
     """A tensor of the ONNX graph and its shape."""
 
     tensor: str

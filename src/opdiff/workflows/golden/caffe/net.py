@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
@@ -62,7 +64,7 @@ class Parameters:
         return Parameters(self._block.below(name))
 
 
-class Layer(NamedTuple):
+class Layer(Struct, frozen=True):
     """One layer.
 
     Attributes:
@@ -86,7 +88,7 @@ class Layer(NamedTuple):
         return Parameters(self.block.below(name))
 
 
-class Net(NamedTuple):
+class Net(Struct, frozen=True):
     """A net: the shapes of its inputs by name, and its layers in order."""
 
     inputs: dict[str, Shape]

@@ -10,6 +10,8 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 from opdiff.workflows.golden.caffe import element_layers as element
@@ -70,7 +72,7 @@ class CaffeOriginal:
     def __init__(self, prototxt: str, caffemodel: str, given_shapes: Mapping[str, Shape]) -> None:
         net = read_net(prototxt, caffemodel)
         inputs = _with_shapes(net, given_shapes)
-        self.original = _translate(net, inputs, prototxt)._replace(files=(prototxt, caffemodel))
+        self.original = replace(_translate(net, inputs, prototxt), files=(prototxt, caffemodel))
 
     @property
     def operator_names(self) -> frozenset[str]:
