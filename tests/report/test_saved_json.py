@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from made_comparisons import comparison, comparisons, failed_operator, measured, pairing
+from made_comparisons import comparison, comparisons, failed_operator, measured
 from made_reports import many_tokens, with_judgement
-from opdiff.core.comparison import Comparison, DataMode, Mode, Row
+from opdiff.core.comparison import Comparison, DataMode, Mode
 from opdiff.core.dump import Unit
 from opdiff.core.errors import InputError
-from opdiff.core.judgement import Level
+from opdiff.core.judgement import Level, Verdict
 from opdiff.core.reasons import because, quoted
+from opdiff.report import saved_json
+from opdiff.report.columns import pack_columns
 from opdiff.report.html_page import write_html
 from opdiff.report.saved_json import load, save
 from opdiff.report.saved_json_v1 import load_v1
@@ -47,24 +51,31 @@ def test_saving_again_changes_nothing(tmp_path: Path) -> None:
     assert second.read_bytes() == first.read_bytes()
 
 
-def test_every_row_is_a_line(tmp_path: Path) -> None:
-    save(comparison(measured(), failed_operator()), str(tmp_path / "saved.json"))
+def test_rows_are_lines_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_json, "_ROWS_PER_BLOCK", 2)
+    made = many_tokens(2, 2, 3)
+    save(made, str(tmp_path / "saved.json"))
     lines = (tmp_path / "saved.json").read_text().splitlines()
-    assert len(lines) == 4
-    names = json.loads("\n".join(lines))["row_fields"]
-    assert dict(zip(names, json.loads(lines[2]), strict=True))["label"][3] == "conv1"
+    assert len(lines) == 2 + len(made.rows) / 2
+    assert load(str(tmp_path / "saved.json")) == made
 
 
-def test_reasons_are_saved_as_code_facts_and_sentence(tmp_path: Path) -> None:
-    evidence = because("core.in_file", path="a", problem=because("core.text", text="torn"))
-    save(comparison(measured(pairing(evidence=evidence))), str(tmp_path / "saved.json"))
-    row = json.loads((tmp_path / "saved.json").read_text())["rows"][0]
-    assert row[Row._fields.index("evidence")] == {
+def test_reasons_of_the_run_are_saved_as_code_facts_and_sentence(tmp_path: Path) -> None:
+    note = because("core.in_file", path="a", problem=because("core.text", text="torn"))
+    save(replace(comparison(measured()), notes=(note,)), str(tmp_path / "saved.json"))
+    assert json.loads((tmp_path / "saved.json").read_text())["notes"] == [{
         "code": "core.in_file",
         "facts": {"path": "a", "problem": {"code": "core.text", "facts": {"text": "torn"}, "text": "torn"}},
         "text": "a: torn",
-    }
-    assert load(str(tmp_path / "saved.json")).rows[0].evidence == evidence
+    }]  # fmt: skip
+    assert load(str(tmp_path / "saved.json")).notes == (note,)
+
+
+def test_a_row_takes_few_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    made = many_tokens(4, 10, 50)
+    save(made, str(path))
+    assert path.stat().st_size < 400 * len(made.rows)
 
 
 def document(tmp_path: Path) -> Any:
@@ -72,14 +83,26 @@ def document(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "saved.json").read_text())
 
 
+def block(**tables: list[Any]) -> list[str]:
+    empty: dict[str, list[Any]] = {"rows": [], "verdicts": [], "documented": []}
+    return [base64.b64encode(pack_columns(empty | tables)).decode()]
+
+
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     "schema": (("schema",), "other", "its schema is not 'opdiff.comparison'"),
-    "version": (("version",), 3, "it is of version 3, and only versions 1 and 2 are known"),
+    "version": (("version",), 2, "it is of version 2, and only versions 1 and 3 are known"),
     "kind": (("target", 1), "gpu", "Invalid enum value 'gpu' - at `$.target[1]`"),
     "not_an_array": (("target",), {}, "Expected `array`, got `object` - at `$.target`"),
-    "text_for_number": (("rows", 0, 0, 0), "1", "Expected `int`, got `str` - at `$.rows[0][0][0]`"),
     "null": (("scenario",), None, "Expected `object`, got `null` - at `$.scenario`"),
-    "missing": (("rows", 0, 7), [], "Expected `array` of length 33 to 47, got 0 - at `$.rows[0][7]`"),
+    "no_rows": (("rows",), None, "Expected `array`, got `null` - at `$.rows`"),
+    "no_base64": (("rows",), ["?"], "Invalid base64 encoded string - at `$.rows[0]`"),
+    "no_columns": (
+        ("graphs",),
+        "AAAA",
+        "its columns are damaged: Error -3 while decompressing data: unknown compression method",
+    ),
+    "text_for_row": (("rows",), block(rows=["1"]), "Expected `array`, got `str` - at `$[0]`"),
+    "verdicts": (("rows",), block(verdicts=[Verdict(Level.NOISE, quoted(""))]), "it has 1 verdicts for 0 rows"),
 }
 
 
@@ -110,14 +133,11 @@ _JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(["target", "scenario", "judgement", "view", "graphs", "rows", 0, 1, 3, 5, 7, 10]), _JSON)
-def test_any_document_is_loaded_or_rejected(
-    tmp_path_factory: pytest.TempPathFactory, keys: str | int, value: object
-) -> None:
+@given(st.sampled_from(["target", "scenario", "judgement", "view", "graphs", "rows"]), _JSON)
+def test_any_document_is_loaded_or_rejected(tmp_path_factory: pytest.TempPathFactory, key: str, value: object) -> None:
     folder = tmp_path_factory.mktemp("json")
     whole = document(folder)
-    outer = whole["rows"][0] if isinstance(keys, int) else whole
-    outer[keys] = value
+    whole[key] = value
     (folder / "saved.json").write_text(json.dumps(whole))
     try:
         load(str(folder / "saved.json"))

@@ -1,15 +1,10 @@
-"""Compact columns of a table: numbers as binary arrays, equal strings once, everything compressed together.
+"""Columns for the HTML page: numbers as binary arrays, equal strings once, everything compressed together.
 
-    4 bytes: length of the JSON, little-endian │ JSON │ the arrays that it describes, one after the other
-
-A description has the type (`b`, `h`, `i`, `f`, `d`: signed integers of 1, 2 and 4 bytes, floats of 4 and 8), the
-offset, the number of elements and the indices of missing ones. The bytes of an array are stored in planes, first bytes
-of all numbers, then second bytes and so on, which compresses better.
+The description of an array also has the indices of missing numbers, as `absent`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 import sys
@@ -19,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
+from opdiff.report.arrays import BYTE_ORDER, ArrayWriter, pack_integers, pack_numbers
 from opdiff.report.page_reasons import ReasonEncoder
 from opdiff.report.printable import printable
 
@@ -30,10 +26,7 @@ if TYPE_CHECKING:
 
     Number = float | int | None
 
-_INTEGERS = ("b", "h", "i")
-_WIDTHS = {"b": 1, "h": 2, "i": 4, "f": 4, "d": 8}
-# `struct` packs native byte order faster.
-_BYTE_ORDER = "@" if sys.byteorder == "little" else "<"
+_INTEGERS = "bhi"
 _MAX_FLOAT = sys.float_info.max
 # Highest bytes of single-precision floats of either sign that are close to zero, and that are huge or not finite.
 _TINY_BYTES, _HUGE_BYTES = (0x00, 0x80), (0x7F, 0xFF)
@@ -48,8 +41,7 @@ class Packer:
         # Numbers of strings, and of the reasons that the page shows as sentences.
         self._text_numbers: dict[str | tuple[Reason, ...], int] = defaultdict(count().__next__)
         self._reasons = ReasonEncoder()
-        self._parts: list[bytes] = []
-        self._end = 0
+        self._arrays = ArrayWriter()
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
         """Add a column of strings."""
@@ -65,15 +57,8 @@ class Packer:
 
     def integers(self, numbers: Sequence[int]) -> dict[str, Any]:
         """Add a column of integers; as floats if 32 bits are too few."""
-        # Trying is faster than checking the range first.
-        with suppress(ValueError):
-            data = bytes(numbers)
-            if data.isascii():
-                return self._add("b", data)
-        for kind in _INTEGERS:
-            with suppress(struct.error):
-                return self._add(kind, _packed(kind, numbers))
-        return self._add("d", _packed("d", list(map(_as_float, numbers))))
+        kind, data = pack_integers(_INTEGERS, numbers) or ("d", pack_numbers("d", list(map(_as_float, numbers))))
+        return self._arrays.add(kind, data)
 
     def exact(self, numbers: Sequence[Number]) -> dict[str, Any]:
         """Add a column of numbers in double precision, `None` included."""
@@ -92,32 +77,21 @@ class Packer:
         texts = [
             printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in self._text_numbers
         ]
-        head = json.dumps(
-            document | {"texts": texts, "templates": self._reasons.templates}, separators=(",", ":"), allow_nan=False
-        ).encode()
-        # Arrays are aligned to 8 bytes, so that the page can use them in place.
-        head += b" " * (-(len(head) + 4) % 8)
-        return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *self._parts]), _DEFLATE_LEVEL)
+        whole = document | {"texts": texts, "templates": self._reasons.templates}
+        return zlib.compress(self._arrays.joined(whole), _DEFLATE_LEVEL)
 
-    def _add(self, kind: str, data: bytes, absent: Sequence[int] = ()) -> dict[str, Any]:
-        width = _WIDTHS[kind]
-        self._parts += [data[plane::width] for plane in range(width)]
-        start, self._end = self._end, self._end + len(data)
-        reference = {"type": kind, "at": start, "count": len(data) // width}
-        return reference | {"absent": list(absent)} if absent else reference
-
-
-def _packed(kind: str, numbers: Sequence[float | int]) -> bytes:
-    return struct.pack(f"{_BYTE_ORDER}{len(numbers)}{kind}", *numbers)
+    def _add(self, kind: str, data: bytes, absent: Sequence[int]) -> dict[str, Any]:
+        description = self._arrays.add(kind, data)
+        return description | {"absent": list(absent)} if absent else description
 
 
 def _floats(kind: str, numbers: Sequence[Number]) -> tuple[bytes, Sequence[float | int], Sequence[int]]:
     """Return the numbers as bytes, the numbers with 0 in place of `None`, and the indices of `None`."""
     with suppress(struct.error, OverflowError):
-        return _packed(kind, numbers), numbers, ()  # type: ignore[arg-type, return-value]  # fails with `None`
+        return pack_numbers(kind, numbers), numbers, ()  # type: ignore[arg-type, return-value]  # fails with `None`
     absent = [index for index, number in enumerate(numbers) if number is None]
     filled = [0.0 if number is None else _as_float(number) for number in numbers]
-    return _packed(kind, filled), filled, absent
+    return pack_numbers(kind, filled), filled, absent
 
 
 def _is_lost(single: bytes, numbers: Sequence[float | int]) -> bool:
@@ -126,7 +100,7 @@ def _is_lost(single: bytes, numbers: Sequence[float | int]) -> bool:
     tiny, huge = sum(map(highest_bytes.count, _TINY_BYTES)), sum(map(highest_bytes.count, _HUGE_BYTES))
     if not huge and (not tiny or tiny == numbers.count(0.0)):
         return False
-    values = struct.unpack(f"{_BYTE_ORDER}{len(numbers)}f", single)
+    values = struct.unpack(f"{BYTE_ORDER}{len(numbers)}f", single)
     return any(values.count(limit) != numbers.count(limit) for limit in (math.inf, -math.inf, 0.0))
 
 

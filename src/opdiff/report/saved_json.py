@@ -1,9 +1,11 @@
 """The saved form of a comparison: all data that reports need, without tensors.
 
 One JSON object with `schema`, `version`, `files` and the fields of `Comparison`. `files` names the other files of the
-same run; this one is written last, so that a run without it is incomplete. Values are arrays, in the order of their
-fields; `row_fields` has the field names of rows, and each row is a line. A reason is an object of `code`, `facts` and
+same run; this one is written last, so that a run without it is incomplete. A reason is an object of `code`, `facts` and
 the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`, `-Infinity`.
+
+`graphs` and `rows` are the large parts, and packed by `columns` in base64: `rows` has a string for some thousand rows
+with their verdicts, each on a line.
 """
 
 from __future__ import annotations
@@ -11,38 +13,65 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct, structs
 
 from opdiff.core.atomic_file import open_atomic
-from opdiff.core.comparison import Comparison, Row
+from opdiff.core.comparison import Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
+from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, render
+from opdiff.report.columns import pack_columns, unpack_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from opdiff.core.reasons import Fact
 
-SCHEMA, VERSION = "opdiff.comparison", 2
+_T = TypeVar("_T")
+
+SCHEMA, VERSION = "opdiff.comparison", 3
+_ROWS_PER_BLOCK = 8192
 _MAX_HEAD_BYTES = 400
 _MAX_FILES_NBYTES = 1 << 22
 _MAX_NBYTES = 4 << 30
 
 
+class _Packed(Struct):
+    """Fields that are packed."""
+
+    graphs: bytes
+    rows: tuple[bytes, ...]
+
+
 def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
     """Write a comparison to a file; `files` has the names of the other files of its run."""
-    head: dict[str, object] = {"schema": SCHEMA, "version": VERSION, "files": files, "row_fields": Row._fields}
-    head |= {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
-    encode = json.JSONEncoder(default=_reason_to_json, check_circular=False).encode
+    fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
+    fields["judgement"] = comparison.judgement._replace(verdicts=(), documented=())
+    fields["graphs"] = _base64(graphs=comparison.graphs)
+    head = {"schema": SCHEMA, "version": VERSION, "files": files} | fields
+    encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
         file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
-        for number, row in enumerate(comparison.rows):
-            file.write(f"{',' if number else ''}\n{encode(row)}".encode())
+        for number, block in enumerate(_blocks(comparison)):
+            file.write(f'{"," if number else ""}\n"{block}"'.encode())
         file.write(b"\n]}\n")
+
+
+def _blocks(comparison: Comparison) -> Iterator[str]:
+    rows, judgement = comparison.rows, comparison.judgement
+    for start in range(0, len(rows), _ROWS_PER_BLOCK):
+        part = slice(start, start + _ROWS_PER_BLOCK)
+        yield _base64(rows=rows[part], verdicts=judgement.verdicts[part], documented=judgement.documented[part])
+
+
+def _base64(**tables: Sequence[object]) -> str:
+    return b2a_base64(pack_columns(tables), newline=False).decode()
 
 
 def load(path: str) -> Comparison:
@@ -54,13 +83,31 @@ def load(path: str) -> Comparison:
     """
     document = read_document(path, SCHEMA, VERSION)
     try:
-        comparison = msgspec.convert(document, Comparison)
-    except msgspec.ValidationError as error:
+        comparison = _comparison(document)
+    except (msgspec.ValidationError, ValueError) as error:
         raise InputError(path, f"is not a saved comparison: {error}") from error
     verdicts, rows = len(comparison.judgement.verdicts), len(comparison.rows)
     if verdicts not in (0, rows):
         raise InputError(path, f"is not a saved comparison: it has {verdicts} verdicts for {rows} rows")
     return comparison
+
+
+def _comparison(document: dict[str, Any]) -> Comparison:
+    packed = msgspec.convert(document, _Packed)
+    blocks = [unpack_columns(block) for block in packed.rows]
+    head = msgspec.convert(document | {"graphs": (), "rows": ()}, Comparison)
+    judgement = head.judgement._replace(
+        verdicts=_values(blocks, "verdicts", tuple[Verdict, ...]),
+        documented=_values(blocks, "documented", tuple[DocumentedResult, ...]),
+    )
+    rows = _values(blocks, "rows", tuple[Row, ...])
+    graphs = _values([unpack_columns(packed.graphs)], "graphs", tuple[ModelGraph, ...])
+    return structs.replace(head, graphs=graphs, rows=rows, judgement=judgement)
+
+
+def _values(blocks: Sequence[dict[str, list[Any]]], name: str, kind: type[_T]) -> _T:
+    """Return the values of a name in all blocks."""
+    return msgspec.convert([value for block in blocks for value in block.get(name, ())], kind)
 
 
 def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
@@ -111,17 +158,19 @@ def files_of(path: str) -> tuple[str, ...] | None:
         OSError: the file cannot be read.
     """
     with open(path, "rb", opener=regular_file) as file:
-        match = re.search(rb'"files": (\[[^\]]*\]), "row_fields"', file.read(_MAX_FILES_NBYTES))
+        match = re.search(rb'"files": (\[[^\]]*\]), "mode"', file.read(_MAX_FILES_NBYTES))
     try:
         return None if match is None else tuple(map(str, json.loads(match[1])))
     except ValueError:
         return None
 
 
-def _reason_to_json(value: object) -> dict[str, object]:
-    if not isinstance(value, Reason):
-        raise TypeError(f"{type(value).__name__} cannot be saved")
-    return {"code": value.code, "facts": dict(value.facts), "text": render(value)}
+def _to_json(value: object) -> dict[str, object]:
+    if isinstance(value, Reason):
+        return {"code": value.code, "facts": dict(value.facts), "text": render(value)}
+    if isinstance(value, Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    raise TypeError(f"{type(value).__name__} cannot be saved")
 
 
 def _reason_from_json(value: dict[str, Any]) -> object:

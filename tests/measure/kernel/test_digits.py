@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
 import pytest
 
 from command_line import run_outside
-from opdiff.core.metrics import Metrics
+from opdiff.report.saved_json import load
 from opdiff.sample import write_sample
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ def metrics_by(kernel: str, folder: Path) -> list[dict[str, object]]:
     outcome = run_outside("compare", *sides, "-o", out, "-q", env={"OPDIFF_KERNEL": kernel} if kernel else {})
     assert outcome.code == 0, outcome
     (saved,) = out.glob("result_*.json")
-    document = json.loads(saved.read_bytes())
-    rows = [row[document["row_fields"].index("metrics")] for row in document["rows"]]
-    return [dict(zip(Metrics._fields, values, strict=True)) for values in rows if values is not None]
+    return [row.metrics._asdict() for row in load(str(saved)).rows if row.metrics is not None]
 
 
 def test_the_kernel_agrees_with_its_definition_in_the_stated_digits(tmp_path: Path) -> None:
