@@ -1,5 +1,6 @@
 """The program `opdiff`, also as `python -m opdiff`."""
 
+import gc
 import sys
 
 
@@ -12,6 +13,9 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("opdiff: interrupted\n")
         return 130
+    finally:
+        # Python would search all values for cycles once more at its end; that took 5 to 10 % of a run.
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
@@ -109,8 +108,7 @@ class Tree(Struct, frozen=True):
         return (entry for folder in self.folders for entry in folder.entries)
 
 
-@dataclass(slots=True)
-class _TreeBuilder:
+class _TreeBuilder(Struct):
     """Files found so far."""
 
     root: str

@@ -5,8 +5,9 @@ Every target operator has rows: its tensors with their partners, or with the rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import GraphKind
@@ -32,8 +33,7 @@ _INSERTED_CONFIDENCE = 0.6
 _DATA_TYPES = frozenset({"Data", "Const", "ConstPlaceHolder", "RefData", "NetOutput", "Variable", "Constant"})
 
 
-@dataclass(slots=True)
-class _Token:
+class _Token(Struct):
     """Golden side and graph of one token, and the golden operators that were paired."""
 
     unit: Unit

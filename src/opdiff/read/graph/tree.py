@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
@@ -85,8 +84,7 @@ class GraphTree(Struct, frozen=True):
                 yield from (folder for folders in graph.tokens.values() for folder in folders)
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(Struct):
     """Folders of one rank by graph and token."""
 
     graphs: dict[tuple[int | None, str], dict[int, list[Folder]]] = field(default_factory=dict)

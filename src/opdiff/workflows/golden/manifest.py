@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -71,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 def hash_files(paths: Sequence[str]) -> tuple[HashedFile, ...]:
     """Return names and hashes of files."""
+    import hashlib
+
     found = []
     for path in paths:
         with open(path, "rb", opener=regular_file) as file:
@@ -80,6 +81,8 @@ def hash_files(paths: Sequence[str]) -> tuple[HashedFile, ...]:
 
 def describe_inputs(inputs: Sequence[ModelInput]) -> tuple[InputEntry, ...]:
     """Return the inputs of a run as the manifest has them."""
+    import hashlib
+
     return tuple(
         InputEntry(
             item.name,
@@ -94,6 +97,8 @@ def describe_inputs(inputs: Sequence[ModelInput]) -> tuple[InputEntry, ...]:
 
 def run_key(model: Sequence[HashedFile], inputs: Sequence[InputEntry], options: GoldenOptions) -> str:
     """Return a digest of everything that decides about golden data: model, inputs, selection and version."""
+    import hashlib
+
     libraries = hash_files(options.libraries)
     parts = (__version__, model, inputs, options.only, options.until, options.constants, libraries)
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -8,10 +8,9 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opdiff.core.atomic_file import is_alive
 from opdiff.core.errors import InputError
@@ -47,8 +46,7 @@ class ReducibleFile(Struct, frozen=True):
         return f"{self.path.removesuffix('.npy')}_min_max.npy" if self.is_fx else f"{self.path}_min_max.npz"
 
 
-@dataclass(slots=True)
-class SettleTracker:
+class SettleTracker(Struct):
     """History of file states, to distinguish finished files from files that are still being written."""
 
     settle_s: float

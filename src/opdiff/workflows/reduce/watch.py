@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, remove_drafts
 from opdiff.workflows.reduce.work import reduce_file
@@ -44,8 +43,7 @@ class ReduceOptions(Struct, frozen=True):
     load: float = 0.5
 
 
-@dataclass(slots=True)
-class ReduceTotals:
+class ReduceTotals(Struct):
     """Totals of a reduction so far; problems are counted once per file."""
 
     files: int = 0
