@@ -25,16 +25,22 @@ def main() -> None:
 def print_scores(outcomes: list[Outcome]) -> None:
     sound = [each for each in outcomes if not each.case.fault]
     faulty = [each for each in outcomes if each.case.fault]
+    faults = dict.fromkeys(each.case.fault for each in faulty)
+    networks = dict.fromkeys(_network(each) for each in faulty)
     totals, found, named = Counter[str](), Counter[str](), Counter[str]()
     for each in faulty:
-        for key in (each.case.fault, f"{each.case.network} {each.case.dtype}", "all"):
+        for key in (each.case.fault, _network(each), "all"):
             totals[key] += 1
             found[key] += each.is_found
             named[key] += each.is_named
     print(f"{'':20} {'cases':>6} {'operator':>9} {'cause':>7}")
-    for key in [*dict.fromkeys(each.case.fault for each in faulty), *sorted(k for k in totals if " " in k), "all"]:
+    for key in [*faults, *networks, "all"]:
         print(f"{key:20} {totals[key]:6} {found[key] / totals[key]:9.1%} {named[key] / totals[key]:7.1%}")
     print(f"false alarms: {sum(not each.is_found for each in sound)} of {len(sound)} sound runs")
+
+
+def _network(outcome: Outcome) -> str:
+    return f"{outcome.case.network} {outcome.case.dtype}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fault_injection.faults import FAULTS, FaultyNetwork, inject
 from fault_injection.networks import NETWORKS
+from fault_injection.realistic_networks import REALISTIC_NETWORKS
 from opdiff.api import compare
 from opdiff.core import dtypes
 from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.judgement import Finding
 
+ALL_NETWORKS = NETWORKS | REALISTIC_NETWORKS
 DTYPES = {"fp16": dtypes.FLOAT16, "bf16": dtypes.BFLOAT16}
 DEPTHS = {"early": 0.1, "middle": 0.5, "late": 0.85}
 
@@ -42,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 def iter_outcomes(
-    networks: Iterable[str] = NETWORKS,
+    networks: Iterable[str] = ALL_NETWORKS,
     types: Iterable[str] = DTYPES,
     seeds: Iterable[int] = (1, 2),
     depths: Iterable[str] = DEPTHS,
@@ -56,7 +58,7 @@ def iter_outcomes(
 
 
 def _evaluate_network(sound: Case, depths: list[str], faults: list[str], folder: str) -> Iterator[Outcome]:
-    network = NETWORKS[sound.network](sound.seed, DTYPES[sound.dtype])
+    network = ALL_NETWORKS[sound.network](sound.seed, DTYPES[sound.dtype])
     write_files(folder, golden_files(network))
     yield _evaluate(sound, FaultyNetwork(network, (), ()), folder)
     for fault in faults:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fault_injection import kernels
+from fault_injection.wrong_computations import WRONG_COMPUTATIONS
 from opdiff.core import dtypes
 from opdiff.sample import ops
 from opdiff.sample.device import device_values, rounded
@@ -16,6 +17,7 @@ from opdiff.sample.faults import corrupt_output
 from opdiff.sample.graph import Port
 
 if TYPE_CHECKING:
+    from fault_injection.wrong_computations import WrongComputation
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.sample.faults import Corruption
@@ -46,15 +48,22 @@ def _shift(x: AnyArray) -> AnyArray:
     return shifted
 
 
+def _channel_axis(x: AnyArray) -> int:
+    """Return the second axis of images with many channels, else the last axis with several indices."""
+    if x.ndim == 4 and x.shape[1] >= 8:
+        return 1
+    return max(axis for axis, extent in enumerate(x.shape) if extent >= 4)
+
+
 def _permute(x: AnyArray) -> AnyArray:
     if x.ndim == 4 and x.shape[2] == x.shape[3] > 1:
         return x.swapaxes(2, 3)
-    return np.roll(x, 1, axis=-1)
+    return np.roll(x, 1, axis=_channel_axis(x))
 
 
 def _corrupt_channel(x: AnyArray) -> AnyArray:
     result = x.copy()
-    channel = result[:, 3] if x.ndim == 4 and x.shape[1] >= 8 else result[..., 3]
+    channel = np.moveaxis(result, _channel_axis(x), 0)[3:4]
     channel[...] = channel * -0.5 + x.std()
     return result
 
@@ -83,7 +92,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, tuple[str, ...]]] = {
     "outliers": (_add_outliers, ("outliers",)),
 }
 FAULTS = (
-    *CORRUPTIONS, "foreign", "accumulation", "fusion", "input-swap", "input-scale", "clipping", "zero-point",
+    *CORRUPTIONS, "foreign", "accumulation", "input-swap", "input-scale", "clipping", "zero-point", *WRONG_COMPUTATIONS,
 )  # fmt: skip
 
 # Shorter sums hardly lose digits.
@@ -100,7 +109,9 @@ def inject(network: SampleNetwork, fault: str, depth: float) -> FaultyNetwork | 
         return _corrupt_input(network, fault)
     if fault in ("clipping", "zero-point"):
         return _corrupt_quantization(network, fault, depth)
-    return {"foreign": _foreign, "accumulation": _accumulation, "fusion": _fusion}[fault](network, depth)
+    if fault in WRONG_COMPUTATIONS:
+        return _compute_wrongly(network, WRONG_COMPUTATIONS[fault], depth)
+    return {"foreign": _foreign, "accumulation": _accumulation}[fault](network, depth)
 
 
 def _is_comparable(op: DeviceOp) -> bool:
@@ -172,13 +183,12 @@ def _accumulate_coarsely(kernel: Kernel, dtype: DType, x: AnyArray, weight: AnyA
     return result
 
 
-def _fusion(network: SampleNetwork, depth: float) -> FaultyNetwork | None:
-    """Drop the activation of a fused operator."""
-    found = [op for op in network.device if len(op.originals) > 1 and op.buffer_pass]
-    if not found:
+def _compute_wrongly(network: SampleNetwork, fault: WrongComputation, depth: float) -> FaultyNetwork | None:
+    broken = {op.name: faulty for op in network.device if _is_comparable(op) and (faulty := fault.break_op(op))}
+    if not broken:
         return None
-    op = _at_depth(found, depth)
-    return _with_faulty(network, op, replace(op, kernel=partial(op.kernel, activation=ops.identity)), ("fusion",))
+    op = _at_depth([op for op in network.device if op.name in broken], depth)
+    return _with_faulty(network, op, broken[op.name], fault.kinds)
 
 
 def _corrupt_input(network: SampleNetwork, fault: str) -> FaultyNetwork | None:

@@ -26,9 +26,7 @@ def attend(x: AnyArray) -> AnyArray:
 
 def attend_roughly(x: AnyArray) -> AnyArray:
     """Softmax whose exponentials are interpolated in a table with a step of 1/2."""
-    shifted: AnyArray = 2 * (x - x.max(axis=-1, keepdims=True))
-    low = np.floor(shifted)
-    powers: AnyArray = np.exp(low / 2) + (shifted - low) * (np.exp((low + 1) / 2) - np.exp(low / 2))
+    powers = exp_roughly(x - x.max(axis=-1, keepdims=True))
     total: AnyArray = powers.sum(axis=-1, keepdims=True)
     return powers / total
 
@@ -67,3 +65,78 @@ def quantize(x: AnyArray, scale: float, zero: int = 0, limit: int = 128) -> AnyA
     """Return the nearest quantization steps from `-limit` to `limit - 1`."""
     steps: AnyArray = np.clip(np.rint(x / scale) + zero, -limit, limit - 1)
     return steps
+
+
+def mean_of_rows(x: AnyArray) -> AnyArray:
+    """Mean over the last axis, which is kept."""
+    means: AnyArray = x.mean(axis=-1, keepdims=True)
+    return means
+
+
+def subtract(x: AnyArray, y: AnyArray) -> AnyArray:
+    """Difference."""
+    return x - y
+
+
+def divide(x: AnyArray, y: AnyArray) -> AnyArray:
+    """Quotient."""
+    with np.errstate(divide="ignore"):
+        result: AnyArray = x / y
+    return result
+
+
+def add_scalar(x: AnyArray, scalar: float) -> AnyArray:
+    """Sum with a scalar."""
+    return x + scalar
+
+
+def scale_columns(x: AnyArray, factor: AnyArray) -> AnyArray:
+    """Product with a factor for each column."""
+    return x * factor
+
+
+def shift_columns(x: AnyArray, offset: AnyArray) -> AnyArray:
+    """Sum with an offset for each column."""
+    return x + offset
+
+
+def enlarge(x: AnyArray) -> AnyArray:
+    """Twice the image size, interpolated between the centres of pixels."""
+    return _interpolate(_interpolate(x, 2), 3)
+
+
+def enlarge_from_corner(x: AnyArray) -> AnyArray:
+    """Twice the image size, interpolated between the corners of pixels: another mode of `enlarge`."""
+    return _interpolate(_interpolate(x, 2, centre=0.0), 3, centre=0.0)
+
+
+def _interpolate(x: AnyArray, axis: int, centre: float = 0.25) -> AnyArray:
+    extent = x.shape[axis]
+    at = np.clip(np.arange(2 * extent) / 2 - centre, 0, extent - 1)
+    low = np.floor(at).astype(np.int64)
+    part = (at - low).reshape([-1 if each == axis else 1 for each in range(x.ndim)])
+    high = np.minimum(low + 1, extent - 1)
+    result: AnyArray = x.take(low, axis) * (1 - part) + x.take(high, axis) * part
+    return result
+
+
+def exp_roughly(x: AnyArray) -> AnyArray:
+    """Exponential function, interpolated in a table with a step of 1/2."""
+    low = np.floor(2 * x)
+    powers: AnyArray = np.exp(low / 2) + (2 * x - low) * (np.exp((low + 1) / 2) - np.exp(low / 2))
+    return powers
+
+
+def sigmoid_roughly(x: AnyArray) -> AnyArray:
+    """Logistic function of rough exponentials."""
+    return 1 / (1 + exp_roughly(-x))
+
+
+def tanh_roughly(x: AnyArray) -> AnyArray:
+    """Hyperbolic tangent of rough exponentials."""
+    return 2 * sigmoid_roughly(2 * x) - 1
+
+
+def gelu_roughly(x: AnyArray) -> AnyArray:
+    """Gaussian error linear unit, by the logistic function."""
+    return x * sigmoid_roughly(1.702 * x)

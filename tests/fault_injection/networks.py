@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 INPUT = "images"
 
-_TOKENS, _COLUMNS, _VOCABULARY, _HEADS = 12, 32, 50, 2
+TOKENS, COLUMNS, _VOCABULARY, _HEADS = 12, 32, 50, 2
 
 
 def residual(seed: int, dtype: DType) -> SampleNetwork:
     """Convolutions with residual sums, a concatenated branch, and a classifier."""
     net = NetworkBuilder(seed, dtype)
-    image = _image(seed)
-    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    image = image_of(seed)
+    x = image_wire(net, dtype)
     x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
     for number in range(3):
         inner = net.conv(x, f"block{number}/conv1", Conv(16, activation="relu"))
@@ -52,45 +52,45 @@ def transformer(seed: int, dtype: DType) -> SampleNetwork:
     """An embedding and two pre-norm layers of attention and feed-forward parts."""
     net = NetworkBuilder(seed, dtype)
     random = np.random.default_rng(seed + 1)
-    ids: AnyArray = random.integers(0, _VOCABULARY, (1, _TOKENS)).astype(np.float32)
-    table = random.normal(0, 1, (_VOCABULARY, _COLUMNS))
-    start = Wire(Port(INPUT), Port(INPUT), _COLUMNS, dtypes.FLOAT32, "ND")
-    look_up = Layer("embed", "GatherV2", partial(kernels.look_up, table=table), (_COLUMNS,), (dtype,), "ND")
+    ids: AnyArray = random.integers(0, _VOCABULARY, (1, TOKENS)).astype(np.float32)
+    table = random.normal(0, 1, (_VOCABULARY, COLUMNS))
+    start = Wire(Port(INPUT), Port(INPUT), COLUMNS, dtypes.FLOAT32, "ND")
+    look_up = Layer("embed", "GatherV2", partial(kernels.look_up, table=table), (COLUMNS,), (dtype,), "ND")
     (x,) = net.apply(look_up, start)
     for number in range(2):
-        x = _attention(net, x, f"layer{number}", random)
+        x = attention(net, x, _normed(net, x, f"layer{number}/ln1", random), f"layer{number}")
         inner = _normed(net, x, f"layer{number}/ln2", random)
-        inner = net.dense(inner, f"layer{number}/up", 4 * _COLUMNS, "gelu")
-        inner = net.dense(inner, f"layer{number}/down", _COLUMNS)
+        inner = net.dense(inner, f"layer{number}/up", 4 * COLUMNS, "gelu")
+        inner = net.dense(inner, f"layer{number}/down", COLUMNS)
         x = net.add(inner, x, f"layer{number}/add2")
     x = net.dense(_normed(net, x, "ln", random), "head", _VOCABULARY)
     return SampleNetwork(ids, INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
-def _attention(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
-    inner = _normed(net, x, f"{name}/ln1", random)
+def attention(net: NetworkBuilder, x: Wire, normed: Wire, name: str) -> Wire:
+    """Add self-attention to the normalized rows, and the residual sum with `x`."""
     parts = []
     for part in ("q", "k", "v"):
-        made = net.dense(inner, f"{name}/{part}", _COLUMNS)
+        made = net.dense(normed, f"{name}/{part}", COLUMNS)
         cut = Layer(f"{name}/{part}_heads", "TransposeD", partial(kernels.heads, number=_HEADS))
         parts.append(net.apply(cut, made)[0])
     (weights,) = net.apply(Layer(f"{name}/scores", "BatchMatMul", kernels.scores), parts[0], parts[1])
     (weights,) = net.apply(Layer(f"{name}/softmax", "SoftmaxV2", kernels.attend), weights)
     (mixed,) = net.apply(Layer(f"{name}/mix", "BatchMatMul", kernels.product), weights, parts[2])
     (mixed,) = net.apply(Layer(f"{name}/join", "TransposeD", kernels.join_heads), mixed)
-    return net.add(net.dense(mixed, f"{name}/out", _COLUMNS), x, f"{name}/add1")
+    return net.add(net.dense(mixed, f"{name}/out", COLUMNS), x, f"{name}/add1")
 
 
 def _normed(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
-    factor, offset = random.uniform(0.8, 1.2, _COLUMNS), random.normal(0, 0.1, _COLUMNS)
+    factor, offset = random.uniform(0.8, 1.2, COLUMNS), random.normal(0, 0.1, COLUMNS)
     return net.apply(Layer(name, "LayerNorm", partial(kernels.layer_norm, factor=factor, offset=offset)), x)[0]
 
 
 def quantized(seed: int, dtype: DType) -> SampleNetwork:
     """8-bit convolutions between quantizing and dequantizing operators, with residual sums."""
     net = NetworkBuilder(seed, dtype)
-    image = _image(seed)
-    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    image = image_of(seed)
+    x = image_wire(net, dtype)
     x = net.conv(x, "stem", Conv(16, stride=2, activation="relu"))
     for number in range(3):
         inner = _quantized_conv(net, image, x, f"block{number}/conv1")
@@ -136,7 +136,7 @@ def cancelling(seed: int, dtype: DType) -> SampleNetwork:
     """Two branches whose sum nearly vanishes, so that rounding errors are a large part of it."""
     net = NetworkBuilder(seed, dtype)
     random = np.random.default_rng(seed)
-    x = net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+    x = image_wire(net, dtype)
     x = net.conv(x, "stem", Conv(16, activation="relu"))
     weight = random.normal(0, 0.1, (16, 16, 3, 3))
     near = -weight + random.normal(0, 3e-4, weight.shape)
@@ -145,10 +145,16 @@ def cancelling(seed: int, dtype: DType) -> SampleNetwork:
     x = net.add(left, right, "difference")
     x = net.conv(x, "head", Conv(16, activation="relu"))
     (x,) = net.apply(Layer("gap", "GlobalAveragePool", ops.average_all), x)
-    return SampleNetwork(_image(seed), INPUT, tuple(net.golden), tuple(net.device), (x.device,))
+    return SampleNetwork(image_of(seed), INPUT, tuple(net.golden), tuple(net.device), (x.device,))
 
 
-def _image(seed: int) -> AnyArray:
+def image_wire(net: NetworkBuilder, dtype: DType) -> Wire:
+    """Return the image input on the device: in the type of the network and in its layout."""
+    return net.store_as(net.cast(Wire(Port(INPUT), Port(INPUT), 3, dtypes.FLOAT32, "NCHW"), dtype), "NC1HWC0")
+
+
+def image_of(seed: int) -> AnyArray:
+    """Return an image of waves and noise."""
     random = np.random.default_rng(seed + 2)
     y, x = np.indices((24, 24)) / 24
     waves = np.stack([np.sin(7 * x + 3 * y), 0.5 + np.cos(5 * y - 9 * x), np.sin(11 * x * y) - 0.4])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from opdiff.core.dump import DumpKind, SideTensor, Unit
+from opdiff.core.error_facts import ErrorFacts
 from opdiff.core.judgement import Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import Reason
@@ -303,34 +304,6 @@ class Profile(NamedTuple):
     errors: tuple[float, ...]
     largest: tuple[float, ...]
     not_finite: tuple[int, ...]
-
-
-class ErrorFacts(NamedTuple):
-    """Facts about the errors of a bad tensor, from its elements; errors are relative to the golden norm.
-
-    Attributes:
-        row: number of the tensor's row.
-        count: number of elements that are finite on both sides.
-        carriers: number of elements with 99 % of the squared error.
-        rest: relative error of all others.
-        sorted_error: relative error after both sides were sorted.
-        axis: axis of the slice with the largest part of the squared error; -1 if no axis has three indices.
-        extent: extent of the axis.
-        index: index of the slice.
-        slice_share: its share of the squared error.
-        golden_share: its share of the squared golden norm.
-    """
-
-    row: int
-    count: int  # type: ignore[assignment]  # hides tuple.count
-    carriers: int
-    rest: float
-    sorted_error: float
-    axis: int = -1
-    extent: int = 0
-    index: int = 0  # type: ignore[assignment]  # hides tuple.index
-    slice_share: float = 0.0
-    golden_share: float = 0.0
 
 
 class Side(NamedTuple):

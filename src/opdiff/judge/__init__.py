@@ -25,7 +25,8 @@ from opdiff.judge.network import build_network
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import ErrorFacts, ModelGraph, Row
+    from opdiff.core.comparison import ModelGraph, Row
+    from opdiff.core.error_facts import ErrorFacts
 
 __all__ = ["judge"]
 

@@ -12,7 +12,8 @@ from opdiff.judge.noise import is_quantized
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import ErrorFacts, Row
+    from opdiff.core.comparison import Row
+    from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import ErrorKind, Verdict
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason

@@ -9,6 +9,7 @@ from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.core.tensor import coordinates
 from opdiff.judge.cases import Case, Cause, content_of
+from opdiff.judge.computations import wrong_computation
 from opdiff.judge.concentration import few_elements, one_channel
 from opdiff.judge.error_distribution import error_distribution
 from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
@@ -322,7 +323,6 @@ def _unknown(case: Case) -> Cause:
 
 
 _TESTS: tuple[Callable[[Case], Cause | None], ...] = (
-    _overflow, _indices, _pairing, _memory, one_channel, _linear, _clipped, few_elements, _permuted, _changed,
-    _quantization,
-    _precision, _fusion, _unknown,
+    _overflow, _indices, _pairing, _memory, one_channel, _linear, few_elements, wrong_computation, _clipped,
+    _permuted, _changed, _quantization, _precision, _fusion, _unknown,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from opdiff.core.reasons import because
 from opdiff.judge.cases import Cause
 
 if TYPE_CHECKING:
-    from opdiff.core.comparison import ErrorFacts
+    from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.reasons import Fact, Reason
     from opdiff.judge.cases import Case
 

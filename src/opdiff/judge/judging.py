@@ -20,7 +20,8 @@ from opdiff.judge.ranking import first_in_order, rank
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.comparison import ErrorFacts, Row
+    from opdiff.core.comparison import Row
+    from opdiff.core.error_facts import ErrorFacts
     from opdiff.judge.cases import CauseContext
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
@@ -48,20 +49,37 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
     )
 
 
-def _locate(rows: Sequence[Row], network: Network, limits: Limits) -> tuple[Located, tuple[Ranked, ...]]:
-    """Return the origins of errors by their rank; golden tensors that readers refute are left out of the others."""
+def _locate(
+    rows: Sequence[Row], network: Network, limits: Limits, faulty_readers: frozenset[str] = frozenset()
+) -> tuple[Located, tuple[Ranked, ...]]:
+    """Return the origins of errors by their rank; golden tensors that readers refute are left out of the others.
+
+    A reader that is itself at fault without such a tensor refutes nothing: the error was real, and the reader, whose
+    bias makes relative errors smaller, passed a part of it on.
+    """
     located = locate(rows, network, limits)
-    ranked = rank(network, located)
+    ranked = rank(network, located, faulty_readers)
     refuted = [found for found in ranked if found.origin.refuted_by]
     if not refuted:
         return located, ranked
+    again = _without_goldens(refuted, located, rows, network, limits)
+    others = [found for found in rank(network, again) if not found.origin.refuted_by]
+    faulty = {found.origin.refuted_by for found in refuted} & {found.origin.operator.name for found in others}
+    if faulty:
+        return _locate(rows, network, limits, faulty_readers | faulty)
+    return again, (*others, *refuted)
+
+
+def _without_goldens(
+    refuted: list[Ranked], located: Located, rows: Sequence[Row], network: Network, limits: Limits
+) -> Located:
+    """Locate again without the golden tensors that are refuted; their own verdicts stay."""
     goldens = {rows[found.origin.row].golden_key for found in refuted} - {None}
     hidden = {found.origin.row for found in refuted}
     hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}
     again = locate([row._replace(metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
-    others = [found for found in rank(network, again) if not found.origin.refuted_by]
-    return replace(again, verdicts=tuple(verdicts)), (*others, *refuted)
+    return replace(again, verdicts=tuple(verdicts))
 
 
 def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:

@@ -47,8 +47,11 @@ class Ranked(Struct, frozen=True):
     is_certain: bool
 
 
-def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
-    """Return one origin for each operator that created an error, the largest share first."""
+def rank(network: Network, located: Located, faulty_readers: frozenset[str] = frozenset()) -> tuple[Ranked, ...]:
+    """Return one origin for each operator that created an error, the largest share first.
+
+    Operators in `faulty_readers` refute no errors of what they read.
+    """
     worst: dict[str, ErrorOrigin] = {}
     for origin in located.origins:
         known = worst.get(origin.operator.name)
@@ -57,7 +60,8 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
     if not worst:
         return ()
     worst = {
-        name: replace(origin, refuted_by=_refuting_reader(origin, network, located)) for name, origin in worst.items()
+        name: replace(origin, refuted_by=_refuting_reader(origin, network, located, faulty_readers))
+        for name, origin in worst.items()
     }
     shares = _shares(network, located, worst)
     ranked = [
@@ -67,7 +71,7 @@ def rank(network: Network, located: Located) -> tuple[Ranked, ...]:
     return tuple(sorted(ranked, key=lambda found: _key(found, order)))
 
 
-def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located) -> str:
+def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located, faulty_readers: frozenset[str]) -> str:
     """Return an operator that reads the tensor and whose output is too good for this error; empty for none.
 
     Linear operators keep relative errors, and sums keep absolute ones. Others may hide them.
@@ -76,7 +80,7 @@ def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located) ->
         return ""
     for name in network.readers.get(origin.operator.name, ()):
         reader, magnitude = network.operators[name], located.magnitudes.get(name)
-        if magnitude is None or magnitude.has_special_mismatch:
+        if name in faulty_readers or magnitude is None or magnitude.has_special_mismatch:
             continue
         if reader.model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
             errors = origin.magnitude.error, magnitude.error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opdiff.core.comparison import ErrorFacts
+from opdiff.core.error_facts import ErrorFacts
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
