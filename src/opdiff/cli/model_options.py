@@ -30,7 +30,7 @@ def add_input_data(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
         help="data of an input: .npy, or raw bytes; the name may be left out if there is one input",
     )  # fmt: skip
     parser.add_argument(
-        "--shape", type=_named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
+        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
         help="shape of an input whose shape the model leaves open; several are separated by ;",
     )  # fmt: skip
     parser.add_argument(
@@ -124,7 +124,8 @@ def _named_file(text: str) -> tuple[str, str]:
     return name, path
 
 
-def _named_shapes(text: str) -> list[tuple[str, Shape]]:
+def named_shapes(text: str) -> list[tuple[str, Shape]]:
+    """Parse the shapes of inputs: `x:1,3,224,224;y:1,8`."""
     return [_named_shape(item) for item in text.split(";") if item]
 
 

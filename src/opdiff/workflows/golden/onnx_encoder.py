@@ -27,11 +27,12 @@ def node(
     body = b"".join(wire.block(1, name.encode()) for name in inputs)
     body += b"".join(wire.block(2, name.encode()) for name in outputs)
     body += wire.text(4, op_type)
-    body += b"".join(wire.block(5, _attribute(name, value)) for name, value in (attributes or {}).items())
+    body += b"".join(wire.block(5, attribute(name, value)) for name, value in (attributes or {}).items())
     return wire.block(1, body)
 
 
-def _attribute(name: str, value: Attribute) -> bytes:
+def attribute(name: str, value: Attribute) -> bytes:
+    """Encode an attribute of a node."""
     head = wire.text(1, name)
     if isinstance(value, float):
         return head + wire.single(2, value) + wire.number(20, 1)
@@ -49,10 +50,10 @@ def initializer(name: str, array: AnyArray) -> bytes:
     return wire.block(5, body + wire.text(8, name) + wire.block(9, values.tobytes()))
 
 
-def graph_input(name: str, shape: Shape) -> bytes:
-    """Encode an input of float32 as a field of a graph."""
+def graph_input(name: str, shape: Shape, element: int = FLOAT) -> bytes:
+    """Encode an input as a field of a graph; `element` is the number of its element type in ONNX."""
     dims = b"".join(wire.block(1, wire.varint(1 << 3) + wire.varint(extent)) for extent in shape)
-    tensor = wire.number(1, FLOAT) + wire.block(2, dims)
+    tensor = wire.number(1, element) + wire.block(2, dims)
     return wire.block(11, wire.text(1, name) + wire.block(2, wire.block(1, tensor)))
 
 

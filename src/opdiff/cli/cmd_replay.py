@@ -1,0 +1,142 @@
+"""`opdiff replay`: compute operators again on the CPU, from the inputs that they had on the NPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.cli.arguments import require_paths
+from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.model_options import named_shapes
+from opdiff.cli.terminal import Progress, counted, json_text, printable, table, write_json
+from opdiff.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Language
+    from opdiff.core.replay import Replay
+    from opdiff.workflows.replay.options import ReplayOptions
+
+DESCRIPTION = """\
+Compute operators again on the CPU, from the inputs that they had on the NPU, and compare the results with their
+outputs. Inputs that are already wrong do not count: the own error of an operator shows whether it is at fault itself.
+Without golden data all operators are computed, otherwise the suspects of the comparison."""
+EPILOG = """\
+examples:
+  opdiff replay NPU_DIR --model net.onnx -fr net.om              every operator, without golden data
+  opdiff replay NPU_DIR GOLDEN_DIR --model net.onnx -fr net.om   the suspects of the comparison
+  opdiff replay --saved result_20240115103052.json --model net.onnx
+  opdiff replay NPU_DIR --model net.onnx -fr net.om --op conv1 --op conv2
+  opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
+"""
+_COLUMNS = ("operator", "type", "verdict", "own error", "allowed", "remark")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("target", metavar="TARGET", nargs="?", default="", help="dump directory of the run on the NPU")
+    parser.add_argument("golden", metavar="GOLDEN", nargs="?", default="", help="golden directory, to find suspects")
+    parser.add_argument(
+        "--saved", metavar="JSON", default="", help="saved comparison whose suspects, target and rules are taken"
+    )
+    parser.add_argument(
+        "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
+        help="rules of the target's model: offline model, JSON of ATC or graph text",
+    )  # fmt: skip
+    parser.add_argument("--model", metavar="FILE", default="", help="original model: ONNX file, or prototxt")
+    parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
+    parser.add_argument(
+        "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
+        help="shape of an input whose shape the model leaves open",
+    )  # fmt: skip
+    parser.add_argument("--op", action="append", default=[], metavar="NAME", dest="operators", help="this operator")
+    parser.add_argument("--all", action="store_true", help="every operator, not the suspects only")
+    parser.add_argument(
+        "--limits", metavar="FILE", default="", help="limits (TOML); default: opdiff.toml in this directory, if present"
+    )
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the remarks; default: en")
+    parser.add_argument("--json", metavar="FILE", default="", help="write the results as JSON; - for standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay, print, and return the exit code."""
+    from opdiff.core.reasons import Language
+    from opdiff.core.replay import ReplayVerdict
+    from opdiff.workflows.replay.pipeline import replay
+
+    comparison = _comparison(args)
+    options = _options(args, comparison)
+    if comparison is not None and not options.operators and not args.all:
+        print("the comparison suspects no operator; --all replays every operator")
+        return ExitCode.OK
+    with Progress("replaying", quiet=args.quiet > 0) as progress:
+        replays = list(replay(options, progress.reach))
+    if args.json == "-":
+        print(json_text(replays))
+    else:
+        _print(replays, Language(args.lang))
+    if args.json and args.json != "-":
+        write_json(args.json, replays)
+    replayed = [item for item in replays if item.verdict is not ReplayVerdict.NOT_REPLAYABLE]
+    return ExitCode.OK if replayed else ExitCode.UNUSABLE_INPUT
+
+
+def _comparison(args: argparse.Namespace) -> Comparison | None:
+    """Return the comparison whose suspects are replayed; `None` if there is none."""
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.compare.saved import load_saved
+    from opdiff.workflows.replay.suspects import compare_sides
+
+    if args.saved:
+        if args.golden:
+            raise UsageError("--saved takes the place of the golden directory")
+        return load_saved([args.saved])
+    if not args.golden:
+        return None
+    require_paths(args.target, args.golden)
+    options = CompareOptions(args.target, args.golden, args.fusion_rule_file, limits=args.limits)
+    with Progress("comparing", quiet=args.quiet > 0, in_bytes=True) as progress:
+        return compare_sides(options, progress.reach)
+
+
+def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayOptions:
+    from opdiff.workflows.replay.options import ReplayOptions
+    from opdiff.workflows.replay.suspects import suspects_of
+
+    target = args.target or (comparison.target.path if comparison else "")
+    rules = args.fusion_rule_file or (comparison.extra_inputs.fusion_rules if comparison else "")
+    for option, given in {"a target directory": target, "--model FILE": args.model, "-fr FILE": rules}.items():
+        if not given:
+            raise UsageError(f"replay needs {option}")
+    require_paths(target, args.model, rules, *filter(None, [args.weights]))
+    operators = tuple(args.operators)
+    if not operators and comparison is not None and not args.all:
+        operators = suspects_of(comparison.judgement)
+    shapes = dict(pair for pairs in args.shapes for pair in pairs)
+    return ReplayOptions(target, rules, args.model, args.weights, shapes, operators, args.limits)
+
+
+def _print(replays: Sequence[Replay], language: Language) -> None:
+    """Print a table of the operators that are not innocent, and a summary; all operators if they are few."""
+    from opdiff.core.replay import ReplayVerdict
+
+    by_verdict = {verdict: [item for item in replays if item.verdict is verdict] for verdict in ReplayVerdict}
+    shown = [item for item in replays if item.verdict is not ReplayVerdict.INNOCENT or len(replays) <= _MAX_ALL_SHOWN]
+    if shown:
+        table("", _COLUMNS, [_cells(item, language) for item in shown], right=("own error", "allowed"))
+    summary = ", ".join(f"{len(items)} {verdict}" for verdict, items in by_verdict.items())
+    print(printable(f"{counted(len(replays), 'operator')}: {summary}"))
+
+
+_MAX_ALL_SHOWN = 20
+
+
+def _cells(item: Replay, language: Language) -> tuple[str, ...]:
+    from opdiff.core.reasons import render
+    from opdiff.workflows.replay.remarks import remarks_of
+
+    remark = "; ".join(render(reason, language) for reason in remarks_of(item))
+    error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
+    return item.operator, item.op_type, item.verdict, error, allowed, remark

@@ -1,0 +1,1 @@
+"""Proof by replay: operators computed again on the CPU, from the inputs that they had on the NPU."""

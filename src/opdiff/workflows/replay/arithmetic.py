@@ -1,0 +1,199 @@
+"""Models of a part of the original model that compute as a device may: weights rounded, normalizations folded."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.core import dtypes, wire
+from opdiff.core.replay import Arithmetic
+from opdiff.read.cursor import Cursor
+from opdiff.read.protowire import iter_fields
+from opdiff.workflows.golden import onnx_encoder as onnx
+from opdiff.workflows.replay.onnx_parts import NodeParts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from opdiff.core.dtypes import DType
+    from opdiff.core.tensor import Shape
+    from opdiff.workflows.replay.cut import Cut
+    from opdiff.workflows.replay.onnx_parts import ModelParts
+    from opdiff.workflows.replay.original_types import OriginalType
+
+FLOAT_ELEMENTS = {dtypes.FLOAT32: 1, dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
+"""Numbers of float types in ONNX."""
+
+_FLOAT = FLOAT_ELEMENTS[dtypes.FLOAT32]
+# Types whose constants are parameters of the computation, which devices keep exactly.
+_EXACT_CONSTANTS = frozenset({"Resize", "Upsample", "BatchNormalization", "Clip", "Pad", "Range", "Pow"})
+_DEFAULT_EPSILON = 1e-5
+_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT = 1, 2
+
+
+class TypedInput(Struct, frozen=True):
+    """An input of a part: its name, the number of its element type in ONNX, and its shape."""
+
+    name: str
+    element: int
+    shape: Shape
+
+
+class CutEncoder(Struct, frozen=True):
+    """Encoder of parts of one model; `types` are those of its tensors."""
+
+    parts: ModelParts
+    types: Mapping[str, OriginalType]
+
+    def arithmetics(self, cut: Cut, device: DType) -> tuple[Arithmetic, ...]:
+        """Return the ways of computing a part that differ from each other, the usual one first."""
+        if device not in (dtypes.FLOAT16, dtypes.BFLOAT16):
+            return (Arithmetic.EXACT,)
+        found = [Arithmetic.FOLDED]
+        if any(_folded_pairs(cut, self._constants(cut))):
+            found.append(Arithmetic.UNFOLDED)
+        if sum(bool(node.reads) for node in cut.nodes) > 1:
+            found.append(Arithmetic.EACH_STEP)
+        return (*found, Arithmetic.EXACT)
+
+    def encode(self, cut: Cut, inputs: Iterable[TypedInput], arithmetic: Arithmetic, device: DType) -> bytes:
+        """Return a part of the model as a model of its own."""
+        element = _FLOAT if arithmetic is Arithmetic.EXACT else FLOAT_ELEMENTS.get(device, _FLOAT)
+        graph = _Graph(self.parts, cut, self._constants(cut), element)
+        if arithmetic is Arithmetic.FOLDED:
+            graph.fold()
+        if arithmetic is Arithmetic.EACH_STEP:
+            floats = {name for node in cut.nodes for name in node.outputs if self._is_float(name)}
+            graph.round_results(floats - set(cut.outputs))
+        heads = [onnx.graph_input(item.name, item.shape, item.element) for item in inputs]
+        outputs = [onnx.graph_output(name) for name in cut.outputs]
+        return self.parts.encode_model(b"".join((*heads, *graph.encode(), *outputs)))
+
+    def _is_float(self, name: str) -> bool:
+        return name in self.types and self.types[name].element == _FLOAT
+
+    def _constants(self, cut: Cut) -> dict[str, Shape]:
+        """Return the shapes of all constants of float32: weights, and results of nodes without inputs."""
+        found = {weight.name: weight.shape for weight in cut.weights if weight.element == _FLOAT}
+        results = [node.outputs[0] for node in cut.nodes if not node.reads and node.outputs]
+        return found | {name: self.types[name].shape or () for name in results if self._is_float(name)}
+
+
+class _Graph:
+    """Nodes of a part, changed step by step; float constants are rounded to `element` where devices do so."""
+
+    def __init__(self, parts: ModelParts, cut: Cut, constants: Mapping[str, Shape], element: int) -> None:
+        self._parts = parts
+        self._cut = cut
+        self._constants = constants
+        self._element = element
+        self._nodes: list[NodeParts] = list(cut.nodes)
+        self._added: list[bytes] = []
+
+    def encode(self) -> Iterator[bytes]:
+        """Yield the fields of the graph: constants, weights, nodes."""
+        yield from self._added
+        rounded = self._rounded_constants() if self._element != _FLOAT else set()
+        for weight in self._cut.weights:
+            yield self._parts.encode_weight(weight, _stored(weight.name) if weight.name in rounded else "")
+        steps = [step for name in sorted(rounded) for step in _rounding(_stored(name), name, self._element)]
+        made = [node for node in self._nodes if not node.reads]
+        renamed = [replace(node, outputs=(_stored(node.outputs[0]),)) for node in made if node.outputs[0] in rounded]
+        kept = [node for node in made if node.outputs[0] not in rounded]
+        others = [node for node in self._nodes if node.reads]
+        yield from map(self._parts.encode_node, (*renamed, *kept, *steps, *others))
+
+    def _rounded_constants(self) -> set[str]:
+        kept = {name for node in self._nodes if node.op_type in _EXACT_CONSTANTS for name in node.reads}
+        folded = {name for node in self._nodes if not node.name for name in node.reads}
+        return set(self._constants) - kept - folded
+
+    def fold(self) -> None:
+        """Replace each convolution with a normalization behind it by one convolution with changed weights."""
+        for convolution, normalization in _folded_pairs(self._cut, self._constants):
+            position = self._nodes.index(normalization)
+            self._nodes[position : position + 1] = self._fold(convolution, normalization)
+            self._nodes.remove(convolution)
+
+    def _fold(self, convolution: NodeParts, normalization: NodeParts) -> Sequence[NodeParts]:
+        result = normalization.outputs[0]
+        gamma, beta, mean, variance = normalization.inputs[1:5]
+        data, weight, *bias = convolution.inputs
+        name = f"opdiff:fold:{result}:"
+        column = [-1] + [1] * (len(self._constants[weight]) - 1)
+        epsilon = _float_attribute(self._parts, normalization, "epsilon", _DEFAULT_EPSILON)
+        self._added.append(onnx.initializer(f"{name}epsilon", np.array(epsilon, np.float32)))
+        self._added.append(onnx.initializer(f"{name}shape", np.array(column, np.int64)))
+        has_bias = bool(bias and bias[0])
+        steps = [
+            _node("Add", (variance, f"{name}epsilon"), f"{name}positive"),
+            _node("Sqrt", (f"{name}positive",), f"{name}deviation"),
+            _node("Div", (gamma, f"{name}deviation"), f"{name}scale"),
+            _node("Reshape", (f"{name}scale", f"{name}shape"), f"{name}column"),
+            _node("Mul", (weight, f"{name}column"), f"{name}exact"),
+            _node("Sub" if has_bias else "Neg", (bias[0], mean) if has_bias else (mean,), f"{name}shifted"),
+            _node("Mul", (f"{name}shifted", f"{name}scale"), f"{name}scaled"),
+            _node("Add", (f"{name}scaled", beta), f"{name}bias"),
+        ]
+        rounded = f"{name}exact"
+        if self._element != _FLOAT:
+            rounded = f"{name}weight"
+            steps += _rounding(f"{name}exact", rounded, self._element)
+        inputs = (data, rounded, f"{name}bias")
+        return [*steps, replace(convolution, inputs=inputs, outputs=(result,))]
+
+    def round_results(self, floats: Collection[str]) -> None:
+        """Round those results of original operators that are in `floats`."""
+        nodes: list[NodeParts] = []
+        for node in self._nodes:
+            renamed = {name: f"opdiff:unrounded:{name}" for name in node.outputs if name in floats and node.reads}
+            nodes.append(replace(node, outputs=tuple(renamed.get(name, name) for name in node.outputs)))
+            for name, unrounded in renamed.items():
+                nodes += _rounding(unrounded, name, self._element)
+        self._nodes = nodes
+
+
+def _folded_pairs(cut: Cut, constants: Mapping[str, Shape]) -> Iterator[tuple[NodeParts, NodeParts]]:
+    """Yield convolutions with the normalization behind them, which alone reads them."""
+    producers = {name: node for node in cut.nodes for name in node.outputs}
+    readers = Counter(name for node in cut.nodes for name in node.reads)
+    for node in cut.nodes:
+        source = producers.get(node.inputs[0]) if node.op_type == "BatchNormalization" else None
+        if source is None or source.op_type != "Conv":
+            continue
+        read = [name for item in (source, node) for name in item.inputs[1:] if name]
+        is_alone = readers[node.inputs[0]] == 1 and node.inputs[0] not in cut.outputs and not any(node.outputs[1:])
+        if is_alone and all(name in constants for name in read):
+            yield source, node
+
+
+def _stored(name: str) -> str:
+    """Return the name of a constant before it is rounded."""
+    return f"opdiff:stored:{name}"
+
+
+def _node(op_type: str, inputs: tuple[str, ...], output: str, *attributes: bytes) -> NodeParts:
+    return NodeParts("", op_type, inputs, (output,), attributes)
+
+
+def _rounding(source: str, result: str, element: int) -> list[NodeParts]:
+    """Return the nodes that round a float32 tensor to another float type."""
+    between = f"{source}:rounded"
+    to, back = onnx.attribute("to", element), onnx.attribute("to", _FLOAT)
+    return [_node("Cast", (source,), between, to), _node("Cast", (between,), result, back)]
+
+
+def _float_attribute(parts: ModelParts, node: NodeParts, name: str, default: float) -> float:
+    """Return a float attribute of a node."""
+    for attribute in node.attributes:
+        raw = attribute if isinstance(attribute, bytes) else parts.bytes_of(attribute)
+        fields = {field.number: field for field in iter_fields(Cursor(raw, parts.model.path))}
+        if _ATTRIBUTE_FLOAT in fields and fields[_ATTRIBUTE_NAME].raw == wire.text(_ATTRIBUTE_NAME, name):
+            value: float = struct.unpack("<f", fields[_ATTRIBUTE_FLOAT].raw[-4:])[0]
+            return value
+    return default

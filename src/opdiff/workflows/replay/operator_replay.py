@@ -1,0 +1,249 @@
+"""Replay of one operator: its part of the original model, computed from dumped inputs and compared with its output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from opdiff.align.pairs import align_codes
+from opdiff.core import codes as elements
+from opdiff.core.dtypes import Kind
+from opdiff.core.errors import InputError, OpdiffError
+from opdiff.core.reasons import Reason, because
+from opdiff.core.replay import Replay, ReplayedInput, ReplayedOutput, ReplayVerdict
+from opdiff.core.tensor import TensorSpec, coordinates
+from opdiff.judge.limits import coarser
+from opdiff.pair.trace import FORWARDING_TYPES
+from opdiff.workflows.golden.runtime import FedInput, Runner
+from opdiff.workflows.replay.arithmetic import TypedInput
+from opdiff.workflows.replay.cut import Cut, find_cut
+from opdiff.workflows.replay.own_error import Difference, allowance_of, as_device, difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.replay import Arithmetic
+    from opdiff.core.tensor import Shape
+    from opdiff.judge.limits import Limits
+    from opdiff.workflows.replay.arithmetic import CutEncoder
+    from opdiff.workflows.replay.dumped_values import DumpedValue, DumpedValues
+    from opdiff.workflows.replay.original_types import OriginalType
+    from opdiff.workflows.replay.own_error import Allowance
+
+
+class ReplayContext(Struct, frozen=True):
+    """The original model, its tensors, and the dump.
+
+    Attributes:
+        encoder: parts of the original model, and the types of its tensors.
+        values: dumped values of its tensors.
+        limits: limits of the user.
+    """
+
+    encoder: CutEncoder
+    values: DumpedValues
+    limits: Limits
+
+    @property
+    def types(self) -> Mapping[str, OriginalType]:
+        """Types of the original tensors."""
+        return self.encoder.types
+
+
+def replay_operator(context: ReplayContext, operator: RuleOp) -> Replay:
+    """Compute an operator again and compare its outputs; a problem is the reason of the result."""
+    try:
+        found = _prepare(context, operator)
+        if isinstance(found, Reason):
+            return _not_replayable(operator, found)
+        return found.replay()
+    except (OpdiffError, MemoryError) as error:
+        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory")
+        return _not_replayable(operator, reason)
+
+
+def _not_replayable(operator: RuleOp, reason: Reason) -> Replay:
+    return Replay(operator.name, operator.op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason)
+
+
+def _prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason:
+    """Find the part of the model that an operator computes, and the values of its inputs."""
+    values = context.values
+    outputs = [value for value in values.outputs_of(operator) if value.original in context.types]
+    if not outputs:
+        return values.problem_of(operator)
+    own = values.inputs_of(operator)
+    if operator.op_type not in FORWARDING_TYPES:
+        own = {name: value for name, value in own.items() if all(name != output.original for output in outputs)}
+    quantized = [value for value in (*own.values(), *outputs) if _is_quantized(context, value)]
+    if quantized:
+        return because("replay.quantized", tensor=str(quantized[0].key), dtype=quantized[0].tensor.spec.dtype.name)
+    known = values.outputs | own
+    cut = _cut(context, [value.original for value in outputs], own, known)
+    if isinstance(cut, Reason):
+        return cut
+    unknown = next((name for name in (*cut.inputs, *cut.shapes) if name not in context.types), None)
+    if unknown is not None:
+        return because("replay.not_numbers", tensor=unknown)
+    return OperatorReplay(context, operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
+
+
+def _is_quantized(context: ReplayContext, value: DumpedValue) -> bool:
+    return value.original in context.types and value.is_quantized(context.types[value.original])
+
+
+def _cut(
+    context: ReplayContext, outputs: Sequence[str], own: Mapping[str, DumpedValue], known: Mapping[str, DumpedValue]
+) -> Cut | Reason:
+    if all(name in own for name in outputs):
+        # The operator moves data only.
+        return Cut((), (), tuple(outputs), (), tuple(outputs))
+    return find_cut(context.encoder.parts, outputs, known, context.values.owners)
+
+
+class OperatorReplay(Struct, frozen=True):
+    """One operator, ready to be computed.
+
+    Attributes:
+        context: model and dump.
+        operator: the operator.
+        cut: its part of the original model.
+        inputs: dumped values of the inputs of the part.
+        outputs: dumped values of its outputs.
+    """
+
+    context: ReplayContext
+    operator: RuleOp
+    cut: Cut
+    inputs: Mapping[str, DumpedValue]
+    outputs: tuple[DumpedValue, ...]
+
+    @property
+    def device_type(self) -> DType:
+        """The float type in which the device computes: that of the first float input, else of the output."""
+        tensors = [value.tensor for value in (*self.inputs.values(), *self.outputs)]
+        floats = [tensor.spec.dtype for tensor in tensors if tensor.spec.dtype.kind is Kind.FLOAT]
+        return floats[0] if floats else tensors[-1].spec.dtype
+
+    def replay(self) -> Replay:
+        """Compute the operator in one way after the other, until one agrees with the device."""
+        fed = self._load_inputs()
+        tried: list[dict[str, AnyArray]] = []
+        results: list[ReplayedOutput] = []
+        for arithmetic in self.context.encoder.arithmetics(self.cut, self.device_type):
+            try:
+                tried.append(self.compute(fed, arithmetic))
+            except InputError:
+                if not tried:
+                    raise
+                continue
+            judged = [self._judge(value, tried, arithmetic) for value in self.outputs]
+            results = judged if not results or _worst(judged) < _worst(results) else results
+            if _worst(results) <= 1:
+                break
+        return self._result(results)
+
+    def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
+        """Return the outputs of the part, computed in one way.
+
+        Raises:
+            InputError: ONNX Runtime refuses the part or fails.
+        """
+        model = self.context.encoder.parts.model
+        if not self.cut.nodes:
+            return {item.name: item.codes for item in fed}
+        inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
+        runner = Runner(fed, {}, ())
+        data = self.context.encoder.encode(self.cut, inputs, arithmetic, self.device_type)
+        session = runner.open_session(model, data)
+        return dict(zip(self.cut.outputs, runner.run(model, session, self.cut.outputs), strict=True))
+
+    def _load_inputs(self) -> list[FedInput]:
+        """Load the inputs; tensors of which only the shape counts are zeros."""
+        loaded = {name: value.load(self.context.types[name]) for name, value in self.inputs.items()}
+        loaded |= {name: _zeros(self.context.types[name]) for name in self.cut.shapes}
+        # A scalar that is made contiguous would get an axis.
+        return [
+            FedInput(name, self.context.types[name].element, np.ascontiguousarray(codes).reshape(codes.shape))
+            for name, codes in loaded.items()
+        ]
+
+    def _judge(
+        self, value: DumpedValue, tried: Sequence[Mapping[str, AnyArray]], arithmetic: Arithmetic
+    ) -> ReplayedOutput:
+        """Compare one output with the last of the results that were tried; the others show how much they may differ."""
+        dtype = value.tensor.spec.dtype
+        target, replayed = self._aligned(value, tried[-1][value.original])
+        rounded = as_device(replayed, dtype)
+        allowance = self._allowance(dtype)
+        for other in tried[:-1]:
+            earlier = as_device(other[value.original].reshape(replayed.shape), dtype)
+            allowance = allowance.widened(difference(earlier, rounded, allowance))
+        found = difference(target, rounded, allowance)
+        return _output(value, found, allowance, arithmetic, (target, rounded))
+
+    def _aligned(self, value: DumpedValue, replayed: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return the output of the device and the replayed one in one shape."""
+        spec = value.tensor.spec
+        kind = self.context.types[value.original]
+        form = TensorSpec(kind.dtype, replayed.shape, "ND")
+        pair = align_codes((spec, form), (value.tensor.codes(), replayed), value.declared)
+        target = elements.decode(pair.target, spec.dtype)
+        numbers = elements.decode(pair.golden, kind.dtype)
+        return as_device(target, spec.dtype).reshape(pair.shape), numbers.reshape(pair.shape)
+
+    def _allowance(self, output: DType) -> Allowance:
+        names = [value.tensor.spec.dtype.name for value in self.inputs.values()]
+        floats = [name for name in (*names, output.name) if "float" in name]
+        dtype = output.name
+        for name in floats:
+            dtype = coarser(dtype, name)
+        limit = self.context.limits.of(coarser(dtype, dtype), self.operator.op_type, self.operator.name)
+        return allowance_of(limit, (node.op_type for node in self.cut.nodes), output)
+
+    def _result(self, outputs: Iterable[ReplayedOutput]) -> Replay:
+        ordered = tuple(sorted(outputs, key=lambda output: output.excess, reverse=True))
+        verdict = ReplayVerdict.GUILTY if ordered[0].excess > 1 else ReplayVerdict.INNOCENT
+        names = self.context.values.names
+        computed = [tensor for node in self.cut.nodes if node.reads for tensor in node.outputs]
+        originals = tuple(dict.fromkeys(names[tensor] for tensor in computed if tensor in names))
+        inputs = tuple(ReplayedInput(name, str(value.key)) for name, value in self.inputs.items())
+        return Replay(self.operator.name, self.operator.op_type, verdict, originals, inputs, ordered)
+
+
+def _zeros(kind: OriginalType) -> AnyArray:
+    return np.zeros(kind.shape or (), kind.dtype.storage)
+
+
+def _worst(outputs: Iterable[ReplayedOutput]) -> float:
+    return max(output.excess for output in outputs)
+
+
+def _output(
+    value: DumpedValue,
+    found: Difference,
+    allowance: Allowance,
+    arithmetic: Arithmetic,
+    arrays: tuple[AnyArray, AnyArray],
+) -> ReplayedOutput:
+    shape: Shape = arrays[0].shape
+    worst = [float(array.ravel()[found.worst]) if array.size else 0.0 for array in arrays]
+    return ReplayedOutput(
+        tensor=str(value.key),
+        original=value.original,
+        error=found.error,
+        limit=allowance.error,
+        peak=found.peak,
+        peak_limit=allowance.peak,
+        unequal=found.unequal,
+        unequal_limit=allowance.unequal,
+        arithmetic=arithmetic,
+        worst=coordinates(found.worst, shape),
+        worst_target=worst[0],
+        worst_replayed=worst[1],
+    )

@@ -1,0 +1,91 @@
+"""Replay of the operators of a dump, from the files to results.
+
+model ──parts, types──┐
+rules, dump ──values──┴──► for each operator: cut ──run──► own error ──► Replay
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import UsageError
+from opdiff.core.tensor import file_safe_name
+from opdiff.pair.fusion import group_rules
+from opdiff.pair.names import DumpIndex, NameIndex
+from opdiff.read.dump import read_dump
+from opdiff.read.rules import read_rules
+from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.golden.options import GoldenOptions
+from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
+from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.replay.arithmetic import CutEncoder
+from opdiff.workflows.replay.dumped_values import DumpedValues
+from opdiff.workflows.replay.onnx_parts import ModelParts
+from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
+from opdiff.workflows.replay.original_types import find_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.replay import Replay
+    from opdiff.pair.fusion import GroupedModel
+    from opdiff.workflows.replay.options import ReplayOptions
+
+    Progress = Callable[[int, int], None]
+
+_TENSORFLOW_ENDING = ".pb"
+
+
+def replay(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
+    """Replay operators in the order of execution.
+
+    Raises:
+        UsageError: the options contradict each other, an operator does not exist, or an engine is not installed.
+        InputError: the model, the dump or the rule file cannot be used.
+    """
+    if options.model.endswith(_TENSORFLOW_ENDING):
+        raise UsageError("operators of frozen TensorFlow graphs cannot be replayed; convert the graph to ONNX")
+    rules = group_rules(read_rules(options.rules))
+    context = open_context(options, rules)
+    chosen = _choose(rules, options.operators, context.values.is_run)
+    for number, operator in enumerate(chosen):
+        progress(number, len(chosen))
+        yield replay_operator(context, operator)
+    progress(len(chosen), len(chosen))
+
+
+def open_context(options: ReplayOptions, rules: GroupedModel) -> ReplayContext:
+    """Read the model and the dump.
+
+    Raises:
+        UsageError: an engine is not installed.
+        InputError: a file cannot be used.
+    """
+    target = read_dump(options.target, with_rules=True)
+    compiled = read_compiled(options.rules)
+    wanted = GoldenOptions(options.model, options.weights, shapes=options.shapes)
+    model = read_source(wanted, compiled.shapes).original
+    parts = ModelParts(model)
+    types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes})
+    values = DumpedValues(model, rules, DumpIndex(target))
+    return ReplayContext(CutEncoder(parts, types), values, find_limits(options.limits))
+
+
+def _choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:
+    """Return the named operators; those that were dumped if none is named."""
+    operators = rules.in_sequence()
+    if not names:
+        return [operator for operator in operators if is_run(operator)]
+    wanted = {file_safe_name(name) for name in names}
+    chosen = [operator for operator in operators if file_safe_name(operator.name) in wanted]
+    found = {file_safe_name(operator.name) for operator in chosen}
+    missing = next((name for name in names if file_safe_name(name) not in found), None)
+    if missing is not None:
+        raise UsageError(_no_operator(missing, [operator.name for operator in operators]))
+    return chosen
+
+
+def _no_operator(name: str, known: Iterable[str]) -> str:
+    nearest = NameIndex(known).nearest(name)
+    return f"the rules have no operator {name}" + (f"; did you mean {nearest}?" if nearest else "")

@@ -1,0 +1,211 @@
+"""Operators replayed from the original model: a clean run has no guilty operator, and planted faults are found."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+
+from device_runs import DeviceRun, Fused
+from onnx_models import model, node, value, weight
+from opdiff.core import dtypes
+from opdiff.core.errors import UsageError
+from opdiff.workflows.replay.options import ReplayOptions
+from opdiff.workflows.replay.pipeline import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+    from opdiff.core.replay import Replay
+
+OPERATORS = (
+    Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1")),
+    Fused("p1", "Pooling", ("p1",)),
+    Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2")),
+    Fused("gap", "GlobalAveragePool", ("gap",)),
+    Fused("fc", "FullyConnection", ("fc",)),
+    Fused("sm", "SoftmaxV2", ("sm",)),
+)
+
+
+def network() -> Any:
+    """A residual block, a removed Flatten, a matrix product and a softmax."""
+    random = np.random.default_rng(1)
+
+    def normal(*shape: int) -> np.ndarray[Any, Any]:
+        return random.normal(size=shape).astype(np.float32)
+
+    weights = {
+        "w1": normal(20, 3, 3, 3), "gamma": 1 + 0.3 * normal(20), "beta": normal(20), "mean": normal(20),
+        "variance": 4 + normal(20) ** 2, "w2": normal(20, 20, 3, 3) / 10, "k2": normal(20), "wf": normal(20, 10) / 4,
+        "bf": normal(10),
+    }  # fmt: skip
+    nodes = [
+        node("Conv", "x w1", "t1", "c1", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "t1 gamma beta mean variance", "t2", "b1", epsilon=1e-3),
+        node("Relu", "t2", "t3", "r1"),
+        node("MaxPool", "t3", "t4", "p1", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", "t4 w2 k2", "t5", "c2", pads=[1, 1, 1, 1]),
+        node("Add", "t5 t4", "t6", "a1"),
+        node("Relu", "t6", "t7", "r2"),
+        node("GlobalAveragePool", "t7", "t8", "gap"),
+        node("Flatten", "t8", "t9", "flat"),
+        node("Gemm", "t9 wf bf", "t10", "fc"),
+        node("Softmax", "t10", "t11", "sm"),
+    ]
+    return model(nodes, [value("x", [1, 3, 16, 16])], weights=[weight(*item) for item in weights.items()])
+
+
+def image() -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": np.random.default_rng(2).normal(size=(1, 3, 16, 16)).astype(np.float32)}
+
+
+def device_run(folder: Path, *changed: Fused, **options: Any) -> DeviceRun:
+    """The network with some operators replaced by others of the same name."""
+    by_name = {operator.name: operator for operator in changed}
+    operators = [by_name.get(operator.name, operator) for operator in OPERATORS]
+    return DeviceRun(folder, network(), image(), operators, **options).write()
+
+
+def replay_all(run: DeviceRun, **options: Any) -> dict[str, Replay]:
+    wanted = ReplayOptions(str(run.npu), str(run.rules), str(run.model), **options)
+    return {found.operator: found for found in replay(wanted, lambda _done, _total: None)}
+
+
+def verdicts(replays: dict[str, Replay]) -> dict[str, str]:
+    return {name: found.verdict.value for name, found in replays.items()}
+
+
+CLEAN = dict.fromkeys((operator.name for operator in OPERATORS), "innocent")
+
+
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT32], ids=str)
+@pytest.mark.parametrize("layout", ["NC1HWC0", "NHWC", "ND"])
+def test_a_clean_run_has_no_guilty_operator(tmp_path: Path, dtype: dtypes.DType, layout: str) -> None:
+    found = replay_all(device_run(tmp_path, dtype=dtype, layout=layout))
+    assert verdicts(found) == CLEAN, {name: item.reason or item.outputs for name, item in found.items()}
+    assert all(item.outputs[0].excess < 0.6 for item in found.values())
+
+
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.BFLOAT16], ids=str)
+@pytest.mark.parametrize("arithmetic", [{"folds": False}, {"folds": False, "rounds_steps": True}], ids=str)
+def test_other_arithmetics_of_devices_are_innocent(
+    tmp_path: Path, dtype: dtypes.DType, arithmetic: dict[str, bool]
+) -> None:
+    found = replay_all(device_run(tmp_path, dtype=dtype, **arithmetic))
+    assert verdicts(found) == CLEAN, {name: item.reason or item.outputs for name, item in found.items()}
+
+
+def without_weight(name: str) -> Callable[[Any], None]:
+    """A change: a weight of zeros."""
+
+    def change(part: Any) -> None:
+        for item in part.graph.initializer:
+            if item.name == name:
+                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
+
+    return change
+
+
+def with_attribute(name: str, replacement: Any) -> Callable[[Any], None]:
+    """A change: another value of an attribute of the first node."""
+
+    def change(part: Any) -> None:
+        kept = [item for item in part.graph.node[0].attribute if item.name != name]
+        del part.graph.node[0].attribute[:]
+        part.graph.node[0].attribute.extend([*kept, onnx.helper.make_attribute(name, replacement)])
+
+    return change
+
+
+def without_last_node(part: Any) -> None:
+    """A change: the last node passes its input on."""
+    part.graph.node[-1].op_type = "Identity"
+
+
+def without_residual(part: Any) -> None:
+    """A change: the addition passes its first operand on."""
+    part.graph.node[1].op_type = "Identity"
+    del part.graph.node[1].input[1:]
+
+
+def one_channel(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    changed = array.copy()
+    changed[:, 7] *= 1.5
+    return changed
+
+
+def one_element(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    changed = array.copy()
+    changed.ravel()[77] += 0.2 * np.abs(array).max()
+    return changed
+
+
+def with_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.where(array == array.max(), np.nan, array)
+
+
+FAULTS = {
+    "no activation": Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1"), change=without_last_node),
+    "no residual": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual),
+    "no bias": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_weight("k2")),
+    "no bias of a matrix product": Fused("fc", "FullyConnection", ("fc",), change=without_weight("bf")),
+    "padding": Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=with_attribute("pads", [2, 2, 0, 0])),
+    "one channel": Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1"), spoil=one_channel),
+    "one element": Fused("p1", "Pooling", ("p1",), spoil=one_element),
+    "scale": Fused("gap", "GlobalAveragePool", ("gap",), spoil=lambda array: array * 1.01),
+    "axis": Fused("sm", "SoftmaxV2", ("sm",), change=with_attribute("axis", 0)),
+    "NaN": Fused(
+        "gap", "GlobalAveragePool", ("gap",), spoil=lambda array: np.where(array == array.max(), np.nan, array)
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [dtypes.FLOAT16, dtypes.FLOAT32], ids=str)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_only_the_faulty_operator_is_guilty(tmp_path: Path, fault: str, dtype: dtypes.DType) -> None:
+    faulty = FAULTS[fault]
+    found = replay_all(device_run(tmp_path, faulty, dtype=dtype))
+    assert verdicts(found) == CLEAN | {faulty.name: "guilty"}
+
+
+def test_inputs_that_were_not_dumped_are_the_outputs_of_producers(tmp_path: Path) -> None:
+    found = replay_all(device_run(tmp_path, Fused("gap", "GlobalAveragePool", ("gap",), has_inputs=False)))
+    assert verdicts(found) == CLEAN
+    assert [item.source for item in found["gap"].inputs] == ["c2a1r2:output:0"]
+    assert [item.source for item in found["fc"].inputs] == ["fc:input:0"]
+
+
+def test_operators_without_known_inputs_have_a_reason(tmp_path: Path) -> None:
+    hidden = Fused("p1", "Pooling", ("p1",), is_dumped=False, has_inputs=False)
+    reader = Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), has_inputs=False)
+    first = Fused("c1b1r1", "Conv2D", ("c1", "b1", "r1"), has_inputs=False)
+    found = replay_all(device_run(tmp_path, hidden, reader, first))
+    assert {name: str(item.reason) for name, item in found.items() if item.reason} == {
+        "c1b1r1": "its input x is an input of the model whose values were not dumped",
+        "c2a1r2": "its input t4 was not dumped, neither here nor as the output of p1",
+    }
+    assert verdicts(found)["gap"] == "innocent"
+
+
+def test_the_worst_element_is_named(tmp_path: Path) -> None:
+    run = device_run(tmp_path, Fused("p1", "Pooling", ("p1",), spoil=one_element))
+    (output,) = replay_all(run)["p1"].outputs
+    assert output.worst == np.unravel_index(77, run.tensors["t4"].shape)
+    assert output.worst_target == run.tensors["t4"].ravel()[77]
+    assert output.peak > output.peak_limit
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(("c2a1r",), "the rules have no operator c2a1r; did you mean c2a1r2?")],
+)
+def test_unknown_operators_are_refused(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
+    run = device_run(tmp_path)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        replay_all(run, operators=names)
