@@ -259,19 +259,19 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
     """Compare, write and summarise every result, and return the exit code."""
     from opdiff.core.comparison import Mode
     from opdiff.core.errors import InputError
-    from opdiff.report.answer_json import make_failure
 
     try:
         return _compare_and_report(options, messages)
     except InputError as error:
         if messages.answer:
+            from opdiff.report.answer_json import make_failure
+
             _write_answer(make_failure(options.mode or Mode.OFFLINE, str(error)), messages.answer)
         raise
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     from opdiff.cli.terminal import Progress, printable
-    from opdiff.report.answer_json import make_answer
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.pipeline import compare_and_write
 
@@ -287,6 +287,8 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             made, written = result
             progress.say("\n".join(_styled_lines(made, written, messages)), stream)
             if messages.answer:
+                from opdiff.report.answer_json import make_answer
+
                 _write_answer(make_answer(made.comparison), messages.answer)
             is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
             is_misfit = is_misfit or made.comparison.judgement.misfit is not None

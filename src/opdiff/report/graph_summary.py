@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Unit
     from opdiff.core.judgement import DocumentedResult
 
+SCHEMA = "opdiff.torchair.summary"
 _MAX_TOKENS = 12
 # Number of tokens up to which columns have the full title.
 _MAX_WIDE_TOKENS = 7

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Object = dict[str, Any]
 
 VERSION = 1
-GRAPH_SCHEMA, SUMMARY_SCHEMA = "opdiff.torchair", "opdiff.torchair.summary"
+GRAPH_SCHEMA = "opdiff.torchair"
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MODES = list(DataMode)
 _SLOT_ORDER = {None: -1, "input": 0, "output": 1}

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
-from opdiff.read.rules import om, om2
+from opdiff.read.rules import om
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SNIFFED_NBYTES = 4096
 _MAX_MESSAGE_NBYTES = 2 << 30
+_ZIP_SIGNATURE = b"PK\x03\x04"
 _FIRST_FIELD = re.compile(rb"(?:\s+|#[^\n]*\n)*([a-z_]+)\s*[:{<]")
 # JSON may be UTF-16 or UTF-32.
 _JSON = re.compile(rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:[{\[]|\Z)")
@@ -89,7 +90,7 @@ def require_kind(path: str) -> ModelKind:
 def _kind_of(start: bytes) -> ModelKind | None:
     if start.startswith(om.MAGIC):
         return ModelKind.OM
-    if start.startswith(om2.SIGNATURE):
+    if start.startswith(_ZIP_SIGNATURE):
         return ModelKind.OM2
     if _JSON.match(start) and not _MESSAGE.match(start):
         return ModelKind.JSON
@@ -111,7 +112,9 @@ def read_description(path: str, kind: ModelKind) -> Description:
         content = om.read_om(path)
         return Description(content.messages, content.header, content.notes)
     if kind is ModelKind.OM2:
-        return Description((om2.read_om2(path),))
+        from opdiff.read.rules.om2 import read_om2
+
+        return Description((read_om2(path),))
     if kind is ModelKind.MESSAGE:
         return Description((_read_message(path),))
     if kind is ModelKind.TEXT:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from opdiff.read.rules.message_writer import Tree
 
-SIGNATURE = b"PK\x03\x04"
 _MAX_MEMBERS = 100_000
 _MAX_MEMBER_NBYTES = 1 << 30
 _ENCRYPTED = 1

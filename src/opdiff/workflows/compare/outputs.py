@@ -19,12 +19,12 @@ from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
 from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
+from opdiff.report.graph_summary import SCHEMA as SUMMARY_SCHEMA
 from opdiff.report.graph_summary import Tally
 from opdiff.report.graph_table import graph_tables
 from opdiff.report.mapping_csv import write_mapping
 from opdiff.report.offline_table import MetricColumn, TableColumns, offline_table
 from opdiff.report.saved_json import save
-from opdiff.report.saved_json_v1 import SUMMARY_SCHEMA
 from opdiff.report.table import write_csv
 
 if TYPE_CHECKING:
