@@ -46,13 +46,14 @@ _STYLE: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatte
 
 
 def build_parser(*commands: str) -> argparse.ArgumentParser:
-    """Return the parser of the command line; only the named commands are imported and have their options."""
+    """Return the parser of the named commands with their options; if none is named, of all without their options."""
     parser = argparse.ArgumentParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
     parser.add_argument("--version", action="version", version=f"opdiff {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, summary in COMMANDS.items():
-        command = subparsers.add_parser(name, help=summary, **_STYLE)
-        if name in commands:
+    named = [name for name in commands if name in COMMANDS]
+    for name in named or COMMANDS:
+        command = subparsers.add_parser(name, help=COMMANDS[name], **_STYLE)
+        if named:
             _add_options(name, command)
     return parser
 
