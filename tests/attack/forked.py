@@ -1,4 +1,4 @@
-"""Commands in forked processes: limited in memory, watched for time, disturbed while they run."""
+"""Commands in forked processes: limited in memory and processor time, watched for hanging, disturbed while they run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-MAX_SECONDS = 30.0
+MAX_CPU_S = 30
+# Other programs may take the processors for a while; only a command that hangs takes as long as this.
+_MAX_WALL_S = 600.0
 MAX_RESIDENT_NBYTES = 1 << 30
 _MAX_ADDRESS_SPACE = 6 << 30
 _POLL_S = 0.002
@@ -34,13 +36,14 @@ class Disturbance(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Exit code (negative for a signal), both streams, duration and memory of a command."""
+    """Exit code (negative for a signal), both streams, processor time and memory of a command, and whether it hung."""
 
     code: int
     out: str
     err: str
-    seconds: float
+    cpu_s: float
     resident_nbytes: int
+    hung: bool
 
 
 def import_commands() -> None:
@@ -59,9 +62,10 @@ def run_forked(arguments: Sequence[str], folder: Path, disturbance: Disturbance 
     if not process:
         _run_child(arguments, folder)
     status, usage = _wait(process, start, disturbance)
+    hung = time.monotonic() - start > _MAX_WALL_S
     out, err = ((folder / name).read_text(errors="replace") for name in ("out.txt", "err.txt"))
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, out, err, time.monotonic() - start, usage.ru_maxrss * 1024)
+    return Outcome(code, out, err, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, hung)
 
 
 def _run_child(arguments: Sequence[str], folder: Path) -> None:
@@ -69,6 +73,7 @@ def _run_child(arguments: Sequence[str], folder: Path) -> None:
     code = 99
     try:
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_ADDRESS_SPACE, _MAX_ADDRESS_SPACE))
+        resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for name, number in (("out.txt", 1), ("err.txt", 2)):
             os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -94,7 +99,7 @@ def _wait(process: int, start: float, disturbance: Disturbance | None) -> tuple[
         if disturbance is not None and passed >= disturbance.after_s:
             _disturb(process, disturbance.action)
             disturbance = None
-        if passed > MAX_SECONDS:
+        if passed > _MAX_WALL_S:
             os.kill(process, signal.SIGKILL)
             _, status, usage = os.wait4(process, 0)
             return status, usage

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING
 from opdiff.workflows.compare.saved import load_saved
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from opdiff.core.comparison import Row
 
-    Key = tuple[str, str, str]
+    Key = tuple[str, str, str, str]
     Rows = dict[Key, Row]
 
 
 def rows_of(out: Path) -> Rows:
     """Return the rows of the comparison in a folder; none if there is no saved comparison."""
     saved = sorted(out.glob("result_*.json"))
-    rows = load_saved([str(saved[0])]).rows if saved else ()
-    return {(str(row.unit), str(row.key), _path(row, "target")): row for row in rows}
+    return keyed(load_saved([str(saved[0])]).rows if saved else ())
+
+
+def keyed(rows: Iterable[Row]) -> Rows:
+    """Return the rows by their operators and tensors."""
+    # Rows of whole operators have neither a key nor a file.
+    return {(str(row.unit), row.label.target, str(row.key), _path(row, "target")): row for row in rows}
 
 
 def changed_rows(before: Rows, after: Rows, touched: set[str]) -> str:

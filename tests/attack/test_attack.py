@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from attack.results import changed_rows, keyed
+from opdiff.core.comparison import OpLabel, Row
+
 TRIALS = 40
 
 
@@ -16,3 +19,10 @@ def test_mutated_runs_end_as_documented(tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=300)
     assert (done.returncode, done.stdout) == (0, f"{TRIALS} trials from seed 0, 0 findings\n"), done.stderr
+
+
+def test_a_new_row_of_a_whole_operator_hides_no_other() -> None:
+    before = [Row(OpLabel(1, 1, "Data", name, name)) for name in ("images", "mask")]
+    after = [*before, Row(OpLabel(3, 3, "Conv2D", "renamed", "*"), timestamp=1)]
+    assert changed_rows(keyed(before), keyed(after), touched=set()) == ""
+    assert "mask" in changed_rows(keyed(before), keyed(after[:1]), touched=set())

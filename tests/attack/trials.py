@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from attack.forked import MAX_RESIDENT_NBYTES, MAX_SECONDS, Disturbance, Outcome, import_commands, run_forked
+from attack.forked import MAX_CPU_S, MAX_RESIDENT_NBYTES, Disturbance, Outcome, import_commands, run_forked
 from attack.mutations import BYTE_MUTATIONS, FILE_MUTATIONS, JSON_MUTATIONS
 from attack.results import broken_files, changed_rows, lost_files, rows_of, stamps_of
 
@@ -155,8 +155,9 @@ def _problem(
 ) -> str:
     """Return the first violated rule; an empty string if there is none."""
     is_signalled = disturbance is not None and isinstance(disturbance.action, signal.Signals)
-    if outcome.seconds > MAX_SECONDS or outcome.resident_nbytes > MAX_RESIDENT_NBYTES:
-        return f"took {outcome.seconds:.0f} s and {outcome.resident_nbytes >> 20} MiB"
+    if outcome.hung or outcome.cpu_s >= MAX_CPU_S or outcome.resident_nbytes > MAX_RESIDENT_NBYTES:
+        taken = f"{outcome.cpu_s:.0f} s of a processor, {outcome.resident_nbytes >> 20} MiB"
+        return f"{taken}{', and hung' if outcome.hung else ''}"
     if "Traceback" in outcome.err:
         return outcome.err[-2000:]
     if outcome.code not in (_CODES_AFTER_SIGNAL if is_signalled else _DOCUMENTED_CODES):
