@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
 import os
 import re
 import subprocess
@@ -198,6 +199,29 @@ def test_closed_pipe_is_no_error(tmp_path: Path, what: object) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=30) == 0
+
+
+def test_closed_pipe_changes_neither_files_nor_exit_code(tmp_path: Path) -> None:
+    for side, value in (("target", 1.0), ("golden", 3.0)):
+        for number in range(200):
+            add(tmp_path / side, f"Add.{'n' * 100}{number}.1.2.{TIME}", dump(tensor([value, 2.0])))
+    sides = [str(tmp_path / side) for side in ("target", "golden")]
+    answer, table = tmp_path / "answer.json", tmp_path / "out"
+    words = [*COMMAND, "compare", *sides, "-o", str(table), "--json", str(answer), "--fail-on", "wrong"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (ExitCode.GATE, b"opdiff: gate violated: there are tensors that are wrong\n")
+    assert json.loads(answer.read_bytes())["schema"]
+    assert sorted(path.suffix for path in table.iterdir()) == [".csv", ".html", ".json"]
+
+
+def test_full_device_is_an_error_of_the_output(tmp_path: Path) -> None:
+    add(tmp_path, f"Add.a.1.2.{TIME}")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*COMMAND, "inspect", str(tmp_path)], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (3, b"opdiff: standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])

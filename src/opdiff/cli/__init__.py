@@ -6,14 +6,13 @@ The module of a command is imported when the command is chosen, and imports nump
 from __future__ import annotations
 
 import gc
-import io
-import os
 import sys
 import traceback
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.parsers import build_parser
+from opdiff.cli.streams import prepare_streams
 from opdiff.cli.terminal import printable
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
 
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     collects_garbage = gc.isenabled()
     gc.disable()
     try:
-        _prepare_streams()
+        prepare_streams()
         return _run(sys.argv[1:] if argv is None else argv)
     finally:
         if collects_garbage:
@@ -53,10 +52,6 @@ def _run_command(args: Namespace) -> int:
     try:
         code: int = args.run(args)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (head, less) closed the pipe; without this, Python would print an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
     except KeyboardInterrupt:
         print("opdiff: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -74,11 +69,3 @@ def _message(error: OpdiffError | OSError) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror}"
     return str(error)
-
-
-def _prepare_streams() -> None:
-    """Escape characters that the encoding of standard output lacks; replace closed streams by the null device."""
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open until the end
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open until the end
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")

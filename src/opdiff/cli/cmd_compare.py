@@ -285,11 +285,11 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
                 continue
             made, written = result
-            progress.say("\n".join(_styled_lines(made, written, messages)), stream)
             if messages.answer:
                 from opdiff.report.answer_json import make_answer
 
                 _write_answer(make_answer(made.comparison), messages.answer)
+            progress.say("\n".join(_styled_lines(made, written, messages)), stream)
             is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
             is_misfit = is_misfit or made.comparison.judgement.misfit is not None
             compared += sum(row.is_compared for row in made.comparison.rows)

@@ -159,6 +159,10 @@ class RuleFile(Struct, frozen=True):
         """Yield the operators of all graphs, in the order of the file."""
         return (operator for graph in self.graphs for operator in graph.operators)
 
+    def equals(self, other: RuleFile) -> bool:
+        """Return whether the contents of two files are the same."""
+        return self._replace(path="") == other._replace(path="")
+
 
 class TextDescriptor(Struct, frozen=True):
     """Descriptor of one input or output in a graph text.

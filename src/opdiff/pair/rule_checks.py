@@ -23,7 +23,8 @@ def rule_notes(rules: Rules) -> tuple[Reason, ...]:
     """Return the doubts about the rule files of a comparison, and the notes of their readers."""
     files = [file for file in (rules.fusion, rules.fusion_off, rules.quant) if file is not None]
     doubts: Iterable[Reason] = ()
-    if rules.fusion and rules.fusion_off:
+    # One file given twice is refused or warned about before.
+    if rules.fusion and rules.fusion_off and not rules.fusion.equals(rules.fusion_off):
         doubts = (*_doubts(rules.fusion, rules.fusion_off), *_differences(rules.fusion.origin, rules.fusion_off.origin))
     notes = (because("core.in_file", path=file.path, problem=note) for file in files for note in file.notes)
     return (*doubts, *notes)

@@ -72,6 +72,34 @@ def test_fusion_on_and_off(
         follow(fusion.capsys, said, fusion.out)
 
 
+@pytest.mark.parametrize("copied", [False, True], ids=["one_path", "equal_files"])
+@pytest.mark.parametrize(
+    ("golden", "code", "told"),
+    [
+        (("ab", "c"), 0, "so that both runs are taken for runs of it"),
+        (("ab", "c", "d"), 0, "which does not have 1 operator of the golden dump (d)"),
+        (("a", "b", "c"), 3, "which does not have 2 operators of the golden dump (a, b)"),
+    ],
+    ids=["same_operators", "one_unknown", "fusion_off"],
+)
+def test_one_model_as_both_rule_files(
+    case: Case, golden: tuple[str, ...], code: int, told: str, *, copied: bool
+) -> None:
+    for name in ("ab", "c"):
+        case.npu(name, X)
+    for name in golden:
+        case.npu_golden(name, X)
+    first, second = (case.rules(*ON, file=name) for name in ("on.json", "copy.json" if copied else "on.json"))
+    case.rules(*OFF, file="off.json")
+    done = case.run("-fr", first, "-cfr", second, "--no-html")
+    said = (done.err if code else done.out).replace("\n  ", " ")
+    assert done.code == code
+    assert f"-fr and -cfr describe the same model, {told}" in said
+    assert said.startswith("Warning: ") == (not code)
+    if code:
+        follow(case.capsys, said.replace("FUSION_OFF.json", str(case.root / "off.json")), case.out)
+
+
 def test_a_warning_is_part_of_every_report(fusion: Case) -> None:
     answer = fusion.root / "answer.json"
     assert fusion.run("--json", answer, "--no-html").out.startswith("Warning: the models were compiled with different")

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 # Splitting a name takes about a millisecond, and a few examples suffice.
 _MAX_NAMES_TO_SPLIT = 200
+_FUSION_OFF = "FUSION_OFF.json"
+# As with rules of another model, see docs/locating.md.
+_MAX_SHARE_OF_UNKNOWN = 0.5
+_NAMES_SHOWN = 3
 
 
 class InputProblem(Struct, frozen=True):
@@ -104,11 +108,23 @@ def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[Input
     if os.path.samefile(target.path, golden.path):
         yield InputProblem(golden.path, because("compare.same_directory"), is_certain=False)
     if rules.fusion and rules.fusion_off:
+        yield from _same_rules(target, golden, rules.fusion, rules.fusion_off)
         yield from _exchanged_fusion(target, golden, rules.fusion, rules.fusion_off)
     if rules.fusion and rules.quant:
         yield from _exchanged_quantization(target, golden, rules.fusion, rules.quant)
     if not rules.given:
         yield from _fused_without_rules(target, golden)
+
+
+def _same_rules(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFile) -> Iterator[InputProblem]:
+    """Find one model given twice, which two runs of one version may have."""
+    if fusion.equals(fusion_off):
+        command = compare_command(target.path, golden.path, fr=fusion.path, cfr=_FUSION_OFF)
+        unknown = [name for name, known in _known(golden, fusion_off).items() if not known]
+        is_certain = len(unknown) > _MAX_SHARE_OF_UNKNOWN * len(golden.operators)
+        code = "compare.same_rules_unknown" if unknown else "compare.same_rules"
+        reason = because(code, names=tuple(unknown[:_NAMES_SHOWN]), count=len(unknown), command=command)
+        yield InputProblem(fusion_off.path, reason, is_certain)
 
 
 def _exchanged_fusion(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFile) -> Iterator[InputProblem]:
@@ -138,7 +154,7 @@ def _exchanged_quantization(target: Dump, golden: Dump, fusion: RuleFile, quant:
 
 
 def _fused_without_rules(target: Dump, golden: Dump) -> Iterator[InputProblem]:
-    rules = {"fr": "FUSION_ON.json", "cfr": "FUSION_OFF.json"}
+    rules = {"fr": "FUSION_ON.json", "cfr": _FUSION_OFF}
     fused = find_fused(target.operators, golden.operators)
     if fused is not None:
         command = compare_command(target.path, golden.path, **rules)
@@ -168,6 +184,12 @@ def _names(rules: RuleFile) -> frozenset[str]:
 
 def _originals(rules: RuleFile) -> frozenset[str]:
     return frozenset(file_safe_name(name) for operator in rules.operators() for name in operator.originals if name)
+
+
+def _known(dump: Dump, rules: RuleFile) -> dict[str, bool]:
+    """Return for each dumped operator whether a rule file has it."""
+    names = _names(rules)
+    return {name: file_safe_name(name) in names for name in dump.operators}
 
 
 def _fit(dump: Dump, rules: RuleFile) -> float:
