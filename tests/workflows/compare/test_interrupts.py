@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from opdiff.sample.container import EncodedDump, EncodedTensor, iter_standard
 from opdiff.sample.names import DumpName, golden_name
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 GOLDEN = numbers(4, 6)
 TARGET = perturbed(GOLDEN)
@@ -64,10 +65,20 @@ def start(case: Case, *options: object) -> subprocess.Popen[bytes]:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
+    wait_until(path.exists)
+
+
+def wait_for_mapping(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait until a process has mapped a file of a folder, as it does to measure large tensors."""
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_until(lambda: str(folder) in maps.read_text())
+
+
+def wait_until(is_reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not is_reached():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.005)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> str:
@@ -107,8 +118,7 @@ def write_sparse(case: Case, count: int, extent: int) -> Path:
 def test_interrupt_with_large_tensors(case: Case) -> None:
     rules = write_sparse(case, 60, 4 << 20)
     process = start(case, "-fr", rules, "-j", 2)
-    wait_for(case.out)
-    time.sleep(0.3)
+    wait_for_mapping(process, case.golden)
     message = interrupt(process)
     assert process.returncode == 130, message
     assert case.leftovers() == []
