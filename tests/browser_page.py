@@ -18,6 +18,14 @@ _ENGLISH = re.compile(
     r"(?<![\w/.-])(the|of|is|are|and|not|with|from|than|by|was|has|to|which|it|that|but|no)(?![\w/.-])"
 )
 _TITLES = "() => [...document.querySelectorAll('[title]')].map(element => element.title).join('\\n')"
+# The listener of the page was added before, and draws the view at once; then comes what it left for later.
+_GO = """async where => {
+    const changed = new Promise(done => addEventListener("hashchange", done, { once: true }));
+    const before = location.href;
+    location.hash = where;
+    if (location.href !== before) await changed;
+    await new Promise(done => setTimeout(done, 50));
+}"""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -36,9 +44,8 @@ class Opened:
     problems: list[str] = field(default_factory=list)
 
     def go(self, where: str) -> None:
-        self.page.evaluate(
-            "async where => { location.hash = where; await new Promise(done => setTimeout(done, 50)) }", f"#/{where}"
-        )
+        """Go to a view, and return once it is drawn."""
+        self.page.evaluate(_GO, f"#/{where}")
 
     def texts(self, selector: str) -> list[str]:
         return [text.strip() for text in self.page.locator(selector).all_inner_texts()]

@@ -183,11 +183,10 @@ def test_printed_rows_are_limited(show: Show) -> None:
 def test_graph_is_printed(opened: Callable[..., Opened], demo_report: Path) -> None:
     report = opened(demo_report)
     report.go("graph")
-    report.page.wait_for_selector(".panel:not([hidden])")
+    report.page.wait_for_selector(".graph-view[data-laid]")
     report.page.emulate_media(media="print")
-    box = report.page.locator(".graph-view canvas").bounding_box()
-    assert box is not None
-    assert box["height"] > 300
+    # The canvas is resized after the media changed.
+    report.page.wait_for_function("() => document.querySelector('.graph-view canvas').clientHeight > 300")
     assert not report.page.locator(".graph-tools").is_visible()
 
 
