@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from types import ModuleType
@@ -76,7 +77,10 @@ def test_an_interrupt_while_modules_are_imported(
             raise KeyboardInterrupt
 
     monkeypatch.setitem(sys.modules, "opdiff.cli", Interrupted("opdiff.cli"))
+    handlers: list[tuple[int, object]] = []
+    monkeypatch.setattr(signal, "signal", lambda *handler: handlers.append(handler))
     assert __main__.main() == 130
+    assert handlers == [(signal.SIGINT, signal.SIG_IGN)]
     assert capsys.readouterr().err == "opdiff: interrupted\n"
 
 

@@ -334,7 +334,8 @@ def test_doubts_about_rule_files_come_first(case: Case) -> None:
     case.npu("stem", X)
     case.npu_golden("stem", A)
     fused = rule("stem", originals=("c1", "r1"), outputs=described("r1"))
-    rules = [case.rules(fused, file=name) for name in ("on.json", "off.json")]
+    added = rule("added", "Relu", originals=("r2",))
+    rules = [case.rules(fused, file="on.json"), case.rules(fused, added, file="off.json")]
     answer = case.root / "answer.json"
     outcome = case.run("-fr", rules[0], "-cfr", rules[1], "--json", answer)
     doubt = (
