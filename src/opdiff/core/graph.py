@@ -160,8 +160,8 @@ class RuleFile(Struct, frozen=True):
         return (operator for graph in self.graphs for operator in graph.operators)
 
     def equals(self, other: RuleFile) -> bool:
-        """Return whether the contents of two files are the same."""
-        return self._replace(path="") == other._replace(path="")
+        """Return whether two files describe the same model, compiled alike."""
+        return (self.graphs, self.origin) == (other.graphs, other.origin)
 
 
 class TextDescriptor(Struct, frozen=True):
