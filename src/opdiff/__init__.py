@@ -3,10 +3,23 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = ["CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "__version__", "compare", "golden"]
+__all__ = [
+    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "TopnOptions", "__version__", "compare",
+    "golden", "topn",
+]  # fmt: skip
 
 if TYPE_CHECKING:
-    from opdiff.api import CompareOptions, Comparison, DataMode, GoldenOptions, Mode, compare, golden
+    from opdiff.api import (
+        CompareOptions,
+        Comparison,
+        DataMode,
+        GoldenOptions,
+        Mode,
+        TopnOptions,
+        compare,
+        golden,
+        topn,
+    )  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -23,8 +23,11 @@ from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.outputs import table_columns
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.golden.options import GoldenOptions
+from opdiff.workflows.topn.options import TopnOptions
 
-__all__ = ["CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "compare", "golden"]
+__all__ = [
+    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "TopnOptions", "compare", "golden", "topn",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.pipeline import GoldenResult
+    from opdiff.workflows.topn.result import TopnResult
 
     Path = str | os.PathLike[str]
 
@@ -183,3 +187,22 @@ def golden(
         rules=str(rules),
     )
     return make_golden(wanted, lambda _note: None, lambda _done, _total: None)
+
+
+def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions | None = None) -> TopnResult:
+    """Compare the best classes of a classification model in two runs over a batch of samples.
+
+    Args:
+        target: outputs of the run under test: an array, an archive, or a directory.
+        golden: outputs of the reference run.
+        labels: file of the right classes, for the accuracy of both runs.
+        options: everything else, such as `TopnOptions(ks=(1, 3), operator="prob")`; its paths are not used.
+
+    Raises:
+        UsageError: a k is not a number of classes.
+        InputError: outputs or labels cannot be used.
+    """
+    from opdiff.workflows.topn.pipeline import check_topn
+
+    paths = {"target": str(target), "golden": str(golden), "labels": str(labels)}
+    return check_topn(replace(options or TopnOptions(), **paths))

@@ -24,6 +24,7 @@ SIDES = ("{demo}/npu", "{demo}/golden", "--rules", "{demo}/rules/network.json")
 ARGUMENTS = {
     "compare": (*SIDES, "-o", "{out}", "--json", "-"),
     "golden": ("{net}", "--random", "1", "-o", "{out}/golden"),
+    "topn": ("{demo}/npu", "{demo}/golden", "--operator", "head/softmax"),
     "rules": ("{model}", "-o", "{out}/rules.json"),
     "report": ("{saved}", "-o", "{out}/report.html"),
     "diff": ("{saved}", "{saved}"),

@@ -17,6 +17,7 @@ COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
     "golden": "run the original model and write golden data for a comparison",
     "replay": "compute operators again from their dumped inputs, to prove which one is at fault",
+    "topn": "compare the results of classification models over a batch of samples",
     "report": "write the reports of a saved comparison",
     "diff": "show what changed between two saved comparisons",
     "op": "examine one operator of a comparison, element by element",

@@ -93,7 +93,13 @@ def shown_counts(counts: tuple[tuple[str, int], ...]) -> str:
     return listed if len(counts) <= _MAX_COUNTS else f"{listed} and {len(counts) - _MAX_COUNTS} more"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    right: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> None:
     """Print a table; `right` has the titles of right-aligned columns."""
     from rich import box
     from rich.table import Table
@@ -110,7 +116,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     out = console()
     with out.capture() as capture:
         out.print(grid)
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()), file=stream)
 
 
 class Progress:

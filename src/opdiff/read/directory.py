@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
 
+HASH_NOT_MAPPED = "read.hash_not_mapped"
+"""Code of the problem of files that are named by a number, without a `mapping.csv` that has it."""
+
 _MAX_DEPTH = 64
 _MAX_MAPPING_NBYTES = 100 << 20
 # Length of a real name; Python refuses numbers of more than 4300 digits.
@@ -227,7 +230,7 @@ def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> Reas
     if not item.is_file():
         return because("core.not_regular_file")
     if is_hashed(item.name) and item.name not in mapping:
-        return because("read.hash_not_mapped")
+        return because(HASH_NOT_MAPPED)
     return None
 
 

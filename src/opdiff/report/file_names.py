@@ -42,6 +42,11 @@ def mapping_file_name(timestamp: time.struct_time) -> str:
     return f"mapping_{_digits(timestamp)}.csv"
 
 
+def topn_file_name(timestamp: time.struct_time) -> str:
+    """Return `topn_20240115103052.csv`."""
+    return f"topn_{_digits(timestamp)}.csv"
+
+
 def graph_file_name(timestamp: time.struct_time, rank: int | None, graph: int | None, mode: str) -> str:
     """Return `msprobe_cmp_report_rank0_graph1_statistics_20240115103052.csv`; `None` and mode `real` are omitted."""
     parts = ("" if rank is None else f"_rank{rank}", "" if graph is None else f"_graph{graph}")

@@ -1,0 +1,1 @@
+"""Task-level check of classification models: best classes, accuracy, samples whose result changed."""
