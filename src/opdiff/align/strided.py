@@ -71,6 +71,6 @@ def _stored_view(tensor: Tensor) -> StridedView:
 def _axes(codes: object, tensor: Tensor) -> tuple[SplitAxis, ...]:
     if not isinstance(codes, StridedView):
         raise NotStrided
-    if not codes.size or (codes.is_contiguous and codes.size == tensor.spec.count):
+    if not codes.size or (codes.size == tensor.spec.count and codes.is_contiguous):
         return ()
     return codes.split_axes()

@@ -39,6 +39,11 @@ class ErrorMagnitude(Struct, frozen=True):
         return self.error * self.rms if self.rms else self.peak
 
 
+def has_magnitude(metrics: Metrics | None) -> bool:
+    """Return whether a tensor was measured and has elements."""
+    return metrics is not None and metrics.count > 0
+
+
 def error_magnitude(metrics: Metrics | None) -> ErrorMagnitude | None:
     """Return the error magnitude of a tensor, or `None` if it was not measured or has no elements."""
     if metrics is None or not metrics.count:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.border import result_or_defect
-from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.error_magnitude import error_magnitude, has_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import Limits, coarser
@@ -162,9 +162,7 @@ class LocatePass:
     def _compared_outputs(self, operator: Operator) -> dict[int, int]:
         """Return the rows of the outputs that were compared, by index; inputs of readers stand in for others."""
         found = {
-            index: number
-            for index, number in operator.outputs.items()
-            if error_magnitude(self._rows[number].metrics) is not None
+            index: number for index, number in operator.outputs.items() if has_magnitude(self._rows[number].metrics)
         }
         return self._stand_ins.get(operator.name, {}) | found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.judgement import Origin
-from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.error_magnitude import has_magnitude
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.noise import created_share, max_inherited
 
@@ -79,14 +79,14 @@ def find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int,
     found: dict[str, dict[int, int]] = {}
     for reader in network.operators.values():
         for edge in reader.edges:
-            if edge.producer is None or edge.row is None or error_magnitude(rows[edge.row].metrics) is None:
+            if edge.producer is None or edge.row is None or not has_magnitude(rows[edge.row].metrics):
                 continue
             name, index = edge.producer
             producer = network.operators.get(name)
             if producer is None or producer.model.propagation is Propagation.NONE:
                 continue
             own = producer.outputs.get(index)
-            if own is None or error_magnitude(rows[own].metrics) is None:
+            if own is None or not has_magnitude(rows[own].metrics):
                 found.setdefault(name, {}).setdefault(index, edge.row)
     return found
 

@@ -28,6 +28,8 @@ def override(
     Raises:
         UsageError: a pairing names a tensor that does not exist.
     """
+    if not pairs:
+        return tuple(found)
     pending = {_file_key(pair.target): pair for pair in pairs}
     result: list[Pair] = []
     for row in found:

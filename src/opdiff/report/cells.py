@@ -26,8 +26,8 @@ _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are mean
 _SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
 # At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
 _FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))")
-# Matches nearly all cells: empty ones, words, numbers, paths and lists without separators.
-_PLAIN = re.compile(r"(?:[\w/\[][^;\r\n]*)?")
+# Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
+_PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:;\w[^;\r\n]*)*)?")
 
 
 def escape_formula(text: str) -> str:

@@ -49,13 +49,13 @@ class ReasonEncoder:
 
     def _value(self, fact: Fact, spec: str) -> object:
         """Return a nested reason, several of them, a string, or one string for each language."""
+        if not depends_on_language(fact, spec):
+            return printable(show(fact, spec))
         if isinstance(fact, Reason):
             return self.encode(fact)
         if isinstance(fact, tuple) and fact and isinstance(fact[0], Reason):
             return {"all": self.encode_all(item for item in fact if isinstance(item, Reason))}
         english = printable(show(fact, spec))
-        if not depends_on_language(fact, spec):
-            return english
         chinese = printable(show(fact, spec, Language.CHINESE))
         return english if english == chinese else {"en": english, "zh": chinese}
 

@@ -161,9 +161,10 @@ def _tensor(tensor: _Tensor, operator: str) -> TensorDesc:
 def _attributes(attributes: Collection[_Attribute], operator: str) -> dict[str, Attribute]:
     """Return the values of the attributes that are read; of a repeated key the first."""
     found: dict[str, Attribute] = {}
-    for attribute in attributes:
+    # In one expression, because operators have dozens of attributes that are not read.
+    for attribute in [attribute for attribute in attributes if attribute.key in READ_ATTRIBUTES]:
         key = attribute.key
-        if key in READ_ATTRIBUTES and key not in found:
+        if key not in found:
             try:
                 found[key] = _value(attribute.value)
             except msgspec.ValidationError as error:
