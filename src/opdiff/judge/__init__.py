@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
 from opdiff.judge.advice import advice_of
-from opdiff.judge.border import result_or_defect
 from opdiff.judge.coverage import misfit_of
+from opdiff.judge.defects import result_or_defect
 from opdiff.judge.graph.units import judge_units
 from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from opdiff.core.judgement import ErrorKind, Finding, Judgement
 from opdiff.core.reasons import Reason, because
 from opdiff.judge.advice import remedies_of
-from opdiff.judge.border import result_or_defect
 from opdiff.judge.cases import Cause, cause_context
 from opdiff.judge.causes import find_cause
 from opdiff.judge.coverage import coverage_of, model_outputs, target_name
+from opdiff.judge.defects import result_or_defect
 from opdiff.judge.locate import locate
 from opdiff.judge.ranking import first_in_order, rank
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
-from opdiff.judge.border import result_or_defect
+from opdiff.judge.defects import result_or_defect
 from opdiff.judge.error_magnitude import error_magnitude, has_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer

@@ -20,17 +20,18 @@ _FUSION_SWITCH = "--fusion_switch_file"
 
 
 def rule_notes(rules: Rules) -> tuple[Reason, ...]:
-    """Return the doubts about the rule files of a comparison, and the notes of their readers."""
+    """Return why the rule files of a comparison may be wrong, and the notes of their readers."""
     files = [file for file in (rules.fusion, rules.fusion_off, rules.quant) if file is not None]
-    doubts: Iterable[Reason] = ()
+    suspicions: Iterable[Reason] = ()
+    first, second = rules.fusion, rules.fusion_off
     # One file given twice is refused or warned about before.
-    if rules.fusion and rules.fusion_off and not rules.fusion.equals(rules.fusion_off):
-        doubts = (*_doubts(rules.fusion, rules.fusion_off), *_differences(rules.fusion.origin, rules.fusion_off.origin))
+    if first and second and not first.equals(second):
+        suspicions = (*_suspicions(first, second), *_differences(first.origin, second.origin))
     notes = (because("core.in_file", path=file.path, problem=note) for file in files for note in file.notes)
-    return (*doubts, *notes)
+    return (*suspicions, *notes)
 
 
-def _doubts(fusion: RuleFile, fusion_off: RuleFile) -> Iterator[Reason]:
+def _suspicions(fusion: RuleFile, fusion_off: RuleFile) -> Iterator[Reason]:
     """Yield that the files are of two models; otherwise, that the second was compiled with fusion."""
     originals = _originals(fusion), _originals(fusion_off)
     smaller = min(map(len, originals))

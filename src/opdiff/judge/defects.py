@@ -1,4 +1,4 @@
-"""Border of the judge: an unexpected error costs the operator that it is about, not the comparison."""
+"""Defects of the judge: an unexpected error costs the operator that it is about, not the comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def result_or_defect(work: Callable[[], Result], defects: list[str]) -> Result |
     """Return the result of `work`, or the reason why there is none; the traceback is appended to `defects`."""
     try:
         return work()
-    except Exception as error:  # noqa: BLE001  the border: an unexpected error is shown as a defect
+    except Exception as error:  # noqa: BLE001  an unexpected error is shown as a defect
         from traceback import format_exc
 
         defects.append(format_exc())
