@@ -8,7 +8,6 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import (
@@ -24,19 +23,14 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.model_options import add_model, golden_of_model, require_model
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
+from opdiff.cli.report_options import MessageOptions, add_gate, add_report_options, chosen_reports, refused_text
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
-    from opdiff.cli.report_options import Gate
     from opdiff.report.answer_json import Answer
-    from opdiff.report.summary_text import SummaryLine
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.compare.outputs import Written
-    from opdiff.workflows.compare.pipeline import Compared
 
 DESCRIPTION = """\
 Compare the dumps of two runs of one model. The target ran on the NPU; the golden ran elsewhere, or on another NPU.
@@ -174,7 +168,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _message_options(args: argparse.Namespace) -> MessageOptions:
-    return MessageOptions(args.quiet > 0, args.lang, args.remedies, args.fail_on, args.json)
+    return MessageOptions(
+        quiet=args.quiet > 0,
+        verbose=args.verbose > 0,
+        language=args.lang,
+        remedies=args.remedies,
+        gate=args.fail_on,
+        answer=args.json,
+    )
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
@@ -237,24 +238,6 @@ def _run_mapping(options: CompareOptions) -> int:
     return ExitCode.OK
 
 
-class MessageOptions(Struct, frozen=True):
-    """How a comparison is reported.
-
-    Attributes:
-        quiet: no progress.
-        language: of the sentences.
-        remedies: folder of the files that apply remedies; empty for none.
-        gate: condition that the results must meet.
-        answer: file of the answer for machines; empty for none.
-    """
-
-    quiet: bool = False
-    language: str = "en"
-    remedies: str = ""
-    gate: Gate | None = None
-    answer: str = ""
-
-
 def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     """Compare, write and summarise every result, and return the exit code."""
     from opdiff.core.comparison import Mode
@@ -271,6 +254,7 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
+    from opdiff.cli.compare_text import result_lines
     from opdiff.cli.terminal import Progress, printable
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.pipeline import compare_and_write
@@ -289,16 +273,17 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 from opdiff.report.answer_json import make_answer
 
                 _write_answer(make_answer(made.comparison), messages.answer)
-            progress.say("\n".join(_styled_lines(made, written, messages)), stream)
-            is_hit = is_hit or (messages.gate is not None and messages.gate.is_hit(made.comparison))
+            progress.say("\n".join(result_lines(made, written, messages)), stream)
+            refused = messages.gate.refused(made.comparison) if messages.gate else ()
+            if refused:
+                is_hit = True
+                print(printable(f"opdiff: {messages.gate}: {refused_text(refused)}"), file=sys.stderr)
             is_misfit = is_misfit or made.comparison.judgement.misfit is not None
             compared += sum(row.is_compared for row in made.comparison.rows)
             defects += len(made.defects)
             # One traceback is enough for an error that many rows have.
             for defect in dict.fromkeys(made.defects):
                 print(defect, file=sys.stderr)
-    if is_hit:
-        print(printable(f"opdiff: {messages.gate}"), file=sys.stderr)
     return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit, misfit=is_misfit)
 
 
@@ -311,45 +296,6 @@ def _write_answer(answer: Answer, path: str) -> None:
         return
     with open_atomic(path) as file:
         file.write(encode_answer(answer))
-
-
-def _styled_lines(compared: Compared, written: Written, messages: MessageOptions) -> Iterator[str]:
-    """Yield the lines about one result as the terminal shows them."""
-    from opdiff.cli.cmd_judge import next_lines
-    from opdiff.cli.style import curve_lines, styled
-    from opdiff.core.comparison import Mode
-    from opdiff.core.reasons import Language
-    from opdiff.report.summary_text import summary_lines
-
-    comparison, language = compared.comparison, Language(messages.language)
-    is_offline = comparison.mode is Mode.OFFLINE
-    yield from map(styled, _note_lines(compared))
-    yield from map(styled, summary_lines(comparison, language))
-    yield from curve_lines(comparison) if is_offline else ()
-    yield from map(styled, _file_lines(written))
-    yield from map(styled, next_lines(comparison, messages.remedies))
-
-
-def _note_lines(compared: Compared) -> Iterator[SummaryLine]:
-    from opdiff.core.comparison import Mode
-    from opdiff.core.reasons import render
-    from opdiff.report.summary_text import SummaryLine
-
-    comparison = compared.comparison
-    if comparison.mode is Mode.GRAPH:
-        yield SummaryLine(render(comparison.scenario))
-        yield from (SummaryLine(f"note: {render(note)}") for note in comparison.notes)
-    else:
-        yield from (SummaryLine(render(note)) for note in comparison.notes)
-
-
-def _file_lines(written: Written) -> Iterator[SummaryLine]:
-    from opdiff.report.summary_text import SummaryLine
-
-    yield from (SummaryLine(f"result: {path}", must_be_whole=True) for path in written.tables)
-    if written.summary:
-        yield SummaryLine(f"summary: {written.summary}", must_be_whole=True)
-    yield from (SummaryLine(f"report: {path}", must_be_whole=True) for path in written.reports)
 
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:

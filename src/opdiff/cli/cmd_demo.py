@@ -1,4 +1,4 @@
-"""`opdiff demo`: write sample dumps with known faults, inspect and compare them."""
+"""`opdiff demo`: write sample dumps with known faults, and compare them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Write sample dumps of a small convolutional network: a golden run in fp32 and a simulated NPU run (fp16, private
-layouts, fused operators) with known faults; then inspect and compare both."""
+layouts, fused operators) with known faults; then compare both."""
 EPILOG = """\
 examples:
   opdiff demo
@@ -32,20 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the sample, inspect and compare it, and return the exit code."""
+    """Write the sample, compare it, and return the exit code."""
     if args.torchair:
         return _run_torchair(args.directory, force=args.force)
-    from opdiff.cli.cmd_inspect import print_tree
     from opdiff.cli.terminal import printable
     from opdiff.sample import write_sample
-    from opdiff.workflows.inspect.checks import Depth
-    from opdiff.workflows.inspect.report import inspect_tree
 
     sample = write_sample(args.directory, overwrite=args.force)
-    print(f"Sample written to {printable(os.path.abspath(args.directory))}.")
-    for title, path in (("target: dump of the NPU", sample.target), ("golden", sample.golden)):
-        print(f"\n== {title} ==")
-        print_tree(inspect_tree(path, depth=Depth.VALUES))
+    print(f"Sample written to {printable(os.path.abspath(args.directory))}:")
+    _print_sizes(sample.target, sample.golden)
     print("\n== comparison ==")
     code = _compare(sample, os.path.join(args.directory, "result"))
     print("\nInjected faults:")
@@ -53,29 +48,35 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {fault.operator}: {fault.description}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.golden)} --rules {shlex.quote(sample.rules)}"
     print(f"\nTry: opdiff compare {sides}")
+    print(f"     opdiff inspect {shlex.quote(sample.target)}")
     return code
 
 
+def _print_sizes(*paths: str) -> None:
+    from opdiff.cli.cmd_inspect import print_size
+    from opdiff.workflows.inspect.report import inspect_tree
+
+    for path in paths:
+        print_size(inspect_tree(path))
+
+
 def _run_torchair(directory: str, *, force: bool) -> int:
-    from opdiff.cli.cmd_compare import MessageOptions, compare_and_report
-    from opdiff.cli.cmd_inspect import print_tree
+    from opdiff.cli.cmd_compare import compare_and_report
+    from opdiff.cli.report_options import MessageOptions
     from opdiff.cli.terminal import printable
     from opdiff.core.comparison import Mode
     from opdiff.sample.graph_mode import FAULTY_OPERATOR, FAULTY_TOKEN, write_graph_sample
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.inspect.report import inspect_tree
 
     if os.path.isdir(directory) and os.listdir(directory) and not force:
         raise UsageError(f"{directory} is not empty; choose another directory, or add --force")
     sample = write_graph_sample(directory)
-    print(f"Sample of graph mode written to {printable(os.path.abspath(directory))}.")
-    for title, path in (("target: GE with fusion on", sample.target), ("golden: FX", sample.golden)):
-        print(f"\n== {title} ==")
-        print_tree(inspect_tree(path))
+    print(f"Sample of graph mode written to {printable(os.path.abspath(directory))}:")
+    _print_sizes(sample.target, sample.golden)
     print("\n== comparison ==")
     result = os.path.join(directory, "result")
     options = CompareOptions(sample.target, sample.golden, output=result, mode=Mode.GRAPH)
-    code = compare_and_report(options, MessageOptions(quiet=True))
+    code = compare_and_report(options, MessageOptions())
     print(f"\nInjected fault: from token {FAULTY_TOKEN} on, the outputs of {FAULTY_OPERATOR} are 5 % too large.")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\nTry: opdiff compare {sides} --mode torchair")
@@ -83,8 +84,9 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 
 
 def _compare(sample: Sample, output: str) -> int:
-    from opdiff.cli.cmd_compare import MessageOptions, compare_and_report
+    from opdiff.cli.cmd_compare import compare_and_report
+    from opdiff.cli.report_options import MessageOptions
     from opdiff.workflows.compare.options import CompareOptions
 
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
-    return compare_and_report(options, MessageOptions(quiet=True))
+    return compare_and_report(options, MessageOptions())

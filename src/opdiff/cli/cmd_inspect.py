@@ -98,11 +98,16 @@ def _run_tree(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
-    """Print the contents of a directory and the findings."""
+def print_size(report: TreeReport) -> None:
+    """Print the kind and the size of a directory."""
     print(f"{printable(report.path)}: {report.kind}")
     counts = (counted(report.operators, "operator"), counted(report.tensors, "tensor"))
     print(f"  {counted(report.files, 'file')}, {size(report.nbytes)}, {', '.join(counts)}")
+
+
+def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
+    """Print the contents of a directory and the findings."""
+    print_size(report)
     facts = (
         ("steps", _numbers(report.steps)),
         ("ranks", _numbers(report.ranks)),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Finding
     from opdiff.core.reasons import Reason
-    from opdiff.report.summary_text import SummaryLine
 
 DESCRIPTION = """\
 Judge a saved comparison again, with the same or other limits: a level for every tensor, the operators at fault, the
@@ -38,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print, and return the exit code."""
+    from opdiff.cli.compare_text import next_lines
     from opdiff.cli.style import styled
     from opdiff.cli.terminal import printable
     from opdiff.report.saved_json import save
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         print(printable(line.text))
     for text in finding_lines(comparison, language):
         print(printable(text))
-    for line in next_lines(comparison, args.remedies):
+    for line in next_lines(comparison, args.remedies, language):
         print(styled(line))
     if args.output:
         save(comparison, args.output)
@@ -74,18 +74,3 @@ def _details(finding: Finding) -> Iterator[Reason]:
     yield from (because("judge.finding_remedy", remedy=remedy) for remedy in finding.remedies)
     if len(finding.path) > 1:
         yield because("judge.finding_path", path=" > ".join(finding.path))
-
-
-def next_lines(comparison: Comparison, remedies: str) -> Iterator[SummaryLine]:
-    """Write the remedies to this folder, if any, and yield the next command and the written files."""
-    from opdiff.report.summary_text import SummaryLine
-    from opdiff.workflows.compare.judging import next_step, write_remedies
-
-    command = next_step(comparison)
-    if command:
-        yield SummaryLine(f"next: {command}", must_be_whole=True)
-    if remedies:
-        paths = write_remedies(comparison, remedies)
-        yield from (SummaryLine(f"remedy: {path}", must_be_whole=True) for path in paths)
-        if not paths:
-            yield SummaryLine("remedies: none that can be written to a file")

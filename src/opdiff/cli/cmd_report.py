@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, refused_text
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ def run(args: argparse.Namespace) -> int:
     if all(verdict.level is Level.NOT_COMPARABLE for verdict in comparison.judgement.verdicts):
         print("opdiff: nothing was compared, so the gate cannot be passed", file=sys.stderr)
         return ExitCode.UNUSABLE_INPUT
-    if not args.fail_on.is_hit(comparison):
+    refused = args.fail_on.refused(comparison)
+    if not refused:
         return ExitCode.OK
-    print(printable(f"opdiff: {args.fail_on}"), file=sys.stderr)
+    print(printable(f"opdiff: {args.fail_on}: {refused_text(refused)}"), file=sys.stderr)
     return ExitCode.GATE
 
 

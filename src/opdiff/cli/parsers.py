@@ -30,7 +30,7 @@ COMMANDS = {
     "convert": "convert dump files to .npy, .npz, .bin or .pt files",
     "reduce": "replace finished dump files by tensor statistics to save disk space",
     "compat-path": "print the directory that lets the documented conversion script run",
-    "demo": "write, inspect and compare sample dumps with known faults",
+    "demo": "write and compare sample dumps with known faults",
 }
 _DESCRIPTION = "Find the operator that lost your accuracy: read, convert and compare Ascend NPU dumps."
 _EPILOG = """\
@@ -49,7 +49,7 @@ _STYLE: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatte
 def build_parser(*commands: str) -> argparse.ArgumentParser:
     """Return the parser of the named commands with their options; if none is named, of all without their options."""
     parser = argparse.ArgumentParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
-    parser.add_argument("--version", action="version", version=f"opdiff {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"opdiff {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     named = [name for name in commands if name in COMMANDS]
     for name in named or COMMANDS:
@@ -63,6 +63,10 @@ def _add_options(name: str, parser: argparse.ArgumentParser) -> None:
     module = import_module(f"opdiff.cli.cmd_{name.replace('-', '_')}")
     parser.description, parser.epilog = module.DESCRIPTION, f"{module.EPILOG}\n{SUMMARY}"
     module.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="count", default=0, help="print less to standard error")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more to standard error")
+    parser.add_argument(
+        "-q", "--quiet", action="count", default=0, help="print less: one line for each result, no progress"
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0, help="print more, such as reasons and the worst tensors"
+    )
     parser.set_defaults(run=module.run)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.cli.terminal import counted
 from opdiff.core.judgement import Level
 from opdiff.report import FORMS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from opdiff.core.comparison import Comparison
 
 # Levels of the gate, as shown to users.
 _GATES = {Level.WRONG: "wrong", Level.SUSPICIOUS: "suspicious or worse"}
+_MAX_NAMES = 5
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -43,18 +46,46 @@ class Gate(Struct, frozen=True):
     level: Level
     limits: str = ""
 
-    def is_hit(self, comparison: Comparison) -> bool:
-        """Return whether a tensor is at this level, or worse."""
+    def refused(self, comparison: Comparison) -> tuple[str, ...]:
+        """Return the operator of each tensor that is at this level, or worse."""
         if self.limits:
             from opdiff.workflows.compare.judging import find_limits, judge_again
 
             comparison = judge_again(comparison, find_limits(self.limits))
-        refused = (self.level, Level.WRONG)
-        return any(verdict.level in refused for verdict in comparison.judgement.verdicts)
+        levels = (self.level, Level.WRONG)
+        pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
+        return tuple(row.label.target for row, verdict in pairs if verdict.level in levels)
 
     def __str__(self) -> str:
         by = f" by {self.limits}" if self.limits else ""
         return f"gate violated: there are tensors that are {_GATES[self.level]}{by}"
+
+
+def refused_text(refused: Sequence[str]) -> str:
+    """Return how many tensors a gate refused, and of which operators."""
+    operators = list(dict.fromkeys(refused))
+    more = f" and {len(operators) - _MAX_NAMES} more" if len(operators) > _MAX_NAMES else ""
+    return f"{counted(len(refused), 'tensor')} of {', '.join(operators[:_MAX_NAMES])}{more}"
+
+
+class MessageOptions(Struct, frozen=True):
+    """How a comparison is reported.
+
+    Attributes:
+        quiet: one line for each result, and no progress.
+        verbose: with the reasons why tensors were not compared, and the worst tensors.
+        language: of the sentences.
+        remedies: folder of the files that apply remedies; empty for none.
+        gate: condition that the results must meet.
+        answer: file of the answer for machines; empty for none.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+    language: str = "en"
+    remedies: str = ""
+    gate: Gate | None = None
+    answer: str = ""
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.terminal import printable
+from opdiff.core.reasons import Reason, render
 from opdiff.report.summary_text import Tone
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Language
     from opdiff.report.summary_text import SummaryLine
 
 _COLOURS = {Tone.BAD: "31", Tone.WARNING: "33", Tone.GOOD: "32", Tone.FAINT: "2"}
@@ -33,14 +35,16 @@ def styled(line: SummaryLine) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m" if colour and is_coloured() else text
 
 
-def curve_lines(comparison: Comparison) -> tuple[str, ...]:
+def curve_lines(comparison: Comparison, language: Language) -> tuple[str, ...]:
     """Return the accuracy along the execution; nothing where the characters for it cannot be shown."""
     from opdiff.report.sparkline import sparkline
 
-    if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
+    # A progress bar stands in for standard output, and does not tell the encoding.
+    encoding = sys.stdout.encoding or (sys.__stdout__.encoding if sys.__stdout__ else "")
+    if encoding.lower().replace("-", "") != "utf8":
         return ()
-    title = "curve: "
-    bars = sparkline(comparison, min(_columns(), _DEFAULT_COLUMNS) - len(title), colour=is_coloured())
+    title = render(Reason("report.curve"), language)
+    bars = sparkline(comparison, min(_columns(), _DEFAULT_COLUMNS) - 2 - len(title), colour=is_coloured())
     return (title + bars,) if bars else ()
 
 

@@ -145,12 +145,10 @@ class Progress:
             self._bar.stop()
 
     def say(self, line: str, stream: TextIO | None = None) -> None:
-        """Print a line to standard output, or to another stream, above the bar if there is one."""
+        """Print a line to standard output, or to another stream; the bar comes back with the next progress."""
         if self._bar is not None:
             self._bar.stop()
         print(line, file=stream or sys.stdout)
-        if self._bar is not None:
-            self._bar.start()
 
     def _columns(self) -> list[ProgressColumn]:
         from rich import progress
@@ -165,6 +163,7 @@ class Progress:
     def reach(self, done: int, total: int) -> None:
         """Report how much of the total is done."""
         if self._bar is not None and self._task is not None:
+            self._bar.start()
             self._bar.update(self._task, completed=done, total=total)
         elif not self._quiet and time.monotonic() - self._reported_at > _SECONDS_PER_REPORT:
             self._reported_at = time.monotonic()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
+from opdiff.core.reasons import Language, because, render
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_table import api_name
 from opdiff.report.summary_text import GOOD_COSINE, group_by_reason, reason_lines
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.dump import Unit
     from opdiff.core.judgement import DocumentedResult
+    from opdiff.core.reasons import Reason
 
 SCHEMA = "opdiff.torchair.summary"
 _MAX_TOKENS = 12
@@ -128,48 +130,50 @@ class Tally(Struct):
         }  # fmt: skip
 
 
-def tally_lines(tally: Tally) -> Iterator[str]:
+def tally_lines(tally: Tally, language: Language = Language.ENGLISH) -> Iterator[str]:
     """Yield the summary for a terminal."""
-    yield f"compared: {tally.compared} tensors, {tally.total('PASS')} PASS, {tally.total('FAIL')} FAIL"
+    counts = {"passed": tally.total("PASS"), "failed": tally.total("FAIL")}
+    yield render(because("report.graph_compared", count=tally.compared, **counts), language)
     if tally.uncompared:
-        yield f"not compared: {len(tally.uncompared)} rows"
-        yield from reason_lines(group_by_reason(tally.uncompared))
+        yield render(because("report.graph_not_compared", count=len(tally.uncompared)), language)
+        yield from reason_lines(group_by_reason(tally.uncompared, language), language)
     if tally.golden_only:
-        yield f"golden operators that nothing was compared with: {tally.golden_only}"
-    yield from _first_lines(tally)
-    yield from _grid(tally)
+        yield render(because("report.graph_golden_only", count=tally.golden_only), language)
+    yield from (render(reason, language) for reason in _first_failures(tally))
+    yield from _grid(tally, language)
 
 
-def _first_lines(tally: Tally) -> Iterator[str]:
+def _first_failures(tally: Tally) -> Iterator[Reason]:
     if tally.first is None:
         if tally.compared:
-            yield "no tensor fails"
+            yield because("report.graph_no_failure")
         return
-    yield f"first bad token: {tally.first.token}"
+    yield because("report.graph_first_token", token=tally.first.token)
     if tally.has_ranks:
-        yield f"first bad rank: {tally.first.rank}"
-    yield f"first bad operator: {tally.first.op} ({tally.first.tensor})"
+        yield because("report.graph_first_rank", rank=tally.first.rank)
+    yield because("report.graph_first_operator", operator=tally.first.op, tensor=tally.first.tensor)
     if tally.low_cosine is not None:
-        where = f"{tally.low_cosine.tensor} ({_where(tally.low_cosine, tally)})"
-        yield f"first tensor with a cosine below {GOOD_COSINE}: {where}"
+        where = {"tensor": tally.low_cosine.tensor, "where": _where(tally.low_cosine, tally)}
+        yield because("report.graph_first_low_cosine", limit=GOOD_COSINE, **where)
     if tally.origin is not None:
-        where = f"{tally.origin.op} ({_where(tally.origin, tally)})"
-        yield f"first operator whose inputs pass and whose output fails: {where}"
+        yield because("report.graph_first_origin", operator=tally.origin.op, where=_where(tally.origin, tally))
 
 
 def _where(position: RowPosition, tally: Tally) -> str:
     return f"token {position.token}" + (f", rank {position.rank}" if tally.has_ranks else "")
 
 
-def _grid(tally: Tally) -> Iterator[str]:
+def _grid(tally: Tally, language: Language) -> Iterator[str]:
     """Yield a table of failures by rank and token, if there are several ranks or tokens."""
     tokens: Sequence[int] = sorted({token for _, token in tally.counts})
     ranks = sorted({rank for rank, _ in tally.counts}, key=lambda rank: rank or 0)
     if len(tokens) < 2 and len(ranks) < 2:
         return
     shown = tokens[:_MAX_TOKENS]
-    more = f" (of {len(tokens)} tokens the first {_MAX_TOKENS})" if len(tokens) > _MAX_TOKENS else ""
-    yield f"FAIL by rank and token{more}:"
+    title = because("report.graph_failures")
+    if len(tokens) > _MAX_TOKENS:
+        title = because("report.graph_failures_first", count=len(tokens), shown=_MAX_TOKENS)
+    yield render(title, language)
     is_wide = len(shown) <= _MAX_WIDE_TOKENS
     lines = [("rank", *(f"token {token}" for token in shown)) if is_wide else ("rank / token", *map(str, shown))]
     for rank in ranks:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.dump import DumpKind
-from opdiff.core.reasons import render, render_all
+from opdiff.core.reasons import Language, render, render_all
 from opdiff.core.tensor import coordinates
 from opdiff.report.cells import NOT_GIVEN, format_cells, shape_text
 from opdiff.report.table import Columns, JudgedRow, Table
@@ -158,9 +158,9 @@ def reservations(row: Row) -> tuple[Reason, ...]:
     return (*([row.reason] if row.reason else ()), *row.notes, *notes)
 
 
-def reason_text(row: Row) -> str:
+def reason_text(row: Row, language: Language = Language.ENGLISH) -> str:
     """Return reservations and messages of custom metrics, each sentence once."""
-    text = render_all(reservations(row))
+    text = render_all(reservations(row), language)
     messages = dict.fromkeys(message for _, _, message in row.custom if message and message not in text)
     return " ".join([text, *messages] if text else messages)
 

@@ -12,13 +12,15 @@ from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
-from opdiff.core.reasons import Language, kind_of, render
+from opdiff.core.judgement import MIN_COVERAGE, Outcome
+from opdiff.core.reasons import Language, Reason, because, kind_of, quoted, render
 from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row
+    from opdiff.core.judgement import Finding
 
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
 # Codes of reasons for rows that cannot have a golden tensor by their nature.
@@ -27,6 +29,11 @@ _MAX_REASONS = 3
 _MAX_WORST = 10
 _MAX_CHARACTERS = 160
 _COLUMNS = 80
+_MAX_FINDINGS = 6
+_SHARE_WIDTH = 5
+_TONES = {Outcome.WRONG: "bad", Outcome.SUSPICIOUS: "warning", Outcome.UNSURE: "warning", Outcome.CLEAN: "good"}
+# Sentences of the advice that the table of findings and other lines of the summary take the place of.
+_IN_TABLE = frozenset({"judge.also_at_fault", "judge.output_share"})
 
 
 class Tone(StrEnum):
@@ -55,21 +62,87 @@ class ReasonGroup(NamedTuple):
     rows: int
 
 
-def summary_lines(comparison: Comparison, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
-    """Yield the advice, how much was compared, why the rest was not, and where the accuracy is low."""
+def summary_lines(
+    comparison: Comparison, language: Language = Language.ENGLISH, *, has_details: bool = True
+) -> Iterator[SummaryLine]:
+    """Yield the advice, the operators at fault and, as details, what was not compared and where the accuracy is low."""
+    yield from advice_lines(comparison, language)
+    yield from finding_table(comparison.judgement.findings, language)
     if comparison.mode is Mode.GRAPH:
         from opdiff.report.graph_summary import Tally, tally_lines
 
-        yield from advice_lines(comparison, language)
-        yield from map(SummaryLine, tally_lines(Tally.of(comparison)))
+        yield from map(SummaryLine, tally_lines(Tally.of(comparison), language))
         return
     rows = comparison.rows
     compared = [row for row in rows if row.metrics is not None]
-    yield from advice_lines(comparison, language)
-    yield from _counts(rows, compared)
     missing = [row for row in rows if row.metrics is None and not _has_no_counterpart(row)]
-    yield from map(SummaryLine, reason_lines(group_by_reason(missing)))
-    yield from _accuracy(compared)
+    has_reasons = has_details or comparison.judgement.coverage.share < MIN_COVERAGE
+    lines = _details(rows, compared) if has_details else _missing(missing, has_hint=not has_reasons)
+    yield from (_line(*each, language) for each in lines)
+    if has_reasons:
+        yield from map(SummaryLine, reason_lines(group_by_reason(missing, language), language))
+    if has_details:
+        yield from (_line(*each, language) for each in _accuracy(compared))
+
+
+def _line(reason: Reason, tone: Tone, language: Language) -> SummaryLine:
+    return SummaryLine(render(reason, language), tone)
+
+
+def one_line(comparison: Comparison, path: str, language: Language = Language.ENGLISH) -> SummaryLine:
+    """Return the result in a line: the verdict, how much was compared, and the file of the result."""
+    judgement = comparison.judgement
+    verdict = Reason(f"report.outcome_{judgement.outcome}")
+    if judgement.findings and judgement.outcome in (Outcome.WRONG, Outcome.SUSPICIOUS):
+        worst, others = judgement.findings[0], len(judgement.findings) - 1
+        code = "report.outcome_faults" if others else "report.outcome_fault"
+        kind = _kind(worst, language)
+        verdict = because(code, outcome=verdict, operator=worst.operator, kind=kind, count=others)
+    coverage = judgement.coverage
+    counts = {"compared": coverage.compared, "operators": coverage.operators}
+    line = because("report.one_line", outcome=verdict, path=path, **counts)
+    return SummaryLine(render(line, language), Tone(_TONES[judgement.outcome]), must_be_whole=True)
+
+
+def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[SummaryLine]:
+    """Yield a table of the operators at fault, if there are several."""
+    if len(findings) < 2:
+        return
+    lines = [[render(Reason(f"report.findings_{column}"), language) for column in ("head", "kind", "share")]]
+    for number, finding in enumerate(findings[:_MAX_FINDINGS], 1):
+        share = "" if finding.share is None else f"{finding.share:.0%}"
+        lines.append([f"{number} {finding.operator} ({finding.op_type})", _kind(finding, language), share])
+    kind_width = max(_columns(line[1]) for line in lines)
+    name_width = min(max(_columns(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
+    for name, kind, share in lines:
+        cut = _padded(_cut_middle(name, name_width), name_width)
+        gap = " " * (_SHARE_WIDTH - _columns(share))
+        yield SummaryLine(f"  {cut}  {_padded(kind, kind_width)}  {gap}{share}")
+    if len(findings) > _MAX_FINDINGS:
+        more = because("report.findings_more", count=len(findings) - _MAX_FINDINGS)
+        yield SummaryLine(f"  {render(more, language)}")
+
+
+def _kind(finding: Finding, language: Language) -> str:
+    """Return the kind of a finding: in English by its documented word."""
+    return str(finding.kind) if language is Language.ENGLISH else render(Reason(f"judge.kind_{finding.kind}"), language)
+
+
+def _columns(text: str) -> int:
+    """Return the width of a text on a terminal; characters that are not ASCII count as two columns."""
+    return sum(1 if character.isascii() else 2 for character in text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * max(width - _columns(text), 0)
+
+
+def _cut_middle(text: str, width: int) -> str:
+    """Return the beginning and the end of a text that is too long: names differ at their ends."""
+    if len(text) <= width:
+        return text
+    end = 2 * width // 3
+    return f"{text[: width - end - 2]}… {text[-end:]}"[:width]
 
 
 def first_bad_operator(comparison: Comparison) -> str:
@@ -83,9 +156,13 @@ def first_bad_operator(comparison: Comparison) -> str:
 
 def advice_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
     """Yield the advice in lines of a terminal; a command at the end of a sentence has a line of its own."""
-    for reason in comparison.judgement.advice:
+    judgement = comparison.judgement
+    has_table = len(judgement.findings) > 1
+    shown = [reason for reason in judgement.advice if not has_table or reason.code not in _IN_TABLE]
+    for number, reason in enumerate(shown):
         sentence, command = render(reason, language), reason.fact("command")
         tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
+        tone = Tone(_TONES[judgement.outcome]) if number == 0 else tone
         if isinstance(command, str):
             sentence = sentence.removesuffix(command).rstrip()
         yield from (SummaryLine(line, tone) for line in _wrapped(sentence))
@@ -94,10 +171,10 @@ def advice_lines(comparison: Comparison, language: Language) -> Iterator[Summary
 
 
 def _wrapped(sentence: str) -> Iterator[str]:
-    """Yield the lines of at most 80 columns; characters that are not ASCII count as two columns."""
+    """Yield the lines of at most 80 columns."""
     line, used = "", 0
     for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
-        columns = sum(1 if character.isascii() else 2 for character in word.rstrip())
+        columns = _columns(word.rstrip())
         if line and used + columns > _COLUMNS:
             yield line.rstrip()
             line, used = "  ", 2
@@ -106,39 +183,51 @@ def _wrapped(sentence: str) -> Iterator[str]:
     yield line.rstrip()
 
 
-def group_by_reason(rows: Iterable[Row]) -> list[ReasonGroup]:
+def group_by_reason(rows: Iterable[Row], language: Language = Language.ENGLISH) -> list[ReasonGroup]:
     """Group uncompared rows by the codes of their reasons, the most frequent first."""
     examples: dict[tuple[str, ...], str] = {}
     counts: Counter[tuple[str, ...]] = Counter()
     for row in rows:
         kind = kind_of(row.reason) if row.reason else ("",)
-        examples.setdefault(kind, reason_text(row))
+        if kind not in examples:
+            examples[kind] = reason_text(row, language)
         counts[kind] += 1
     return [ReasonGroup(kind[0], examples[kind], count) for kind, count in counts.most_common()]
 
 
-def reason_lines(groups: Sequence[ReasonGroup]) -> Iterator[str]:
+def reason_lines(groups: Sequence[ReasonGroup], language: Language = Language.ENGLISH) -> Iterator[str]:
     """Yield the most frequent reasons, each with an example that fits two lines of a terminal."""
     for _, example, count in groups[:_MAX_REASONS]:
         text = example if len(example) <= _MAX_CHARACTERS else f"{example[: _MAX_CHARACTERS - 1]}…"
-        yield f"  {count} x{', such as:' if count > 1 else ''} {text or 'no reason given'}"
+        reason = quoted(text) if text else Reason("report.no_reason")
+        code = "report.reason_such_as" if count > 1 else "report.reason"
+        yield render(because(code, count=count, reason=reason), language)
     if len(groups) > _MAX_REASONS:
-        yield f"  and {_counted(len(groups) - _MAX_REASONS, 'other reason')}"
+        yield render(because("report.other_reasons", count=len(groups) - _MAX_REASONS), language)
 
 
-def _counts(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[SummaryLine]:
-    uncompared = [row for row in rows if row.metrics is None]
-    by_nature = sum(_has_no_counterpart(row) for row in uncompared)
-    operators = sum(row.key is None and not _has_no_counterpart(row) for row in uncompared)
-    tensors = len(uncompared) - by_nature - operators
+def _details(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
+    by_nature = sum(row.metrics is None and _has_no_counterpart(row) for row in rows)
     names = {row.label.target for row in compared}
-    yield SummaryLine(f"compared: {_counted(len(compared), 'tensor')} of {_counted(len(names), 'operator')}")
+    yield because("report.compared", tensors=len(compared), operators=len(names)), Tone.PLAIN
     if by_nature:
-        yield SummaryLine(f"nothing to compare: {by_nature} inputs and constants of the compiled model", Tone.FAINT)
-    parts = [_counted(operators, "whole operator")] if operators else []
-    parts += [_counted(tensors, "other tensor")] if tensors else []
+        yield because("report.nothing_to_compare", count=by_nature), Tone.FAINT
+    missing = [row for row in rows if row.metrics is None and not _has_no_counterpart(row)]
+    yield from _missing(missing, has_hint=False)
+
+
+def _missing(rows: Sequence[Row], *, has_hint: bool) -> Iterator[tuple[Reason, Tone]]:
+    """Yield how many operators and tensors were not compared though they should have been."""
+    operators = sum(row.key is None for row in rows)
+    counts = {"report.not_compared_operators": operators, "report.not_compared_tensors": len(rows) - operators}
+    parts = [because(code, count=count) for code, count in counts.items() if count]
     if parts:
-        yield SummaryLine(f"not compared: {', '.join(parts)}", Tone.FAINT)
+        code = "report.not_compared_hint" if has_hint else "report.not_compared"
+        yield because(code, parts=_listed(parts)), Tone.FAINT
+
+
+def _listed(parts: Sequence[Reason]) -> Reason:
+    return parts[0] if len(parts) == 1 else because("report.both", first=parts[0], second=parts[1])
 
 
 def _has_no_counterpart(row: Row) -> bool:
@@ -146,35 +235,32 @@ def _has_no_counterpart(row: Row) -> bool:
     return row.reason is not None and not _NO_COUNTERPART.isdisjoint(kind_of(row.reason))
 
 
-def _accuracy(compared: Sequence[Row]) -> Iterator[SummaryLine]:
+def _accuracy(compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
     cosines = [(row.metrics.cosine, row) for row in compared if row.metrics and row.metrics.cosine is not None]
     finite = [(cosine, row) for cosine, row in cosines if not math.isnan(cosine)]
-    special = len(cosines) - len(finite)
-    if special:
-        columns = "see FiniteCosine, SpecialMismatch"
-        yield SummaryLine(f"not finite: {_counted(special, 'tensor')} with NaN or infinities ({columns})", Tone.BAD)
+    if len(cosines) > len(finite):
+        yield because("report.not_finite", count=len(cosines) - len(finite)), Tone.BAD
     yield from _scales([row for cosine, row in finite if cosine >= GOOD_COSINE])
     low = [(cosine, row) for cosine, row in finite if cosine < GOOD_COSINE]
     if low:
-        first = f"first {_position(low[0][1])}"
-        yield SummaryLine(f"cosine below {GOOD_COSINE}: {_counted(len(low), 'tensor')}, {first}; the worst:", Tone.BAD)
+        first = _position(low[0][1])
+        yield because("report.low_cosine", limit=GOOD_COSINE, count=len(low), position=first), Tone.BAD
         for cosine, row in sorted(low, key=_cosine)[:_MAX_WORST]:
-            yield SummaryLine(f"  {_position(row)} {format_number(cosine)}", Tone.BAD)
+            yield quoted(f"  {_position(row)} {format_number(cosine)}"), Tone.BAD
     elif finite:
-        yield SummaryLine(f"cosine: {GOOD_COSINE} or more in {_counted(len(finite), 'tensor')}", Tone.GOOD)
+        yield because("report.good_cosine", limit=GOOD_COSINE, count=len(finite)), Tone.GOOD
         cosine, row = min(finite, key=_cosine)
-        yield SummaryLine(f"worst cosine: {_position(row)} {format_number(cosine)}")
+        yield because("report.worst_cosine", position=_position(row), cosine=format_number(cosine)), Tone.PLAIN
 
 
-def _scales(rows: Sequence[Row]) -> Iterator[SummaryLine]:
+def _scales(rows: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
     """Yield a line about wrong scales, which the cosine does not show."""
     ratios = [(row.metrics.norm_ratio, row) for row in rows if row.metrics and row.metrics.norm_ratio is not None]
     wrong = [(ratio, row) for ratio, row in ratios if abs(ratio - 1) > GOOD_NORM_RATIO_ERROR]
     if wrong:
         ratio, row = wrong[0]
-        title = f"scale more than {GOOD_NORM_RATIO_ERROR:.0%} off with a good cosine"
-        first = f"first {_position(row)} {format_number(ratio)}"
-        yield SummaryLine(f"{title}: {_counted(len(wrong), 'tensor')}, {first}", Tone.WARNING)
+        first = {"position": _position(row), "ratio": format_number(ratio)}
+        yield because("report.wrong_scale", limit=GOOD_NORM_RATIO_ERROR, count=len(wrong), **first), Tone.WARNING
 
 
 def _cosine(pair: tuple[float, Row]) -> float:
@@ -183,7 +269,3 @@ def _cosine(pair: tuple[float, Row]) -> float:
 
 def _position(row: Row) -> str:
     return f"[{row.label.index}] {row.key}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
