@@ -225,18 +225,13 @@ def _border(errors: TensorErrors) -> Iterator[ErrorPattern]:
 
 
 def _function(errors: TensorErrors, inputs: list[AnyArray]) -> Iterator[ErrorPattern]:
-    """An error that is a function of the value: another approximation of the function that the operator computes."""
-    if not inputs:
-        yield from _by_value(errors, errors.golden, "output")
-    elif len(inputs) == 1 and inputs[0].shape == errors.golden.shape:
-        yield from _by_value(errors, inputs[0], "input")
-        yield from _softmax_function(errors, inputs[0])
-
-
-def _by_value(errors: TensorErrors, value: AnyArray, name: str) -> Iterator[ErrorPattern]:
-    rest = _rest_by_value(errors.target - errors.golden, value)
+    """An error that is a function of the input: another approximation of the function that the operator computes."""
+    if len(inputs) != 1 or inputs[0].shape != errors.golden.shape:
+        return
+    rest = _rest_by_value(errors.target - errors.golden, inputs[0])
     if rest is not None:
-        yield _pattern(ErrorKind.FUNCTION, "measure.by_value", rest / errors.norm, value=name)
+        yield _pattern(ErrorKind.FUNCTION, "measure.by_value", rest / errors.norm)
+    yield from _softmax_function(errors, inputs[0])
 
 
 def _softmax_function(errors: TensorErrors, given: AnyArray) -> Iterator[ErrorPattern]:
@@ -254,7 +249,7 @@ def _softmax_function(errors: TensorErrors, given: AnyArray) -> Iterator[ErrorPa
     whole = float(np.linalg.norm(ratios[known]))
     if rest is not None and whole:
         left = rest / whole * errors.distance(x, y)
-        yield _pattern(ErrorKind.FUNCTION, "measure.by_value", left, value="input")
+        yield _pattern(ErrorKind.FUNCTION, "measure.by_value", left)
 
 
 def _rest_by_value(error: AnyArray, value: AnyArray) -> float | None:
