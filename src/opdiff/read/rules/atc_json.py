@@ -74,7 +74,8 @@ class _Operator(Struct):
 
 
 class _Graph(Struct):
-    op: list[_Operator]
+    # Decoded one by one: all attributes of a network at once would take several times the memory of the file.
+    op: list[Raw]
     name: str = ""
 
 
@@ -85,6 +86,7 @@ class _Document(Struct):
 
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
+_OPERATOR = msgspec.json.Decoder(_Operator)
 _VALUE = msgspec.json.Decoder(_Value | None)
 _TENSORS = msgspec.json.Decoder(list[_Tensor] | None)
 _NAMES = msgspec.json.Decoder(list[str] | None)
@@ -102,7 +104,7 @@ def read_atc_json(path: str) -> Model:
     content = _read_bytes(path)
     try:
         document = _decode(content)
-        graphs = tuple(ModelGraph(graph.name, tuple(map(_operator, graph.op))) for graph in document.graph)
+        graphs = tuple(_graph(graph, f"$.graph[{number}]") for number, graph in enumerate(document.graph))
         return Model(_information(_STRING, document.name) or "", graphs, _model_attributes(document.attr))
     except RecursionError as error:
         raise InputError(path, "nested too deeply for a rule file") from error
@@ -130,6 +132,20 @@ def _decode(content: bytes) -> _Document:
         # Python's parser accepts more (NaN, a byte order mark, UTF-16), and its errors name line and column.
         accepted = json.loads(content, parse_constant=lambda _: None)
         return _DOCUMENT.decode(json.dumps(accepted))
+
+
+def _graph(graph: _Graph, path: str) -> ModelGraph:
+    operators = [_operator(_decode_operator(raw, f"{path}.op[{number}]")) for number, raw in enumerate(graph.op)]
+    return ModelGraph(graph.name, tuple(operators))
+
+
+def _decode_operator(raw: Raw, path: str) -> _Operator:
+    try:
+        return _OPERATOR.decode(raw)
+    except msgspec.ValidationError as error:
+        # The position in the operator begins with `$`; there is none if it is no object at all.
+        problem, _, inner = str(error).partition(" - at `$")
+        raise msgspec.ValidationError(f"{problem} - at `{path}{inner or '`'}") from None
 
 
 def _operator(operator: _Operator) -> ModelOp:
