@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason
 from opdiff.core.tensor import Shape
 
@@ -75,6 +76,24 @@ class ReplayedOutput(NamedTuple):
         return max(value / limit if limit else value * float("inf") for value, limit in shares if value or limit)
 
 
+class ReplayCause(NamedTuple):
+    """A change of the computation that explains the output of the device.
+
+    Attributes:
+        kind: kind of error; `UNKNOWN` if nothing explains all of it.
+        reason: the change.
+        before: own error without the change.
+        after: error that remains with it.
+        runner_up: another change that comes near; `None` if there is none.
+    """
+
+    kind: ErrorKind
+    reason: Reason
+    before: float
+    after: float
+    runner_up: Reason | None = None
+
+
 class Replay(NamedTuple):
     """One operator that was computed again.
 
@@ -86,6 +105,7 @@ class Replay(NamedTuple):
         inputs: the values it was computed from.
         outputs: its outputs, the worst first.
         reason: why it cannot be computed again; `None` if it can.
+        cause: what explains the output of a guilty operator; `None` if nothing does.
     """
 
     operator: str
@@ -95,6 +115,7 @@ class Replay(NamedTuple):
     inputs: tuple[ReplayedInput, ...] = ()
     outputs: tuple[ReplayedOutput, ...] = ()
     reason: Reason | None = None
+    cause: ReplayCause | None = None
 
     @property
     def error(self) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core import dtypes, wire
+from opdiff.core import dtypes
 from opdiff.core.replay import Arithmetic
-from opdiff.read.cursor import Cursor
-from opdiff.read.protowire import iter_fields
 from opdiff.workflows.golden import onnx_encoder as onnx
+from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.onnx_parts import NodeParts
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ _FLOAT = FLOAT_ELEMENTS[dtypes.FLOAT32]
 # Types whose constants are parameters of the computation, which devices keep exactly.
 _EXACT_CONSTANTS = frozenset({"Resize", "Upsample", "BatchNormalization", "Clip", "Pad", "Range", "Pow"})
 _DEFAULT_EPSILON = 1e-5
-_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT = 1, 2
 
 
 class TypedInput(Struct, frozen=True):
@@ -126,7 +123,7 @@ class _Graph:
         data, weight, *bias = convolution.inputs
         name = f"opdiff:fold:{result}:"
         column = [-1] + [1] * (len(self._constants[weight]) - 1)
-        epsilon = _float_attribute(self._parts, normalization, "epsilon", _DEFAULT_EPSILON)
+        epsilon = read_attributes(self._parts, normalization).get("epsilon", _DEFAULT_EPSILON)
         self._added.append(onnx.initializer(f"{name}epsilon", np.array(epsilon, np.float32)))
         self._added.append(onnx.initializer(f"{name}shape", np.array(column, np.int64)))
         has_bias = bool(bias and bias[0])
@@ -186,14 +183,3 @@ def _rounding(source: str, result: str, element: int) -> list[NodeParts]:
     between = f"{source}:rounded"
     to, back = onnx.attribute("to", element), onnx.attribute("to", _FLOAT)
     return [_node("Cast", (source,), between, to), _node("Cast", (between,), result, back)]
-
-
-def _float_attribute(parts: ModelParts, node: NodeParts, name: str, default: float) -> float:
-    """Return a float attribute of a node."""
-    for attribute in node.attributes:
-        raw = attribute if isinstance(attribute, bytes) else parts.bytes_of(attribute)
-        fields = {field.number: field for field in iter_fields(Cursor(raw, parts.model.path))}
-        if _ATTRIBUTE_FLOAT in fields and fields[_ATTRIBUTE_NAME].raw == wire.text(_ATTRIBUTE_NAME, name):
-            value: float = struct.unpack("<f", fields[_ATTRIBUTE_FLOAT].raw[-4:])[0]
-            return value
-    return default

@@ -18,6 +18,7 @@ from opdiff.judge.limits import coarser
 from opdiff.pair.trace import FORWARDING_TYPES
 from opdiff.workflows.golden.runtime import FedInput, Runner
 from opdiff.workflows.replay.arithmetic import TypedInput
+from opdiff.workflows.replay.causes import find_cause
 from opdiff.workflows.replay.cut import Cut, find_cut
 from opdiff.workflows.replay.own_error import Difference, allowance_of, as_device, difference
 
@@ -130,12 +131,21 @@ class OperatorReplay(Struct, frozen=True):
         floats = [tensor.spec.dtype for tensor in tensors if tensor.spec.dtype.kind is Kind.FLOAT]
         return floats[0] if floats else tensors[-1].spec.dtype
 
+    @property
+    def arithmetics(self) -> tuple[Arithmetic, ...]:
+        """Ways of computing the operator, the usual one first."""
+        return self.context.encoder.arithmetics(self.cut, self.device_type)
+
+    def output_of(self, original: str) -> DumpedValue:
+        """Return the dumped output that holds an original tensor."""
+        return next(value for value in self.outputs if value.original == original)
+
     def replay(self) -> Replay:
-        """Compute the operator in one way after the other, until one agrees with the device."""
+        """Compute the operator in one way after the other, until one agrees with the device; else find the cause."""
         fed = self._load_inputs()
         tried: list[dict[str, AnyArray]] = []
         results: list[ReplayedOutput] = []
-        for arithmetic in self.context.encoder.arithmetics(self.cut, self.device_type):
+        for arithmetic in self.arithmetics:
             try:
                 tried.append(self.compute(fed, arithmetic))
             except InputError:
@@ -145,8 +155,9 @@ class OperatorReplay(Struct, frozen=True):
             judged = [self._judge(value, tried, arithmetic) for value in self.outputs]
             results = judged if not results or _worst(judged) < _worst(results) else results
             if _worst(results) <= 1:
-                break
-        return self._result(results)
+                return self._result(results)
+        found = self._result(results)
+        return found._replace(cause=find_cause(self, fed, tried[0], results))
 
     def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
         """Return the outputs of the part, computed in one way.
@@ -178,16 +189,16 @@ class OperatorReplay(Struct, frozen=True):
     ) -> ReplayedOutput:
         """Compare one output with the last of the results that were tried; the others show how much they may differ."""
         dtype = value.tensor.spec.dtype
-        target, replayed = self._aligned(value, tried[-1][value.original])
+        target, replayed = self.aligned(value, tried[-1][value.original])
         rounded = as_device(replayed, dtype)
-        allowance = self._allowance(dtype)
+        allowance = self.allowance(dtype)
         for other in tried[:-1]:
             earlier = as_device(other[value.original].reshape(replayed.shape), dtype)
             allowance = allowance.widened(difference(earlier, rounded, allowance))
         found = difference(target, rounded, allowance)
         return _output(value, found, allowance, arithmetic, (target, rounded))
 
-    def _aligned(self, value: DumpedValue, replayed: AnyArray) -> tuple[AnyArray, AnyArray]:
+    def aligned(self, value: DumpedValue, replayed: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Return the output of the device and the replayed one in one shape."""
         spec = value.tensor.spec
         kind = self.context.types[value.original]
@@ -197,7 +208,8 @@ class OperatorReplay(Struct, frozen=True):
         numbers = elements.decode(pair.golden, kind.dtype)
         return as_device(target, spec.dtype).reshape(pair.shape), numbers.reshape(pair.shape)
 
-    def _allowance(self, output: DType) -> Allowance:
+    def allowance(self, output: DType) -> Allowance:
+        """Return the noise of the operator in an output of this type."""
         names = [value.tensor.spec.dtype.name for value in self.inputs.values()]
         floats = [name for name in (*names, output.name) if "float" in name]
         dtype = output.name

@@ -1,0 +1,231 @@
+"""Search for the variant of a computation that explains the output of the device.
+
+A variant explains it if the difference falls to noise, and far below the own error: no variant wins by a hair. The
+first one that does so ends the search.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.core.dtypes import largest_finite
+from opdiff.core.errors import InputError
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.reasons import because
+from opdiff.core.replay import ReplayCause
+from opdiff.workflows.replay.own_error import as_device, difference
+from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
+from opdiff.workflows.replay.variants.operands import (
+    ACTIVATIONS,
+    exchanged,
+    left_out,
+    transposed_weights,
+    without_bias,
+)
+from opdiff.workflows.replay.variants.outputs import Output, is_noise, iter_outputs
+from opdiff.workflows.replay.variants.parameters import other_parameters
+from opdiff.workflows.replay.variants.variant import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.reasons import Reason
+    from opdiff.core.replay import ReplayedOutput
+    from opdiff.workflows.golden.runtime import FedInput
+    from opdiff.workflows.replay.operator_replay import OperatorReplay
+    from opdiff.workflows.replay.own_error import Allowance
+    from opdiff.workflows.replay.variants.variant import Variant
+
+_MAX_SECONDS = 10.0
+_MAX_COMPUTATIONS = 120
+# The error under a variant, relative to the own error; more is no explanation.
+_MAX_REMAINDER = 0.3
+# Variants that leave an error of at most this many times the allowed one are named as near.
+_NEAR = 4.0
+_MAX_STALE_CANDIDATES = 64
+_FUNCTIONS = ACTIVATIONS | {"Exp", "Log", "Sqrt", "Reciprocal", "Pow", "Sin", "Cos", "Softsign"}
+
+
+class _Tried(Struct, frozen=True):
+    """A variant that was tried: the error that remains, and this in units of the allowed one."""
+
+    kind: ErrorKind
+    reason: Reason
+    error: float
+    excess: float
+
+
+def find_cause(
+    replay: OperatorReplay, fed: Sequence[FedInput], base: Mapping[str, AnyArray], outputs: Sequence[ReplayedOutput]
+) -> ReplayCause | None:
+    """Return the change of the computation that explains the outputs of a device.
+
+    Args:
+        replay: the operator.
+        fed: its inputs.
+        base: the results of the usual computation.
+        outputs: the comparison of these with the outputs of the device.
+    """
+    worst = max(outputs, key=lambda output: output.excess)
+    nearest: _Tried | None = None
+    for tried in _Search(replay, fed, base, {output.original: output for output in outputs}).run(worst):
+        is_far_better = tried.error <= _MAX_REMAINDER * worst.error or tried.excess <= _MAX_REMAINDER * worst.excess
+        if tried.excess <= 1 and is_far_better:
+            return ReplayCause(tried.kind, tried.reason, worst.error, tried.error, nearest.reason if nearest else None)
+        if tried.excess <= _NEAR and is_far_better and (nearest is None or tried.excess < nearest.excess):
+            nearest = tried
+    if nearest is None:
+        return None
+    return ReplayCause(ErrorKind.UNKNOWN, because("replay.cause_unknown"), worst.error, nearest.error, nearest.reason)
+
+
+class _Search:
+    """All variants of one operator, tried one after the other."""
+
+    def __init__(
+        self,
+        replay: OperatorReplay,
+        fed: Sequence[FedInput],
+        base: Mapping[str, AnyArray],
+        outputs: Mapping[str, ReplayedOutput],
+    ) -> None:
+        self._replay = replay
+        self._fed = fed
+        self._base = base
+        self._outputs = outputs
+        self._ends = time.monotonic() + _MAX_SECONDS
+        self._arithmetic = replay.arithmetics[0]
+
+    def run(self, worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield the variants with their errors until the time is over."""
+        # Few wrong elements in a good output have no cause in the computation.
+        is_everywhere = worst.error > worst.limit
+        yield from self._computations() if is_everywhere and self._replay.cut.nodes else ()
+        yield from self._stale(worst)
+        yield from self._results(worst)
+
+    def _computations(self) -> Iterator[_Tried]:
+        replay = self._replay
+        subject = Subject(replay.context.encoder.parts, replay.cut, replay.context.types)
+        variants = chain(
+            left_out(subject),
+            without_bias(subject),
+            exchanged(subject),
+            other_parameters(subject),
+            transposed_weights(subject),
+            reversed_channels(subject),
+            rounded_inputs(subject, replay.device_type),
+        )
+        for number, variant in enumerate(variants):
+            if number >= _MAX_COMPUTATIONS or time.monotonic() > self._ends:
+                return
+            found = self._try(variant)
+            if found is not None:
+                yield found
+
+    def _try(self, variant: Variant) -> _Tried | None:
+        fed = [replace(item, codes=self._changed(variant, item)) for item in self._fed]
+        try:
+            results = replace(self._replay, cut=variant.cut).compute(fed, self._arithmetic)
+        except InputError:
+            return None
+        if any(results[name].shape != self._base[name].shape for name in self._base):
+            return None
+        judged = [self._error(name, results[name]) for name in self._base]
+        error, excess = max(judged, key=lambda item: item[1])
+        return _Tried(variant.kind, variant.reason, error, excess)
+
+    @staticmethod
+    def _changed(variant: Variant, item: FedInput) -> AnyArray:
+        return item.codes if variant.change_input is None else variant.change_input(item.name, item.codes)
+
+    def _error(self, name: str, result: AnyArray) -> tuple[float, float]:
+        value = self._replay.output_of(name)
+        target, replayed = self._replay.aligned(value, result)
+        return _measured(target, as_device(replayed, value.tensor.spec.dtype), self._allowance(name))
+
+    def _allowance(self, name: str) -> Allowance:
+        output = self._outputs[name]
+        allowance = self._replay.allowance(self._replay.output_of(name).tensor.spec.dtype)
+        return allowance._replace(error=output.limit, peak=output.peak_limit, unequal=output.unequal_limit)
+
+    def _results(self, worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield the variants of the result itself; only floats have such."""
+        value = self._replay.output_of(worst.original)
+        dtype = value.tensor.spec.dtype
+        target, replayed = self._replay.aligned(value, self._base[worst.original])
+        if target.dtype.kind != "f":
+            return
+        allowance = self._allowance(worst.original)
+        yield from _overflow(target, as_device(replayed, dtype), dtype, allowance)
+        if not np.isfinite(target).all() or not np.isfinite(replayed).all():
+            return
+        before, activation = self._before_activation(worst.original)
+        output = Output(target.astype(np.float64), replayed.astype(np.float64), allowance, before, activation)
+        for variant in iter_outputs(output):
+            if time.monotonic() > self._ends:
+                return
+            error, excess = _measured(variant.target, as_device(variant.replayed, dtype), allowance)
+            yield _Tried(variant.kind, variant.reason, error, excess)
+        if is_noise(output):
+            yield _Tried(ErrorKind.PRECISION, because("replay.cause_precision"), worst.error, 0.0)
+
+    def _before_activation(self, name: str) -> tuple[AnyArray | None, str]:
+        """Return the values before the function at the end of the part, in the shape of its result."""
+        node = next((node for node in self._replay.cut.nodes if name in node.outputs), None)
+        if node is None or node.op_type not in _FUNCTIONS:
+            return None, ""
+        subject = Subject(self._replay.context.encoder.parts, self._replay.cut, self._replay.context.types)
+        cut = subject.passing_on(node, node.inputs[0])
+        try:
+            found = replace(self._replay, cut=cut).compute(self._fed, self._arithmetic)[name]
+        except InputError:
+            return None, ""
+        if found.shape != self._base[name].shape:
+            return None, ""
+        _, aligned = self._replay.aligned(self._replay.output_of(name), found)
+        return aligned.astype(np.float64), node.op_type
+
+    def _stale(self, worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield other dumped tensors whose bytes the output has, and a constant output."""
+        own = self._replay.output_of(worst.original)
+        codes = own.tensor.codes()
+        base = self._base[worst.original]
+        if codes.size > 1 and (codes == codes.flat[0]).all() and (base != base.flat[0]).any():
+            value = float(self._replay.aligned(own, base)[0].flat[0])
+            yield _Tried(ErrorKind.MEMORY, because("replay.cause_constant", value=value), 0.0, 0.0)
+            return
+        others = [
+            value
+            for value in self._replay.context.values.outputs.values()
+            if value.key != own.key and value.tensor.spec.shape == own.tensor.spec.shape
+        ]
+        for other in others[:_MAX_STALE_CANDIDATES]:
+            if other.tensor.spec.dtype == own.tensor.spec.dtype and np.array_equal(other.tensor.codes(), codes):
+                yield _Tried(ErrorKind.MEMORY, because("replay.cause_stale", tensor=str(other.key)), 0.0, 0.0)
+                return
+
+
+def _overflow(target: AnyArray, replayed: AnyArray, dtype: DType, allowance: Allowance) -> Iterator[_Tried]:
+    """Yield the overflow of some elements, if all others agree."""
+    largest = largest_finite(dtype) or np.inf
+    at_end = ~(np.abs(target) < largest) & (np.abs(replayed) < largest)
+    if at_end.any():
+        error, excess = _measured(target[~at_end], replayed[~at_end], allowance)
+        reason = because("replay.cause_overflow", count=int(np.count_nonzero(at_end)), largest=largest)
+        yield _Tried(ErrorKind.OVERFLOW, reason, error, excess)
+
+
+def _measured(target: AnyArray, replayed: AnyArray, allowance: Allowance) -> tuple[float, float]:
+    """Return an error, and its excess."""
+    found = difference(target, replayed, allowance)
+    pairs = [(value, limit) for value, limit in zip(found[:3], allowance[:3], strict=True) if value]
+    return found.error, max((value / limit if limit else np.inf for value, limit in pairs), default=0.0)

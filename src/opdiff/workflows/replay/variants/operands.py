@@ -1,0 +1,122 @@
+"""Variants of operands: an operator left out, an operand or a bias missing, operands exchanged or transposed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.reasons import because
+from opdiff.workflows.golden import onnx_encoder as onnx
+from opdiff.workflows.replay.attributes import read_attributes, with_attributes
+from opdiff.workflows.replay.onnx_parts import NodeParts
+from opdiff.workflows.replay.variants.variant import Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.core.reasons import Reason
+    from opdiff.workflows.replay.cut import Cut
+    from opdiff.workflows.replay.variants.variant import Subject
+
+ACTIVATIONS = frozenset({
+    "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Gelu", "Mish",
+    "Softplus", "Softsign", "Celu", "ThresholdedRelu", "Erf",
+})  # fmt: skip
+"""Types of activations in ONNX."""
+
+_BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"})
+_ORDERED = frozenset({"Sub", "Div", "Pow", "MatMul", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Mod"})
+_WITH_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm"})
+
+
+def left_out(subject: Subject) -> Iterator[Variant]:
+    """Yield variants in which one original operator passes an input on, the last operator first."""
+    for node in subject.computing_nodes():
+        shape = subject.shape_of(node.outputs[0])
+        sources = [name for name in dict.fromkeys(node.inputs) if name and not subject.is_constant(name)]
+        for source in sources:
+            if shape is None or subject.shape_of(source) != shape or node.op_type == "Identity":
+                continue
+            kind, code = _meaning(node, len(sources), has_constants=len(sources) < len(node.inputs))
+            missing = next((name for name in node.inputs if name != source), "")
+            reason = because(code, operator=node.name, op_type=node.op_type, operand=missing)
+            yield Variant(kind, reason, subject.passing_on(node, source))
+
+
+def _meaning(node: NodeParts, sources: int, *, has_constants: bool) -> tuple[ErrorKind, str]:
+    """Return what it means that a node passes an input on."""
+    if node.op_type in ACTIVATIONS:
+        return ErrorKind.ACTIVATION, "replay.cause_no_activation"
+    if node.op_type in _BINARY and sources > 1:
+        return ErrorKind.OPERAND, "replay.cause_operand_missing"
+    if node.op_type in ("Add", "Sub") and has_constants:
+        return ErrorKind.BIAS, "replay.cause_bias_missing"
+    return ErrorKind.FUSION, "replay.cause_left_out"
+
+
+def without_bias(subject: Subject) -> Iterator[Variant]:
+    """Yield variants without the bias of a convolution, matrix product or normalization."""
+    for node in subject.computing_nodes():
+        reason = because("replay.cause_bias_missing", operator=node.name, op_type=node.op_type, operand="")
+        if node.op_type in _WITH_BIAS and len(node.inputs) > 2 and node.inputs[2]:
+            yield Variant(ErrorKind.BIAS, reason, subject.with_node(node, replace(node, inputs=node.inputs[:2])))
+        if node.op_type == "BatchNormalization" and len(node.inputs) == 5:
+            yield Variant(ErrorKind.BIAS, reason, _without_shift(subject, node))
+
+
+def _without_shift(subject: Subject, node: NodeParts) -> Cut:
+    """Return the part with a normalization that scales only: its mean and offset are differences of equal numbers."""
+    data, gamma, beta, mean, variance = node.inputs
+    zeros = [NodeParts("", "Sub", (name, name), (f"opdiff:zero:{name}",)) for name in dict.fromkeys((beta, mean))]
+    inputs = (data, gamma, f"opdiff:zero:{beta}", f"opdiff:zero:{mean}", variance)
+    return subject.with_node(node, *zeros, replace(node, inputs=inputs))
+
+
+def exchanged(subject: Subject) -> Iterator[Variant]:
+    """Yield variants with exchanged operands."""
+    for node in subject.computing_nodes():
+        inputs = _exchanged(node)
+        if inputs != node.inputs:
+            reason = because("replay.cause_exchanged", operator=node.name, op_type=node.op_type)
+            yield Variant(ErrorKind.OPERAND, reason, subject.with_node(node, replace(node, inputs=inputs)))
+
+
+def _exchanged(node: NodeParts) -> tuple[str, ...]:
+    """Return the inputs of a node in the other order, if it matters."""
+    if node.op_type == "Where":
+        condition, first, second = node.inputs
+        return condition, second, first
+    has_order = node.op_type == "Concat" or (node.op_type in _ORDERED and len(node.inputs) == 2)
+    return node.inputs[::-1] if has_order else node.inputs
+
+
+def transposed_weights(subject: Subject) -> Iterator[Variant]:
+    """Yield variants of matrix products with transposed square matrices."""
+    for node in subject.computing_nodes():
+        if node.op_type == "Gemm":
+            given = read_attributes(subject.parts, node)
+            for name in ("transB", "transA"):
+                changed = with_attributes(subject.parts, node, {name: 1 - int(str(given.get(name, 0)))})
+                yield Variant(ErrorKind.AXIS, _transposed(node), subject.with_node(node, changed))
+        if node.op_type == "MatMul":
+            for position, name in enumerate(node.inputs):
+                shape = subject.shape_of(name)
+                if shape is not None and len(shape) > 1 and shape[-1] == shape[-2]:
+                    yield Variant(
+                        ErrorKind.AXIS, _transposed(node), _with_transpose(subject, node, position, len(shape))
+                    )
+
+
+def _transposed(node: NodeParts) -> Reason:
+    return because("replay.cause_transposed", operator=node.name, op_type=node.op_type)
+
+
+def _with_transpose(subject: Subject, node: NodeParts, position: int, rank: int) -> Cut:
+    source = node.inputs[position]
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    moved = f"opdiff:transposed:{source}"
+    transpose = NodeParts("", "Transpose", (source,), (moved,), (onnx.attribute("perm", order),))
+    inputs = tuple(moved if number == position else name for number, name in enumerate(node.inputs))
+    return subject.with_node(node, transpose, replace(node, inputs=inputs))

@@ -1,0 +1,246 @@
+"""Variants of results: the right numbers in another order, scaled, clipped, or wrong in a part only.
+
+Each compares the output of the device with a changed result, or only a part of both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.reasons import because
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.reasons import Reason
+    from opdiff.workflows.replay.own_error import Allowance
+
+_MAX_CHANNELS = 4096
+_MAX_PRODUCT = 1 << 31
+# Elements per channel below which a fitted number per channel fits by chance.
+_MIN_CHANNEL_ELEMENTS = 8
+_MAX_BAD_SLICE_SHARE = 0.25
+_MIN_BAD_SHARE_OF_SLICE = 0.25
+_MAX_BAD_ELEMENT_SHARE = 0.01
+_MIN_CLIPPED_SHARE = 1e-4
+_MIN_CLIPPED_COUNT = 3
+_IMAGE_RANK = 4
+_MIN_IMAGE_EXTENT = 3
+_SMOOTHED_ELEMENTS = 33
+_MAX_LISTED = 8
+# Errors of fewer digits, relative to the result; their mean and their largest, relative to their spread.
+_MAX_NOISE = 0.05
+_MAX_NOISE_BIAS = 0.3
+_MAX_NOISE_PEAK = 10.0
+
+
+class OutputVariant(Struct, frozen=True):
+    """The output of the device and a changed result, or parts of both, that agree if the variant is right."""
+
+    kind: ErrorKind
+    reason: Reason
+    target: AnyArray
+    replayed: AnyArray
+
+
+class Output(Struct, frozen=True):
+    """The output of the device, the replayed one, and the difference that is allowed.
+
+    Attributes:
+        target: output of the device, of floats.
+        replayed: replayed output in the same shape.
+        allowance: the difference that is noise.
+        before_activation: replayed values before the last activation; `None` if there is none.
+        activation: type of that activation.
+    """
+
+    target: AnyArray
+    replayed: AnyArray
+    allowance: Allowance
+    before_activation: AnyArray | None = None
+    activation: str = ""
+
+
+def iter_outputs(output: Output) -> Iterator[OutputVariant]:
+    """Yield all variants, the most specific first."""
+    for variants in (_orders, _permuted_channels, _clipped, _scaled, _border, _few, _by_channel, _function):
+        yield from variants(output)
+
+
+def is_noise(output: Output) -> bool:
+    """Return whether the errors look like those of fewer digits: in most elements, of both signs, without outliers."""
+    errors = output.target - output.replayed
+    spread = float(np.sqrt(np.square(errors).mean()))
+    scale = float(np.sqrt(np.square(output.replayed).mean()))
+    if errors.size < 8 * _MIN_CHANNEL_ELEMENTS or not spread or spread > _MAX_NOISE * scale:
+        return False
+    has_both_signs = abs(float(errors.mean())) < _MAX_NOISE_BIAS * spread
+    is_common = int(np.count_nonzero(np.abs(errors) > spread / 10)) > errors.size / 2
+    return has_both_signs and is_common and float(np.abs(errors).max()) < _MAX_NOISE_PEAK * spread
+
+
+def _orders(output: Output) -> Iterator[OutputVariant]:
+    """Other orders of axes, with the elements in the order of memory, and reversed axes."""
+    target, replayed = output.target, output.replayed
+    rank = target.ndim
+    orders = {"NHWC": (0, 2, 3, 1), "NCHW": (0, 3, 1, 2)} if rank == _IMAGE_RANK else {}
+    for name, order in orders.items():
+        moved = replayed.transpose(order).reshape(target.shape)
+        yield OutputVariant(ErrorKind.PERMUTED, because("replay.cause_layout", layout=name), target, moved)
+    if rank > 1:
+        moved = replayed.swapaxes(-1, -2).reshape(target.shape)
+        yield OutputVariant(
+            ErrorKind.PERMUTED, because("replay.cause_swapped_axes", axes=(rank - 2, rank - 1)), target, moved
+        )
+    for axis in range(rank):
+        if target.shape[axis] > 1:
+            reason = because("replay.cause_reversed_axis", axis=axis)
+            yield OutputVariant(ErrorKind.PERMUTED, reason, target, np.flip(replayed, axis))
+
+
+def _permuted_channels(output: Output) -> Iterator[OutputVariant]:
+    """Slices along an axis in another order, found by their distances."""
+    for axis in _channel_axes(output.target):
+        target, replayed = _by_axis(output.target, axis), _by_axis(output.replayed, axis)
+        if target.shape[0] ** 2 * target.shape[1] > _MAX_PRODUCT:
+            continue
+        squares = np.square(replayed).sum(axis=1)
+        nearest = (squares - 2 * target @ replayed.T).argmin(axis=1)
+        if len(set(nearest.tolist())) == nearest.size and not np.array_equal(nearest, np.arange(nearest.size)):
+            moved = tuple(int(index) for index in np.flatnonzero(nearest != np.arange(nearest.size))[:_MAX_LISTED])
+            reason = because("replay.cause_permuted", axis=axis, indices=moved)
+            yield OutputVariant(ErrorKind.PERMUTED, reason, target, replayed[nearest])
+
+
+def _clipped(output: Output) -> Iterator[OutputVariant]:
+    low, high = float(output.target.min(initial=np.inf)), float(output.target.max(initial=-np.inf))
+    outside = np.count_nonzero((output.replayed < low) | (output.replayed > high))
+    if low < high and outside >= max(_MIN_CLIPPED_COUNT, _MIN_CLIPPED_SHARE * output.target.size):
+        reason = because("replay.cause_clipped", low=low, high=high)
+        yield OutputVariant(ErrorKind.CLIPPING, reason, output.target, np.clip(output.replayed, low, high))
+
+
+def _scaled(output: Output) -> Iterator[OutputVariant]:
+    """A factor and an offset for all elements."""
+    target, replayed = output.target, output.replayed
+    variance = float(np.var(replayed))
+    if not variance or target.size < _MIN_CHANNEL_ELEMENTS:
+        return
+    scale = float(np.mean((target - target.mean()) * (replayed - replayed.mean()))) / variance
+    factor = float((target * replayed).sum() / np.square(replayed).sum())
+    yield OutputVariant(ErrorKind.SCALE, because("replay.cause_scaled", scale=factor), target, factor * replayed)
+    offset = float(np.mean(target - replayed))
+    yield OutputVariant(ErrorKind.OFFSET, because("replay.cause_shifted", offset=offset), target, replayed + offset)
+    if scale > 0:
+        offset = float(target.mean() - scale * replayed.mean())
+        reason = because("replay.cause_linear", scale=scale, offset=offset)
+        yield OutputVariant(ErrorKind.SCALE, reason, target, scale * replayed + offset)
+
+
+def _by_channel(output: Output) -> Iterator[OutputVariant]:
+    """An offset or a factor for each channel; offsets before a Relu, too."""
+    for axis in _channel_axes(output.target):
+        target, replayed = _by_axis(output.target, axis), _by_axis(output.replayed, axis)
+        if target.shape[1] < _MIN_CHANNEL_ELEMENTS:
+            continue
+        biased = because("replay.cause_channel_offsets", axis=axis)
+        offsets = np.mean(target - replayed, axis=1, keepdims=True)
+        yield OutputVariant(ErrorKind.BIAS, biased, target, replayed + offsets)
+        if output.before_activation is not None and output.activation == "Relu":
+            before = _by_axis(output.before_activation, axis)
+            yield OutputVariant(ErrorKind.BIAS, biased, target, np.maximum(before + _offsets(target, before), 0.0))
+        scaled = because("replay.cause_channel_scales", axis=axis)
+        yield OutputVariant(ErrorKind.SCALE, scaled, target, _factors(target, replayed) * replayed)
+
+
+def _offsets(target: AnyArray, before: AnyArray) -> AnyArray:
+    """Return an offset for each row: the median of the differences where a Relu lets them through."""
+    differences = np.where(target > 0, target - before, np.nan)
+    has_any = (target > 0).any(axis=1)
+    differences[~has_any] = 0.0
+    return np.asarray(np.nanmedian(differences, axis=1, keepdims=True))
+
+
+def _factors(target: AnyArray, replayed: AnyArray) -> AnyArray:
+    """Return a factor for each row, by least squares."""
+    squares = np.square(replayed).sum(axis=1, keepdims=True)
+    products = (target * replayed).sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(products, squares, where=squares > 0, out=np.ones_like(squares)))
+
+
+def _border(output: Output) -> Iterator[OutputVariant]:
+    """Errors at the border of images only, and in much of it."""
+    shape = output.target.shape
+    if len(shape) != _IMAGE_RANK or min(shape[2:]) < _MIN_IMAGE_EXTENT:
+        return
+    inner = (slice(None), slice(None), slice(1, -1), slice(1, -1))
+    bad = _bad_elements(output)
+    at_border = bad.size - bad[inner].size
+    if not bad[inner].any() and np.count_nonzero(bad) >= _MIN_BAD_SHARE_OF_SLICE * at_border:
+        reason = because("replay.cause_border")
+        yield OutputVariant(ErrorKind.PADDING, reason, output.target[inner], output.replayed[inner])
+
+
+def _bad_elements(output: Output) -> AnyArray:
+    rms = np.sqrt(np.square(output.replayed).mean())
+    limits = output.allowance.peak * (np.abs(output.replayed) + rms)
+    return np.asarray(np.abs(output.target - output.replayed) > limits)
+
+
+def _few(output: Output) -> Iterator[OutputVariant]:
+    """Errors in a few slices along an axis, or in a few elements."""
+    target, replayed = output.target, output.replayed
+    bad = _bad_elements(output)
+    for axis in range(target.ndim):
+        wrong = _wrong_slices(bad, axis)
+        if wrong.size:
+            kept = np.setdiff1d(np.arange(target.shape[axis]), wrong)
+            indices = tuple(int(index) for index in wrong[:_MAX_LISTED])
+            facts = {"axis": axis, "count": int(wrong.size), "extent": target.shape[axis]}
+            reason = because("replay.cause_few_slices", indices=indices, **facts)
+            yield OutputVariant(ErrorKind.CHANNEL, reason, target.take(kept, axis), replayed.take(kept, axis))
+    count = int(np.count_nonzero(bad))
+    if 0 < count <= max(1, _MAX_BAD_ELEMENT_SHARE * target.size):
+        reason = because("replay.cause_few_elements", count=count, total=int(target.size))
+        yield OutputVariant(ErrorKind.OUTLIERS, reason, target[~bad], replayed[~bad])
+
+
+def _wrong_slices(bad: AnyArray, axis: int) -> AnyArray:
+    """Return the indices of slices with bad elements; nothing if these are many, or only few elements are bad."""
+    others = tuple(number for number in range(bad.ndim) if number != axis)
+    counts = np.count_nonzero(bad, axis=others)
+    wrong = np.flatnonzero(counts)
+    extent = bad.shape[axis]
+    is_whole = counts.max(initial=0) > max(1, bad.size // max(extent, 1) * _MIN_BAD_SHARE_OF_SLICE)
+    is_few = extent > 2 and wrong.size <= max(1, extent * _MAX_BAD_SLICE_SHARE)
+    return wrong if is_whole and is_few else wrong[:0]
+
+
+def _function(output: Output) -> Iterator[OutputVariant]:
+    """An error that is a smooth function of the operand of the last activation."""
+    if output.before_activation is None or output.target.size < 8 * _SMOOTHED_ELEMENTS:
+        return
+    order = np.argsort(output.before_activation, axis=None)
+    target, replayed = output.target.ravel()[order], output.replayed.ravel()[order]
+    window = np.full(_SMOOTHED_ELEMENTS, 1 / _SMOOTHED_ELEMENTS)
+    smoothed = np.convolve(target - replayed, window, mode="same")
+    inner = slice(_SMOOTHED_ELEMENTS, -_SMOOTHED_ELEMENTS)
+    reason = because("replay.cause_function", op_type=output.activation)
+    yield OutputVariant(ErrorKind.FUNCTION, reason, target[inner], (replayed + smoothed)[inner])
+
+
+def _channel_axes(array: AnyArray) -> list[int]:
+    """Return the axes that may be those of channels: the second one, and the last one."""
+    axes = dict.fromkeys(axis for axis in (1, array.ndim - 1) if 0 <= axis < array.ndim)
+    return [axis for axis in axes if 1 < array.shape[axis] <= _MAX_CHANNELS]
+
+
+def _by_axis(array: AnyArray, axis: int) -> AnyArray:
+    """Return the slices along an axis as rows."""
+    moved: AnyArray = np.moveaxis(array, axis, 0)
+    return moved.reshape(moved.shape[0], -1)

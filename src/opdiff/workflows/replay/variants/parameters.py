@@ -1,0 +1,160 @@
+"""Variants of attributes: other padding, axes, epsilon, pooling and resize modes."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.reasons import because
+from opdiff.workflows.replay.attributes import read_attributes, with_attributes
+from opdiff.workflows.replay.variants.variant import Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from opdiff.core.reasons import Reason
+    from opdiff.workflows.golden.onnx_encoder import Attribute
+    from opdiff.workflows.replay.onnx_parts import NodeParts
+    from opdiff.workflows.replay.variants.variant import Subject
+
+    Given = Mapping[str, Attribute]
+    Changes = Iterator[Given]
+    Change = Callable[[Given, Subject, NodeParts], Changes]
+
+_EPSILONS = (1e-5, 1e-3, 1e-6, 1e-12, 1e-8, 1e-4, 1e-7, 1e-2, 0.0, 1e-10)
+_MODES = ("nearest", "linear", "cubic")
+_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+_NEAREST = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
+_MAX_PERMUTED_RANK = 4
+
+
+def other_parameters(subject: Subject) -> Iterator[Variant]:
+    """Yield variants with other values of attributes, those of the last operator first."""
+    for node in subject.computing_nodes():
+        for kind, changes in _CHANGES.get(node.op_type, ()):
+            given = read_attributes(subject.parts, node)
+            for changed in changes(given, subject, node):
+                if any(given.get(name) != value for name, value in changed.items()):
+                    cut = subject.with_node(node, with_attributes(subject.parts, node, changed))
+                    yield Variant(kind, _reason(node, changed), cut)
+
+
+def _reason(node: NodeParts, changed: Given) -> Reason:
+    shown = tuple(f"{name}={_shown(value)}" for name, value in changed.items())
+    return because("replay.cause_parameter", operator=node.name, op_type=node.op_type, changes=shown)
+
+
+def _shown(value: Attribute) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def _pads(given: Given, subject: Subject, node: NodeParts) -> Changes:
+    """Other distributions of the same padding: ends exchanged, and the window moved by one."""
+    rank = len(subject.shape_of(node.inputs[0]) or ()) - 2
+    pads = given.get("pads", (0,) * 2 * rank)
+    if not isinstance(pads, tuple) or rank < 1 or len(pads) != 2 * rank or not any(pads):
+        return
+    yield {"pads": (*pads[rank:], *pads[:rank])}
+    for axes in [(axis,) for axis in range(rank)] + [tuple(range(rank))]:
+        for step in (1, -1):
+            moved = list(pads)
+            for axis in axes:
+                moved[axis] += step
+                moved[axis + rank] -= step
+            if min(moved) >= 0:
+                yield {"pads": tuple(moved)}
+
+
+def _pooling(given: Given, _subject: Subject, node: NodeParts) -> Changes:
+    """Padding counted or not, and the number of windows rounded up or down."""
+    if node.op_type == "AveragePool":
+        yield {"count_include_pad": 1 - int(str(given.get("count_include_pad", 0)))}
+    yield {"ceil_mode": 1 - int(str(given.get("ceil_mode", 0)))}
+
+
+def _epsilon(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    before = float(str(given.get("epsilon", _EPSILONS[0])))
+    yield from ({"epsilon": value} for value in _EPSILONS if abs(value - before) > 0.01 * before)
+
+
+def _axis(_given: Given, subject: Subject, node: NodeParts) -> Changes:
+    rank = len(subject.shape_of(node.inputs[0]) or ())
+    yield from ({"axis": axis} for axis in reversed(range(rank)))
+
+
+def _axes(given: Given, subject: Subject, node: NodeParts) -> Changes:
+    """Another axis of a reduction over one axis."""
+    axes = given.get("axes")
+    if isinstance(axes, tuple) and len(axes) == 1:
+        yield from ({"axes": (axis,)} for axis in reversed(range(len(subject.shape_of(node.inputs[0]) or ()))))
+
+
+def _perm(given: Given, subject: Subject, node: NodeParts) -> Changes:
+    rank = len(subject.shape_of(node.inputs[0]) or ())
+    perm = given.get("perm", tuple(reversed(range(rank))))
+    if isinstance(perm, tuple) and 1 < rank <= _MAX_PERMUTED_RANK:
+        yield from ({"perm": order} for order in permutations(range(rank)) if order != perm)
+
+
+def _resize(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    names = "mode", "coordinate_transformation_mode"
+    current = str(given.get("mode", _MODES[0]))
+    for mode, coordinates in product(sorted(_MODES, key=lambda mode: mode != current), _COORDINATES):
+        changed: Given = dict(zip(names, (mode, coordinates), strict=True))
+        if mode == "nearest":
+            yield from ({**changed, "nearest_mode": nearest} for nearest in _NEAREST)
+        else:
+            yield changed
+
+
+def _slope(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    values = (0.01, 0.1, 0.2, 0.0, 0.3, 0.5, 1.0)
+    yield from ({"alpha": value} for value in values if abs(value - float(str(given.get("alpha", 0.01)))) > 1e-6)
+
+
+def _hard(_given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    slopes, offsets = (1 / 6, 0.2), (0.5, 0.0)
+    yield from ({"alpha": alpha, "beta": beta} for alpha, beta in product(slopes, offsets))
+
+
+def _approximation(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    yield {"approximate": "none" if given.get("approximate") == "tanh" else "tanh"}
+
+
+def _pad_mode(_given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+    yield from ({"mode": mode} for mode in ("constant", "edge", "reflect"))
+
+
+_PADDING = ((ErrorKind.PADDING, _pads),)
+_REDUCTION = ((ErrorKind.AXIS, _axes),)
+_ANY_AXIS = ((ErrorKind.AXIS, _axis),)
+_NORMALIZATION = ((ErrorKind.FUNCTION, _epsilon),)
+_CHANGES: dict[str, tuple[tuple[ErrorKind, Change], ...]] = {
+    "Conv": _PADDING,
+    "ConvTranspose": _PADDING,
+    "MaxPool": ((ErrorKind.PADDING, _pooling), *_PADDING),
+    "AveragePool": ((ErrorKind.PADDING, _pooling), *_PADDING),
+    "Pad": ((ErrorKind.PADDING, _pad_mode),),
+    "BatchNormalization": _NORMALIZATION,
+    "LayerNormalization": (*_NORMALIZATION, *_ANY_AXIS),
+    "InstanceNormalization": _NORMALIZATION,
+    "GroupNormalization": _NORMALIZATION,
+    "Softmax": _ANY_AXIS,
+    "LogSoftmax": _ANY_AXIS,
+    "Concat": _ANY_AXIS,
+    "Gather": _ANY_AXIS,
+    "ArgMax": _ANY_AXIS,
+    "ArgMin": _ANY_AXIS,
+    "CumSum": _ANY_AXIS,
+    "ReduceMean": _REDUCTION,
+    "ReduceSum": _REDUCTION,
+    "ReduceMax": _REDUCTION,
+    "ReduceMin": _REDUCTION,
+    "Transpose": ((ErrorKind.AXIS, _perm),),
+    "Resize": ((ErrorKind.FUNCTION, _resize),),
+    "LeakyRelu": ((ErrorKind.ACTIVATION, _slope),),
+    "HardSigmoid": ((ErrorKind.ACTIVATION, _hard),),
+    "Gelu": ((ErrorKind.FUNCTION, _approximation),),
+}
+"""Changes of attributes by type of the operator, and the kind of error that each would prove."""

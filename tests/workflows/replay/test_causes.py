@@ -1,0 +1,340 @@
+"""Causes of guilty operators: each planted change is named, and a change that is none is never proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+
+from device_runs import DeviceRun, Fused
+from onnx_models import model, node, value, weight
+from opdiff.core.dtypes import FLOAT16, FLOAT32, DType
+from opdiff.core.reasons import Language, render
+from opdiff.core.replay import ReplayVerdict
+from opdiff.workflows.replay.options import ReplayOptions
+from opdiff.workflows.replay.pipeline import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from opdiff.core.replay import Replay
+
+Array = np.ndarray[Any, Any]
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator with a planted change, the kind of its cause, and a part of the sentence."""
+
+    nodes: list[Any]
+    inputs: dict[str, Array]
+    kind: str
+    sentence: str
+    change: Callable[[Any], None] | None = None
+    spoil: Callable[[Array], Array] | None = None
+    weights: dict[str, Array] = field(default_factory=dict)
+    dtype: DType = FLOAT16
+
+
+def attribute(name: str, new: Any) -> Callable[[Any], None]:
+    """A change of an attribute of the first node."""
+
+    def change(part: Any) -> None:
+        kept = [item for item in part.graph.node[0].attribute if item.name != name]
+        del part.graph.node[0].attribute[:]
+        part.graph.node[0].attribute.extend([*kept, onnx.helper.make_attribute(name, new)])
+
+    return change
+
+
+def exchange(part: Any) -> None:
+    """A change: the operands of the first node exchanged."""
+    operands = list(part.graph.node[0].input)
+    del part.graph.node[0].input[:]
+    part.graph.node[0].input.extend(operands[::-1])
+
+
+def zeros(name: str) -> Callable[[Any], None]:
+    """A change: a weight of zeros."""
+
+    def change(part: Any) -> None:
+        for item in part.graph.initializer:
+            if item.name == name:
+                item.CopyFrom(weight(name, np.zeros(tuple(item.dims), np.float32)))
+
+    return change
+
+
+def identity(position: int) -> Callable[[Any], None]:
+    """A change: a node that passes its first input on."""
+
+    def change(part: Any) -> None:
+        item = part.graph.node[position]
+        item.op_type = "Identity"
+        del item.input[1:], item.attribute[:]
+
+    return change
+
+
+def rounded_inputs(part: Any) -> None:
+    """A change: all inputs rounded to float16."""
+    first = part.graph.node[0]
+    nodes = list(part.graph.node)
+    for position, source in enumerate(list(first.input)):
+        narrow, wide = f"narrow{position}", f"wide{position}"
+        nodes[:0] = [node("Cast", source, narrow, to=10), node("Cast", narrow, wide, to=1)]
+        first.input[position] = wide
+    changed = [onnx.NodeProto.FromString(item.SerializeToString()) for item in nodes]
+    del part.graph.node[:]
+    part.graph.node.extend(changed)
+
+
+def reversed_image(part: Any) -> None:
+    """A change: the channels of the input in reverse order."""
+    first = part.graph.node[0]
+    order = onnx.helper.make_node("Constant", [], ["order"], value_ints=[2, 1, 0])
+    gather = node("Gather", f"{first.input[0]} order", "reversed", axis=1)
+    first.input[0] = "reversed"
+    nodes = [order, gather, *part.graph.node]
+    del part.graph.node[:]
+    part.graph.node.extend(nodes)
+
+
+def swap_channels(array: Array) -> Array:
+    return array[:, [0, 2, 1, *range(3, array.shape[1])]]
+
+
+def spoil_channel(array: Array) -> Array:
+    changed = array.copy()
+    changed[:, 5] = normal(*changed[:, 5].shape, seed=9)
+    return changed
+
+
+def rough(array: Array) -> Array:
+    """A sigmoid with an error that depends on its value."""
+    changed: Array = array + 0.05 * np.sin(9 * array)
+    return changed
+
+
+IMAGE = {"x": normal(1, 8, 10, 12)}
+PAIR = {"x": normal(6, 16), "y": normal(6, 16, seed=1)}
+CONV = [node("Conv", "x w b", "a", "conv", pads=[1, 1, 1, 1]), node("Relu", "a", "r", "relu")]
+CONV_WEIGHTS = {"w": normal(16, 8, 3, 3) / 5, "b": normal(16)}
+NORM = [
+    node("Conv", "x w", "a", "conv"),
+    node("BatchNormalization", "a g b m v", "n", "bn"),
+    node("Relu", "n", "r", "relu"),
+]
+NORM_WEIGHTS = {
+    "w": normal(16, 8, 3, 3) / 5, "g": 1 + normal(16) / 9, "b": normal(16, seed=1), "m": normal(16, seed=2),
+    "v": np.abs(normal(16, seed=3)) / 100,
+}  # fmt: skip
+POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+
+CASES = {
+    "activation": Case(
+        CONV, IMAGE, "activation", "the activation relu (Relu) is not applied", identity(1), weights=CONV_WEIGHTS
+    ),
+    "bias": Case(CONV, IMAGE, "bias", "the bias of conv (Conv) is missing", zeros("b"), weights=CONV_WEIGHTS),
+    "folded bias": Case(
+        NORM,
+        IMAGE,
+        "bias",
+        "the bias of bn (BatchNormalization) is missing",
+        zeros("folded_bn_b"),
+        weights=NORM_WEIGHTS,
+    ),
+    "padding": Case(
+        CONV,
+        IMAGE,
+        "padding",
+        "conv (Conv) is computed with pads=[2, 2, 0, 0]",
+        attribute("pads", [2, 2, 0, 0]),
+        weights=CONV_WEIGHTS,
+    ),
+    "image channels": Case(
+        [node("Conv", "x w", "a", "conv")],
+        {"x": normal(1, 3, 9, 9)},
+        "input",
+        "the channels of x are in reverse order",
+        reversed_image,
+        weights={"w": normal(8, 3, 3, 3)},
+    ),
+    "operands of a difference": Case(
+        [node("Sub", "x y", "z", "sub")], PAIR, "operand", "the operands of sub (Sub) are exchanged", exchange
+    ),
+    "missing operand": Case(
+        [node("Add", "x y", "z", "add")],
+        PAIR,
+        "operand",
+        "add (Add) is left out: the operand y is missing",
+        identity(0),
+    ),
+    "matrices": Case(
+        [node("MatMul", "x y", "z", "mm")],
+        {"x": normal(8, 8), "y": normal(8, 8, seed=1)},
+        "operand",
+        "the operands of mm (MatMul) are exchanged",
+        exchange,
+    ),
+    "transposed": Case(
+        [node("Gemm", "x w", "z", "fc")],
+        {"x": normal(5, 8)},
+        "axis",
+        "a matrix of fc (Gemm) is transposed",
+        attribute("transB", 1),
+        weights={"w": normal(8, 8)},
+    ),
+    "concatenation": Case(
+        [node("Concat", "x y", "z", "cat", axis=1)],
+        PAIR,
+        "operand",
+        "the operands of cat (Concat) are exchanged",
+        exchange,
+    ),
+    "softmax axis": Case(
+        [node("Softmax", "x", "z", "sm", axis=-1)],
+        PAIR,
+        "axis",
+        "sm (Softmax) is computed with axis=0",
+        attribute("axis", 0),
+    ),
+    "epsilon": Case(
+        [node("LayerNormalization", "x g b", "z", "ln", epsilon=1e-5)],
+        {"x": normal(6, 16) / 50},
+        "function",
+        "ln (LayerNormalization) is computed with epsilon=0.001",
+        attribute("epsilon", 1e-3),
+        weights={"g": normal(16), "b": normal(16, seed=1)},
+    ),
+    "counted padding": Case(
+        [node("AveragePool", "x", "z", "pool", **POOL)],
+        IMAGE,
+        "padding",
+        "pool (AveragePool) is computed with count_include_pad=1",
+        attribute("count_include_pad", 1),
+    ),
+    "resize": Case(
+        [node("Resize", "x - s", "z", "up", mode="linear")],
+        IMAGE,
+        "function",
+        "coordinate_transformation_mode=align_corners",
+        attribute("coordinate_transformation_mode", "align_corners"),
+        weights={"s": np.array([1, 1, 2, 2], np.float32)},
+    ),
+    "transpose": Case(
+        [node("Transpose", "x", "z", "tr", perm=[0, 1, 3, 2])],
+        {"x": normal(1, 6, 6, 6)},
+        "axis",
+        "tr (Transpose) is computed with perm=[0, 3, 2, 1]",
+        attribute("perm", [0, 3, 2, 1]),
+    ),
+    "rounded input": Case(
+        [node("MatMul", "x y", "z", "mm")],
+        {"x": normal(8, 32), "y": normal(32, 9, seed=1)},
+        "precision",
+        "inputs are rounded to float16 first",
+        rounded_inputs,
+        dtype=FLOAT32,
+    ),
+    "channel order": Case(
+        CONV,
+        IMAGE,
+        "permuted",
+        "the result is right, but indices 1, 2 of axis 1 are in another order",
+        spoil=swap_channels,
+        weights=CONV_WEIGHTS,
+    ),
+    "one channel": Case(
+        CONV, IMAGE, "channel", "along axis 1, only 1 of 16 slices wrong: 5", spoil=spoil_channel, weights=CONV_WEIGHTS
+    ),
+    "layout": Case(
+        CONV,
+        IMAGE,
+        "permuted",
+        "the result is right, but in the order NHWC",
+        spoil=lambda array: array.transpose(0, 2, 3, 1).reshape(array.shape),
+        weights=CONV_WEIGHTS,
+    ),
+    "scale": Case(
+        CONV, IMAGE, "scale", "the result is multiplied by 1.03", spoil=lambda array: array * 1.03, weights=CONV_WEIGHTS
+    ),
+    "channel offsets": Case(
+        [node("Conv", "x w b", "a", "conv")],
+        IMAGE,
+        "bias",
+        "every index of axis 1 is shifted by a number of its own",
+        spoil=lambda array: array + normal(1, 16, 1, 1, seed=4),
+        weights=CONV_WEIGHTS,
+    ),
+    "clipping": Case(
+        [node("Neg", "x", "z", "neg")], IMAGE, "clipping", "values end at", spoil=lambda array: np.clip(array, -1, 1)
+    ),
+    "constant": Case(
+        CONV, IMAGE, "memory", "all elements of the output are 0", spoil=np.zeros_like, weights=CONV_WEIGHTS
+    ),
+    "overflow": Case(
+        [node("Neg", "x", "z", "neg")],
+        IMAGE,
+        "overflow",
+        "1 element overflowed",
+        spoil=lambda array: np.where(array == array.max(), np.nan, array),
+    ),
+    "function": Case(
+        [node("Sigmoid", "x", "z", "act")], IMAGE, "function", "Sigmoid is approximated in another way", spoil=rough
+    ),
+    "digits": Case(
+        [node("MatMul", "x y", "z", "mm")],
+        {"x": normal(16, 32), "y": normal(32, 16, seed=1)},
+        "precision",
+        "computed with fewer digits",
+        spoil=lambda array: array * (1 + 0.01 * normal(*array.shape, seed=6)),
+    ),
+}
+
+
+def replay_case(folder: Path, case: Case) -> Replay:
+    inputs = [value(name, array.shape) for name, array in case.inputs.items()]
+    made = model(case.nodes, inputs, weights=[weight(*item) for item in case.weights.items()])
+    names = tuple(item.name for item in case.nodes)
+    operator = Fused("op", case.nodes[0].op_type, names, case.change, case.spoil)
+    run = DeviceRun(folder, made, case.inputs, (operator,), dtype=case.dtype).write()
+    (found,) = replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_planted_change_is_the_cause(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    found = replay_case(tmp_path, case)
+    assert found.verdict is ReplayVerdict.GUILTY
+    assert found.cause is not None
+    assert (found.cause.kind.value, case.sentence in str(found.cause.reason)) == (case.kind, True), found.cause
+    assert found.cause.after <= found.cause.before
+    assert render(found.cause.reason, Language.CHINESE) != str(found.cause.reason)
+
+
+def test_an_output_that_nothing_explains_has_no_cause(tmp_path: Path) -> None:
+    found = replay_case(
+        tmp_path, Case(CONV, IMAGE, "", "", spoil=lambda array: normal(*array.shape, seed=8), weights=CONV_WEIGHTS)
+    )
+    assert (found.verdict, found.cause) == (ReplayVerdict.GUILTY, None)
+
+
+def test_the_data_of_another_operator_is_named(tmp_path: Path) -> None:
+    nodes = [node("Neg", "x", "a", "first"), node("Abs", "a", "b", "second"), node("Exp", "b", "c", "third")]
+    made = model(nodes, [value("x", [4, 8])])
+    stale = Fused("third", "Exp", ("third",), spoil=lambda _array: -normal(4, 8))
+    operators = (Fused("first", "Neg", ("first",)), Fused("second", "Abs", ("second",)), stale)
+    run = DeviceRun(tmp_path, made, {"x": normal(4, 8)}, operators).write()
+    *_, found = replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None)
+    assert found.cause is not None
+    assert (found.cause.kind, str(found.cause.reason)) == ("memory", "the output holds the data of first:output:0")
