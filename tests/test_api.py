@@ -108,3 +108,17 @@ def test_errors(sample: Sample, tmp_path: Path) -> None:
         opdiff.compare(tmp_path / "nothing", sample.golden, rules=sample.rules)
     with pytest.raises(AttributeError, match="has no attribute 'comparison_of'"):
         _ = opdiff.comparison_of
+
+
+def test_stages(tmp_path: Path) -> None:
+    from opdiff.sample.stages import write_stage_sample
+
+    made = write_stage_sample(str(tmp_path), ["conversion"])
+    folders = [made.original, made.fusion_off, made.fusion_on]
+    options = opdiff.StagesOptions(names=(opdiff.StageName.ORIGINAL,))
+    rules = {"rules": made.fusion_on_rules, "fusion_off_rules": made.fusion_off_rules, "quant_rules": made.quant_rules}
+    chain = opdiff.stages(folders, **rules, options=options)
+    assert chain.verdict.culprit == 0
+    assert chain.verdict.steps[0].finding is not None
+    assert chain.verdict.steps[0].finding.operator == "pool"
+    assert len(list(tmp_path.iterdir())) == 6

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
 __all__ = [
-    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "TopnOptions", "__version__", "compare",
-    "golden", "topn",
+    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "StageName", "StagesOptions", "TopnOptions",
+    "__version__", "compare", "golden", "stages", "topn",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
         DataMode,
         GoldenOptions,
         Mode,
+        StageName,
+        StagesOptions,
         TopnOptions,
         compare,
         golden,
+        stages,
         topn,
     )  # fmt: skip
 

@@ -23,19 +23,22 @@ from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.outputs import table_columns
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.golden.options import GoldenOptions
+from opdiff.workflows.stages.options import StageName, StagesOptions
 from opdiff.workflows.topn.options import TopnOptions
 
 __all__ = [
-    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "TopnOptions", "compare", "golden", "topn",
+    "CompareOptions", "Comparison", "DataMode", "GoldenOptions", "Mode", "StageName", "StagesOptions", "TopnOptions",
+    "compare", "golden", "stages", "topn",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from opdiff.core import comparison as core
     from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
+    from opdiff.core.stages import Chain
     from opdiff.workflows.golden.pipeline import GoldenResult
     from opdiff.workflows.topn.result import TopnResult
 
@@ -206,3 +209,38 @@ def topn(target: Path, golden: Path, *, labels: Path = "", options: TopnOptions 
 
     paths = {"target": str(target), "golden": str(golden), "labels": str(labels)}
     return check_topn(replace(options or TopnOptions(), **paths))
+
+
+def stages(
+    folders: Sequence[Path],
+    *,
+    rules: Path = "",
+    fusion_off_rules: Path = "",
+    quant_rules: Path = "",
+    options: StagesOptions | None = None,
+) -> Chain:
+    """Compare runs of one model from the original on, and find the step that lost the accuracy; nothing is written.
+
+    Args:
+        folders: two to four directories, in the order of the steps.
+        rules: rule file of the model with fusion on.
+        fusion_off_rules: rule file of the model with fusion off.
+        quant_rules: rule file that quantization wrote.
+        options: everything else, such as `StagesOptions(names=(None, StageName.QUANTIZED))`.
+
+    Raises:
+        UsageError: there are too few or too many directories, or it cannot be told what one holds.
+        InputError: fewer than two directories can be used, or a rule file cannot.
+    """
+    from opdiff.workflows.stages.pipeline import compare_stages
+
+    wanted = options or StagesOptions()
+    wanted = replace(
+        wanted,
+        folders=tuple(map(str, folders)),
+        fusion_rules=str(rules),
+        fusion_off_rules=str(fusion_off_rules),
+        quant_rules=str(quant_rules),
+        compare=replace(wanted.compare, mode=Mode.OFFLINE, in_process=True),
+    )
+    return compare_stages(wanted, lambda _done, _total: None).chain

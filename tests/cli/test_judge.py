@@ -64,9 +64,10 @@ def test_a_third_run_identifies_the_step(tmp_path: Path, capsys: pytest.CaptureF
     good = write_sample(str(tmp_path / "good"), faults=[])
     rules = ("-fr", bad.rules, "-cfr", good.rules, "-o", str(tmp_path / "out"))
     done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", good.target)
-    assert "fusion broke it, at local/conv1local/conv1_relu (wrong scale)" in done.out
+    assert "accuracy is lost in fusion (stage 2 to 3," in done.out
+    assert "operator at fault: local/conv1local/conv1_relu" in done.out
     done = run(capsys, "compare", bad.target, good.golden, *rules, "--third", bad.target)
-    assert "conversion broke it, at local/conv1local/conv1_relu (wrong scale)" in done.out
+    assert "accuracy is lost in conversion (stage 1 to 2," in done.out
     done = run(capsys, "compare", bad.target, good.golden, *rules[:2], "--third", good.target, "-o", str(tmp_path))
     assert done.code == 2
     assert "--third needs the rules of both runs" in done.err

@@ -24,6 +24,7 @@ FILES_FOR_PROCESSES = 210
 SIDES = ("{demo}/npu", "{demo}/golden", "--rules", "{demo}/rules/network.json")
 ARGUMENTS = {
     "compare": (*SIDES, "-o", "{out}", "--json", "-"),
+    "stages": ("{demo}/golden", "{demo}/npu", "--rules", "{demo}/rules/network.json", "-o", "{out}"),
     "golden": ("{net}", "--random", "1", "-o", "{out}/golden"),
     "replay": ("{demo}/npu", "--model", "{net}", *SIDES[2:]),
     "topn": ("{demo}/npu", "{demo}/golden", "--operator", "head/softmax"),

@@ -17,7 +17,6 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
 from opdiff.judge.remedies import files_of
-from opdiff.judge.steps import step_of
 from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:
@@ -205,15 +204,6 @@ def test_remedy_files() -> None:
     precise = found.findings[0]._replace(kind=ErrorKind.OVERFLOW, passes=(), buffer_passes=())
     quantized = precise._replace(kind=ErrorKind.QUANTIZATION, before=("q_quant", "q"), operator="q_dequant")
     assert files_of([precise, quantized]) == {"keep_fp32.txt": "c\n", "quant_skip_layers.txt": "q\n"}
-
-
-def test_the_step_that_broke_the_model() -> None:
-    good = judge_rows(rows(noisy(A), noisy(B), noisy(C), noisy(D)), *NODES)
-    bad = judge_rows(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
-    assert step_of(bad, good, is_quantized=False)[0] == "conversion"
-    assert step_of(bad, good, is_quantized=True)[0] == "quantization"
-    assert step_of(good, bad, is_quantized=False)[0] == "fusion"
-    assert step_of(good, good, is_quantized=False)[0] == ""
 
 
 def test_rows_without_metrics() -> None:

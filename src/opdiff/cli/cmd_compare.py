@@ -23,12 +23,13 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.model_options import add_model, golden_of_model, require_model
-from opdiff.cli.report_options import MessageOptions, add_gate, add_report_options, chosen_reports, refused_text
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
 
+    from opdiff.cli.report_options import MessageOptions
     from opdiff.report.answer_json import Answer
     from opdiff.workflows.compare.options import CompareOptions
 
@@ -163,19 +164,8 @@ def run(args: argparse.Namespace) -> int:
     note_owner(options.output)
     if args.mapping:
         return _run_mapping(options)
-    code = compare_and_report(options, _message_options(args))
+    code = compare_and_report(options, message_options(args))
     return _run_third(args, options, code) if args.third and code in (ExitCode.OK, ExitCode.GATE) else code
-
-
-def _message_options(args: argparse.Namespace) -> MessageOptions:
-    return MessageOptions(
-        quiet=args.quiet > 0,
-        verbose=args.verbose > 0,
-        language=args.lang,
-        remedies=args.remedies,
-        gate=args.fail_on,
-        answer=args.json,
-    )
 
 
 def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
@@ -300,12 +290,11 @@ def _write_answer(answer: Answer, path: str) -> None:
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
     """Say which step broke the model, by a run with fusion off."""
-    from opdiff.cli.terminal import printable
-    from opdiff.core.reasons import Language, render
-    from opdiff.workflows.compare.third_run import find_step
+    from opdiff.cli.cmd_stages import print_chain
+    from opdiff.workflows.stages.third_run import find_step
 
-    step = find_step(options, args.third, args.close_fusion_rule_file)
-    print(printable(render(step, Language(args.lang))))
+    chain = find_step(options, args.third, args.close_fusion_rule_file)
+    print_chain(chain, message_options(args), sys.stderr if args.json == "-" else sys.stdout)
     return code
 
 

@@ -21,7 +21,11 @@ examples:
   opdiff demo
   opdiff demo /tmp/sample --force
   opdiff demo /tmp/graphs --torchair
+  opdiff demo /tmp/stages --stages fusion
 """
+
+
+_STAGE_FAULTS = ("quantization", "conversion", "fusion", "version")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", nargs="?", metavar="DIR", default="opdiff-demo", help="default: opdiff-demo")
     parser.add_argument("--force", action="store_true", help="write to a directory that has other files")
     parser.add_argument("--torchair", action="store_true", help="write a sample of graph mode: two ranks, two tokens")
+    parser.add_argument(
+        "--stages", choices=_STAGE_FAULTS, nargs="?", const=_STAGE_FAULTS[1],
+        help="write a quantized model in all stages, with a fault in this step; default: conversion",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the sample, compare it, and return the exit code."""
     if args.torchair:
         return _run_torchair(args.directory, force=args.force)
+    if args.stages:
+        return _run_stages(args.directory, args.stages, force=args.force)
     from opdiff.cli.terminal import printable
     from opdiff.sample import write_sample
 
@@ -68,8 +78,7 @@ def _run_torchair(directory: str, *, force: bool) -> int:
     from opdiff.sample.graph_mode import FAULTY_OPERATOR, FAULTY_TOKEN, write_graph_sample
     from opdiff.workflows.compare.options import CompareOptions
 
-    if os.path.isdir(directory) and os.listdir(directory) and not force:
-        raise UsageError(f"{directory} is not empty; choose another directory, or add --force")
+    _require_empty(directory, force=force)
     sample = write_graph_sample(directory)
     print(f"Sample of graph mode written to {printable(os.path.abspath(directory))}:")
     _print_sizes(sample.target, sample.golden)
@@ -81,6 +90,36 @@ def _run_torchair(directory: str, *, force: bool) -> int:
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
     print(f"\nTry: opdiff compare {sides} --mode torchair")
     return code
+
+
+def _run_stages(directory: str, fault: str, *, force: bool) -> int:
+    from opdiff.cli.cmd_stages import run_stages
+    from opdiff.cli.report_options import MessageOptions
+    from opdiff.cli.terminal import printable
+    from opdiff.sample.stages import STAGE_FAULTS, write_stage_sample
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.stages.options import StagesOptions
+
+    _require_empty(directory, force=force)
+    sample = write_stage_sample(directory, [fault])
+    print(f"Sample of all stages written to {printable(os.path.abspath(directory))}.\n")
+    folders = [sample.original, sample.quantized, sample.fusion_off, sample.fusion_on]
+    rules = {"-qfr": sample.quant_rules, "-cfr": sample.fusion_off_rules, "-fr": sample.fusion_on_rules}
+    if fault == "version":
+        folders, rules = [sample.original, sample.fusion_on, sample.next_version], {"-fr": sample.fusion_on_rules}
+    compare = CompareOptions(output=os.path.join(directory, "result"))
+    given = (rules["-fr"], rules.get("-cfr", ""), rules.get("-qfr", ""))
+    code = run_stages(StagesOptions(tuple(folders), (), *given, compare=compare), MessageOptions())
+    injected = STAGE_FAULTS[fault]
+    print(f"\nInjected fault: {injected.operator}: {injected.description}")
+    words = [*folders, *(word for item in rules.items() for word in item)]
+    print(f"\nTry: opdiff stages {shlex.join(words)}")
+    return code
+
+
+def _require_empty(directory: str, *, force: bool) -> None:
+    if os.path.isdir(directory) and os.listdir(directory) and not force:
+        raise UsageError(f"{directory} is not empty; choose another directory, or add --force")
 
 
 def _compare(sample: Sample, output: str) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
     "compare": "compare the dumps of two runs, operator by operator",
+    "stages": "find the step from the original model to the device that lost the accuracy",
     "golden": "run the original model and write golden data for a comparison",
     "replay": "compute operators again from their dumped inputs, to prove which one is at fault",
     "topn": "compare the results of classification models over a batch of samples",

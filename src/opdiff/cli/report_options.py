@@ -88,6 +88,18 @@ class MessageOptions(Struct, frozen=True):
     answer: str = ""
 
 
+def message_options(args: argparse.Namespace) -> MessageOptions:
+    """Return how a comparison is reported."""
+    return MessageOptions(
+        quiet=args.quiet > 0,
+        verbose=args.verbose > 0,
+        language=args.lang,
+        remedies=args.remedies,
+        gate=args.fail_on,
+        answer=args.json,
+    )
+
+
 def add_gate(parser: argparse.ArgumentParser) -> None:
     """Describe the gate of a comparison."""
     parser.add_argument(

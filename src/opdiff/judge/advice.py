@@ -136,10 +136,10 @@ def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
 
 def _faults(judgement: Judgement) -> Iterator[Reason]:
     worst, others = judgement.findings[0], judgement.findings[1:]
-    yield _fault(worst, judgement.outputs)
+    yield fault_sentence(worst, judgement.outputs)
     if worst.share:
         yield because("judge.output_share", share=worst.share)
-    yield _remedy(worst)
+    yield remedy_sentence(worst)
     if others:
         listed = tuple(map(_named_fault, others[:_MAX_NAMES]))
         more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
@@ -150,7 +150,7 @@ def _named_fault(finding: Finding) -> Reason:
     return because("judge.named_fault", operator=finding.operator, kind=kind_name(finding.kind))
 
 
-def _fault(finding: Finding, outputs: ModelOutputs) -> Reason:
+def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:
     """Return the sentence about the worst operator: at fault, suspected, or beyond its budget in a good model."""
     code = "judge.fault" if finding.missing is None else "judge.suspect"
     return because(
@@ -165,7 +165,8 @@ def _fault(finding: Finding, outputs: ModelOutputs) -> Reason:
     )
 
 
-def _remedy(finding: Finding) -> Reason:
+def remedy_sentence(finding: Finding) -> Reason:
+    """Return what to do about an operator at fault."""
     remedy, passes = finding.remedies[0], (*finding.passes, *finding.buffer_passes)
     if passes:
         return because("judge.advice_or_pass", remedy=remedy, fusion_pass=passes[0])

@@ -103,19 +103,19 @@ def make_answer(comparison: Comparison) -> Answer:
         mode=comparison.mode.value,
         verdict=judgement.outcome.value,
         agreement=judgement.outputs.agreement.value,
-        coverage=_coverage(judgement.coverage),
+        coverage=make_coverage(judgement.coverage),
         outputs=list(_outputs(comparison)),
-        advice=[_text(render(sentence)) for sentence in judgement.advice],
-        findings=[_fault(finding, comparison.graphs) for finding in judgement.findings],
+        advice=[utf8(render(sentence)) for sentence in judgement.advice],
+        findings=[make_fault(finding, comparison.graphs) for finding in judgement.findings],
         tensors=list(_tensors(comparison)),
-        notes=[_text(render(note)) for note in comparison.notes],
+        notes=[utf8(render(note)) for note in comparison.notes],
     )
 
 
 def make_failure(mode: Mode, problem: str) -> Answer:
     """Return the answer when the inputs cannot be used."""
     nothing = Coverage(0, 0, None)
-    return Answer("opdiff-answer", VERSION, mode.value, "unsure", "unknown", nothing, [], [_text(problem)], [], [])
+    return Answer("opdiff-answer", VERSION, mode.value, "unsure", "unknown", nothing, [], [utf8(problem)], [], [])
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -123,7 +123,8 @@ def encode_answer(answer: Answer) -> bytes:
     return msgspec.json.encode(answer) + b"\n"
 
 
-def _coverage(coverage: core.Coverage) -> Coverage:
+def make_coverage(coverage: core.Coverage) -> Coverage:
+    """Return how much was compared, and by the weakest data."""
     weakest: Literal["data", "statistics", "checksums"] | None = "data" if coverage.data else None
     if coverage.checksums:
         weakest = "checksums"
@@ -141,7 +142,7 @@ def _outputs(comparison: Comparison) -> Iterator[Output]:
         cosine, distance = None, None
         if row.metrics is not None:
             cosine, distance = row.metrics.cosine, row.metrics.relative_euclidean_distance
-        yield Output(_text(str(row.key)), cosine, distance, str(verdict.level), _unit(row.unit))
+        yield Output(utf8(str(row.key)), cosine, distance, str(verdict.level), _unit(row.unit))
 
 
 def _last_operators(graph: ModelGraph) -> set[str]:
@@ -151,17 +152,18 @@ def _last_operators(graph: ModelGraph) -> set[str]:
     return {node.name for node in graph.nodes if node.name not in read and any(node.inputs)}
 
 
-def _fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
+def make_fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
+    """Return an operator at fault, with its originals."""
     nodes = (node for graph in graphs for node in graph.nodes if node.name == finding.operator)
     return Fault(
-        operator=_text(finding.operator),
-        originals=[_text(name) for name in next((node.originals for node in nodes), ())],
-        tensor=_text(finding.tensor),
+        operator=utf8(finding.operator),
+        originals=[utf8(name) for name in next((node.originals for node in nodes), ())],
+        tensor=utf8(finding.tensor),
         level=str(finding.level),
         kind=str(finding.kind),
         share=finding.share,
         proved=None,
-        before=[_text(name) for name in finding.before],
+        before=[utf8(name) for name in finding.before],
         units=[Unit(*unit) for unit in finding.units],
         missing=finding.missing.code if finding.missing else None,
     )
@@ -172,9 +174,9 @@ def _tensors(comparison: Comparison) -> Iterator[TensorAnswer]:
         if row.golden_only or row.label.target == "*":
             continue
         yield TensorAnswer(
-            tensor=_text(str(row.key) if row.key else row.label.target),
+            tensor=utf8(str(row.key) if row.key else row.label.target),
             unit=_unit(row.unit),
-            golden=_text(os.path.basename(_LOCATION.sub("", row.golden_path))) or None,
+            golden=utf8(os.path.basename(_LOCATION.sub("", row.golden_path))) or None,
             compared=row.is_compared,
             level=str(verdict.level),
             origin=verdict.origin.value or None,
@@ -186,6 +188,6 @@ def _unit(unit: dump.Unit | None) -> Unit | None:
     return None if unit is None else Unit(*unit)
 
 
-def _text(text: str) -> str:
+def utf8(text: str) -> str:
     """Escape bytes of file names that are not UTF-8."""
     return text.encode(errors="backslashreplace").decode()

@@ -112,11 +112,11 @@ def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[S
     for number, finding in enumerate(findings[:_MAX_FINDINGS], 1):
         share = "" if finding.share is None else f"{finding.share:.0%}"
         lines.append([f"{number} {finding.operator} ({finding.op_type})", _kind(finding, language), share])
-    kind_width = max(_columns(line[1]) for line in lines)
-    name_width = min(max(_columns(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
+    kind_width = max(columns_of(line[1]) for line in lines)
+    name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
     for name, kind, share in lines:
         cut = _padded(_cut_middle(name, name_width), name_width)
-        gap = " " * (_SHARE_WIDTH - _columns(share))
+        gap = " " * (_SHARE_WIDTH - columns_of(share))
         yield SummaryLine(f"  {cut}  {_padded(kind, kind_width)}  {gap}{share}")
     if len(findings) > _MAX_FINDINGS:
         more = because("report.findings_more", count=len(findings) - _MAX_FINDINGS)
@@ -128,13 +128,13 @@ def _kind(finding: Finding, language: Language) -> str:
     return str(finding.kind) if language is Language.ENGLISH else render(Reason(f"judge.kind_{finding.kind}"), language)
 
 
-def _columns(text: str) -> int:
+def columns_of(text: str) -> int:
     """Return the width of a text on a terminal; characters that are not ASCII count as two columns."""
     return sum(1 if character.isascii() else 2 for character in text)
 
 
 def _padded(text: str, width: int) -> str:
-    return text + " " * max(width - _columns(text), 0)
+    return text + " " * max(width - columns_of(text), 0)
 
 
 def _cut_middle(text: str, width: int) -> str:
@@ -155,14 +155,20 @@ def first_bad_operator(comparison: Comparison) -> str:
 
 
 def advice_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
-    """Yield the advice in lines of a terminal; a command at the end of a sentence has a line of its own."""
+    """Yield the advice in lines of a terminal."""
     judgement = comparison.judgement
     has_table = len(judgement.findings) > 1
     shown = [reason for reason in judgement.advice if not has_table or reason.code not in _IN_TABLE]
     for number, reason in enumerate(shown):
-        sentence, command = render(reason, language), reason.fact("command")
         tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
         tone = Tone(_TONES[judgement.outcome]) if number == 0 else tone
+        yield from sentence_lines([reason], language, tone)
+
+
+def sentence_lines(reasons: Iterable[Reason], language: Language, tone: Tone = Tone.PLAIN) -> Iterator[SummaryLine]:
+    """Yield sentences in lines of a terminal; a command at the end of a sentence has a line of its own."""
+    for reason in reasons:
+        sentence, command = render(reason, language), reason.fact("command")
         if isinstance(command, str):
             sentence = sentence.removesuffix(command).rstrip()
         yield from (SummaryLine(line, tone) for line in _wrapped(sentence))
@@ -174,7 +180,7 @@ def _wrapped(sentence: str) -> Iterator[str]:
     """Yield the lines of at most 80 columns."""
     line, used = "", 0
     for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
-        columns = _columns(word.rstrip())
+        columns = columns_of(word.rstrip())
         if line and used + columns > _COLUMNS:
             yield line.rstrip()
             line, used = "  ", 2

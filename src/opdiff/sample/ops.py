@@ -165,3 +165,14 @@ def top_k(x: AnyArray, k: int) -> tuple[AnyArray, AnyArray]:
     """The `k` largest values of each row and their indices, largest first."""
     indices = np.argsort(-x, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(x, indices, axis=1), indices
+
+
+def quantize(x: AnyArray, scale: float) -> AnyArray:
+    """The nearest of 256 quantization steps of this size."""
+    steps: AnyArray = np.clip(np.rint(x / scale), -128, 127)
+    return steps
+
+
+def dequantize(x: AnyArray, scale: AnyArray, bias: AnyArray) -> AnyArray:
+    """Sums of quantization steps as numbers, with one scale and bias per channel."""
+    return x * scale.reshape(1, -1, 1, 1) + bias.reshape(1, -1, 1, 1)

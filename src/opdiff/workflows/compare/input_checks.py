@@ -128,8 +128,9 @@ def _same_rules(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFi
 
 
 def _exchanged_fusion(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFile) -> Iterator[InputProblem]:
-    fused, less_fused = _count_fused(fusion), _count_fused(fusion_off)
-    is_crossed = _fit(target, fusion_off) > _fit(target, fusion) and _fit(golden, fusion) > _fit(golden, fusion_off)
+    fused, less_fused = count_fused(fusion), count_fused(fusion_off)
+    is_target_crossed = rules_fit(target, fusion_off) > rules_fit(target, fusion)
+    is_crossed = is_target_crossed and rules_fit(golden, fusion) > rules_fit(golden, fusion_off)
     files = {"fusion": fusion.path, "fusion_off": fusion_off.path}
     if is_crossed and fused >= less_fused:
         command = compare_command(golden.path, target.path, fr=fusion.path, cfr=fusion_off.path)
@@ -146,7 +147,7 @@ def _exchanged_fusion(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: 
 
 def _exchanged_quantization(target: Dump, golden: Dump, fusion: RuleFile, quant: RuleFile) -> Iterator[InputProblem]:
     """Compilation follows quantization: the originals of the compiled model are operators of the quantized one."""
-    if _fit(target, quant) > _fit(target, fusion) and _share(_originals(quant), _names(fusion)) > _share(
+    if rules_fit(target, quant) > rules_fit(target, fusion) and _share(_originals(quant), _names(fusion)) > _share(
         _originals(fusion), _names(quant)
     ):
         command = compare_command(target.path, golden.path, fr=quant.path, qfr=fusion.path)
@@ -192,7 +193,7 @@ def _known(dump: Dump, rules: RuleFile) -> dict[str, bool]:
     return {name: file_safe_name(name) in names for name in dump.operators}
 
 
-def _fit(dump: Dump, rules: RuleFile) -> float:
+def rules_fit(dump: Dump, rules: RuleFile) -> float:
     """Return the share of the dumped operators that a rule file has."""
     return _share(frozenset(map(file_safe_name, dump.operators)), _names(rules))
 
@@ -201,7 +202,7 @@ def _share(names: frozenset[str], others: frozenset[str]) -> float:
     return len(names & others) / len(names) if names else 0.0
 
 
-def _count_fused(rules: RuleFile) -> int:
+def count_fused(rules: RuleFile) -> int:
     """Return the number of operators that were made of several originals."""
     return sum(len(frozenset(filter(None, operator.originals))) > 1 for operator in rules.operators())
 

@@ -1,0 +1,252 @@
+"""A small quantized network in four forms: original, fake-quantized, compiled with fusion off and with fusion on.
+
+    data ─ stem ─ block1 ─ block2 ─ pool ─ tail ─ flatten ─ fc
+
+Convolutions of the blocks and of the tail are quantized. Operators that quantization adds have the names of AMCT
+(`conv_quant_layer`, `conv_dequant_layer`). The compiled models were made from the quantized one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opdiff.core import dtypes
+from opdiff.sample import ops
+from opdiff.sample.device import rounded
+from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Output, Port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.sample.graph import Kernel
+
+IMAGE = "data"
+
+_SEED = 11
+_CLASSES = 10
+_SIDE = 16
+_INT8_STEPS = 127
+_FUSION_PASSES = {"Conv2D": "TbeConvDequantReluFusionPass", "Add": "TbeEltwiseFusionPass"}
+_FEATURES = Output(dtypes.FLOAT16, "NC1HWC0")
+_MATRIX = Output(dtypes.FLOAT16, "ND")
+_INT8, _INT32 = Output(dtypes.INT8, "NC1HWC0"), Output(dtypes.INT32, "NC1HWC0")
+
+
+class QuantOp(NamedTuple):
+    """An operator of the quantized model, as the quantization file lists it."""
+
+    name: str
+    type: str
+    inputs: tuple[Port, ...]
+    originals: tuple[str, ...]
+    origin: Port | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """A tensor between layers in all forms; `original` and `quantized` are ports of operators of these models."""
+
+    original: Port
+    quantized: Port
+    fusion_off: Port
+    fusion_on: Port
+    width: int
+
+
+@dataclass(slots=True)
+class ChainForms:
+    """The four forms of the network, and the quantization file that connects the first two.
+
+    Attributes:
+        image: the input.
+        original: operators of the original model.
+        quantized: operators of the fake-quantized model.
+        quant_rules: the quantization file.
+        fusion_off: operators on the device with fusion off.
+        fusion_on: operators on the device with fusion on.
+    """
+
+    image: AnyArray
+    original: list[GoldenOp] = field(default_factory=list)
+    quantized: list[GoldenOp] = field(default_factory=list)
+    quant_rules: list[QuantOp] = field(default_factory=list)
+    fusion_off: list[DeviceOp] = field(default_factory=list)
+    fusion_on: list[DeviceOp] = field(default_factory=list)
+
+
+def build_chain(scale_factors: Mapping[str, float] | None = None) -> ChainForms:
+    """Return all forms of the network; the calibrated scales of these layers are multiplied by the factors."""
+    builder = _Builder(_image(), scale_factors or {})
+    x = builder.store(_Wire(Port(IMAGE), Port(IMAGE), Port(IMAGE), Port(IMAGE), 3))
+    x = builder.conv(x, "stem", 16)
+    for block in ("block1", "block2"):
+        inner = builder.quantized_conv(builder.quantized_conv(x, f"{block}/conv1"), f"{block}/conv2")
+        x = builder.add(inner, x, f"{block}/add")
+    x = builder.pool(x, "pool")
+    x = builder.quantized_conv(x, "tail")
+    x = builder.flatten(x, "flatten")
+    builder.dense(x, "fc", _CLASSES)
+    return builder.forms
+
+
+class _Builder:
+    """All forms under construction, with the values of the original model, by which scales are calibrated."""
+
+    def __init__(self, image: AnyArray, scale_factors: Mapping[str, float]) -> None:
+        self.forms = ChainForms(image)
+        self._scale_factors = scale_factors
+        self._random = np.random.default_rng(_SEED)
+        self._values: dict[Port, AnyArray] = {Port(IMAGE): image.astype(np.float64)}
+
+    def store(self, x: _Wire) -> _Wire:
+        """Convert the input for the device by operators that the compiler inserts."""
+        for name, op_type, layout in (("trans_Cast_0", "Cast", "NCHW"), ("trans_TransData_1", "TransData", "NC1HWC0")):
+            op = DeviceOp(name, op_type, (x.fusion_off,), ops.identity, (Output(dtypes.FLOAT16, layout),))
+            self.forms.fusion_off.append(op)
+            self.forms.fusion_on.append(op)
+            x = _Wire(x.original, x.quantized, Port(name), Port(name), x.width)
+        return x
+
+    def conv(self, x: _Wire, name: str, channels: int) -> _Wire:
+        """Add a convolution in float16 with its activation, which fusion joins."""
+        weight, bias = self._conv_weights(x.width, channels)
+        relu = f"{name}_relu"
+        self._original(name, partial(ops.conv, weight=weight, bias=bias), (x.original,), (x.quantized,), "Convolution")
+        self._original(relu, ops.relu, (Port(name),), (Port(name),), "ReLU")
+        consts = (_const(f"{name}_weight", weight, "FRACTAL_Z"), _const(f"{name}_bias", bias, "ND"))
+        off = self._emit_off(name, "Conv2D", (x.fusion_off,), ops.conv, consts=consts)
+        off = self._emit_off(relu, "Relu", (off,), ops.relu)
+        kernel = partial(ops.conv, activation=ops.relu)
+        on = self._emit_on((name, relu), "Conv2D", (x.fusion_on,), kernel, consts=consts)
+        return _Wire(Port(relu), Port(relu), off, on, channels)
+
+    def quantized_conv(self, x: _Wire, name: str) -> _Wire:
+        """Add an 8-bit convolution with its activation; fusion joins convolution, dequantization and activation."""
+        weight, bias = self._conv_weights(x.width, x.width)
+        relu, quant, dequant = f"{name}_relu", f"{name}_quant_layer", f"{name}_dequant_layer"
+        self._add_original(name, partial(ops.conv, weight=weight, bias=bias), (x.original,))
+        self._add_original(relu, ops.relu, (Port(name),))
+        scale = float(np.abs(self._values[x.original]).max()) / _INT8_STEPS * self._scale_factors.get(name, 1.0)
+        steps = np.abs(weight).max(axis=(1, 2, 3)) / _INT8_STEPS
+        whole: AnyArray = np.rint(weight / steps.reshape(-1, 1, 1, 1))
+        to_int8 = partial(ops.quantize, scale=scale)
+        to_float = partial(ops.dequantize, scale=scale * steps, bias=bias)
+        self._add_quantized(QuantOp(quant, "Quant", (x.quantized,), (name,)), to_int8)
+        self._add_quantized(QuantOp(name, "Convolution", (Port(quant),), (name,)), partial(ops.conv, weight=whole))
+        self._add_quantized(QuantOp(dequant, "DeQuant", (Port(name),), (name,), Port(name)), to_float)
+        self._add_quantized(QuantOp(relu, "ReLU", (Port(dequant),), (relu,), Port(relu)), ops.relu)
+        consts = (Const(f"{name}_weight", whole.astype(np.int8), dtypes.INT8, "FRACTAL_Z"),)
+        off = self._emit_off(quant, "AscendQuant", (x.fusion_off,), to_int8, _INT8)
+        off = self._emit_off(name, "Conv2D", (off,), ops.conv, _INT32, consts)
+        off = self._emit_off(dequant, "AscendDequant", (off,), to_float)
+        off = self._emit_off(relu, "Relu", (off,), ops.relu)
+        on = self._emit_on((quant,), "AscendQuant", (x.fusion_on,), to_int8, _INT8)
+        fused = partial(_conv_dequant_relu, to_float)
+        on = self._emit_on((name, dequant, relu), "Conv2D", (on,), fused, consts=consts)
+        return _Wire(Port(relu), Port(relu), off, on, x.width)
+
+    def add(self, x: _Wire, y: _Wire, name: str) -> _Wire:
+        """Add a sum with its activation, which fusion joins."""
+        relu = f"{name}_relu"
+        self._original(name, ops.add, (x.original, y.original), (x.quantized, y.quantized), "Eltwise")
+        self._original(relu, ops.relu, (Port(name),), (Port(name),), "ReLU")
+        off = self._emit_off(name, "Add", (x.fusion_off, y.fusion_off), ops.add)
+        off = self._emit_off(relu, "Relu", (off,), ops.relu)
+        kernel = partial(ops.add, activation=ops.relu)
+        on = self._emit_on((name, relu), "Add", (x.fusion_on, y.fusion_on), kernel)
+        return _Wire(Port(relu), Port(relu), off, on, x.width)
+
+    def pool(self, x: _Wire, name: str) -> _Wire:
+        """Add a pooling."""
+        self._original(name, ops.max_pool, (x.original,), (x.quantized,), "Pooling")
+        off = self._emit_off(name, "MaxPoolV3", (x.fusion_off,), ops.max_pool)
+        on = self._emit_on((name,), "MaxPoolV3", (x.fusion_on,), ops.max_pool)
+        return _Wire(Port(name), Port(name), off, on, x.width)
+
+    def flatten(self, x: _Wire, name: str) -> _Wire:
+        """Add one row for each image."""
+        self._original(name, ops.flatten, (x.original,), (x.quantized,), "Flatten")
+        off = self._emit_off(name, "Flatten", (x.fusion_off,), ops.flatten, _MATRIX)
+        on = self._emit_on((name,), "Flatten", (x.fusion_on,), ops.flatten, _MATRIX)
+        return _Wire(Port(name), Port(name), off, on, x.width * _SIDE * _SIDE)
+
+    def dense(self, x: _Wire, name: str, columns: int) -> _Wire:
+        """Add a fully connected layer in float16."""
+        weight = self._random.normal(0, sqrt(2 / x.width), (x.width, columns))
+        bias = self._random.normal(0, 0.1, columns)
+        self._original(
+            name, partial(ops.dense, weight=weight, bias=bias), (x.original,), (x.quantized,), "InnerProduct"
+        )
+        consts = (_const(f"{name}_weight", weight, "ND"), _const(f"{name}_bias", bias, "ND"))
+        off = self._emit_off(name, "MatMulV2", (x.fusion_off,), ops.dense, _MATRIX, consts)
+        on = self._emit_on((name,), "MatMulV2", (x.fusion_on,), ops.dense, _MATRIX, consts)
+        return _Wire(Port(name), Port(name), off, on, columns)
+
+    def _original(
+        self, name: str, kernel: Kernel, original: tuple[Port, ...], quantized: tuple[Port, ...], op_type: str
+    ) -> None:
+        """Add an operator that quantization does not change."""
+        self._add_original(name, kernel, original)
+        self._add_quantized(QuantOp(name, op_type, quantized, (name,), Port(name)), kernel)
+
+    def _add_original(self, name: str, kernel: Kernel, inputs: tuple[Port, ...]) -> None:
+        self.forms.original.append(GoldenOp(name, inputs, kernel))
+        self._values[Port(name)] = kernel(*(self._values[port] for port in inputs))
+
+    def _add_quantized(self, op: QuantOp, kernel: Kernel) -> None:
+        self.forms.quant_rules.append(op)
+        self.forms.quantized.append(GoldenOp(op.name, op.inputs, kernel))
+
+    def _emit_off(
+        self,
+        name: str,
+        op_type: str,
+        inputs: tuple[Port, ...],
+        kernel: Kernel,
+        stored: Output = _FEATURES,
+        consts: tuple[Const, ...] = (),
+    ) -> Port:
+        outputs = (replace(stored, origin=Port(name)),)
+        self.forms.fusion_off.append(DeviceOp(name, op_type, inputs, kernel, outputs, consts, (name,)))
+        return Port(name)
+
+    def _emit_on(
+        self,
+        originals: tuple[str, ...],
+        op_type: str,
+        inputs: tuple[Port, ...],
+        kernel: Kernel,
+        stored: Output = _FEATURES,
+        consts: tuple[Const, ...] = (),
+    ) -> Port:
+        name, outputs = "".join(originals), (replace(stored, origin=Port(originals[-1])),)
+        op = DeviceOp(name, op_type, inputs, kernel, outputs, consts, originals)
+        buffer_pass = _FUSION_PASSES[op_type] if len(originals) > 1 else ""
+        self.forms.fusion_on.append(replace(op, buffer_pass=buffer_pass))
+        return Port(name)
+
+    def _conv_weights(self, width: int, channels: int) -> tuple[AnyArray, AnyArray]:
+        weight = self._random.normal(0, sqrt(2 / (width * 9)), (channels, width, 3, 3))
+        return weight, self._random.normal(0, 0.1, channels)
+
+
+def _conv_dequant_relu(to_float: Kernel, x: AnyArray, weight: AnyArray) -> AnyArray:
+    return ops.relu(to_float(ops.conv(x, weight)))
+
+
+def _const(name: str, array: AnyArray, layout: str) -> Const:
+    return Const(name, rounded(array, dtypes.FLOAT16), dtypes.FLOAT16, layout)
+
+
+def _image() -> AnyArray:
+    noise = np.random.default_rng(_SEED).normal(0, 0.2, (1, 3, _SIDE, _SIDE))
+    y, x = np.indices((_SIDE, _SIDE)) / _SIDE
+    waves = np.stack([np.sin(7 * x + 3 * y), 0.5 + np.cos(5 * y - 9 * x), np.sin(11 * x * y) - 0.4])
+    image: AnyArray = (noise + waves).astype(np.float32)
+    return image

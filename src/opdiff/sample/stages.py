@@ -1,0 +1,168 @@
+"""Sample of a quantized model in all stages: original, fake-quantized, compiled with fusion off and on, next version.
+
+    original/  fake_quant/  offline_fusion_off/  offline/  offline_next/  rules/
+
+A fault is of one step: the stages before it are sound, and all stages after it have it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from opdiff.core.errors import UsageError
+from opdiff.sample.directory import write_files
+from opdiff.sample.faults import corrupt_output
+from opdiff.sample.graph import SampleNetwork
+from opdiff.sample.quantized_network import IMAGE, build_chain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from typing import Any
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.sample.graph import DeviceOp, GoldenOp
+    from opdiff.sample.quantized_network import ChainForms, QuantOp
+
+    Corruption = Callable[[AnyArray], AnyArray]
+    Json = dict[str, Any]
+
+_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT = (
+    "original", "fake_quant", "offline_fusion_off", "offline", "offline_next",
+)  # fmt: skip
+_QUANT_RULES, _OFF_RULES, _ON_RULES = "rules/quant.json", "rules/fusion_off.json", "rules/fusion_on.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StageFault:
+    """A fault of one step.
+
+    Attributes:
+        step: the step that causes it, which is also its name.
+        operator: the original operator.
+        description: effect of the fault, for people.
+    """
+
+    step: str
+    operator: str
+    description: str
+
+
+STAGE_FAULTS = {
+    fault.step: fault
+    for fault in (
+        StageFault("quantization", "block1/conv2", "The scale of its input was calibrated 16 times too large."),
+        StageFault("conversion", "pool", "Height and width of the output are swapped, with and without fusion."),
+        StageFault("fusion", "block2/conv1", "The output of the fused operator is a quarter too large."),
+        StageFault("version", "tail", "The next version computes values that are a quarter too large."),
+    )
+}
+_SCALE_FACTOR = 16.0
+
+
+class StageSample(NamedTuple):
+    """Paths of the parts of the sample."""
+
+    original: str
+    quantized: str
+    fusion_off: str
+    fusion_on: str
+    next_version: str
+    quant_rules: str
+    fusion_off_rules: str
+    fusion_on_rules: str
+
+
+def write_stage_sample(directory: str, faults: Collection[str] = ("conversion",)) -> StageSample:
+    """Write all stages and the rule files; always the same bytes.
+
+    Raises:
+        UsageError: there is no such fault.
+    """
+    for name in faults:
+        if name not in STAGE_FAULTS:
+            raise UsageError(f"the sample has no fault {name!r}; its faults are {', '.join(STAGE_FAULTS)}")
+    write_files(directory, make_stages(faults))
+    parts = (_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT, _QUANT_RULES, _OFF_RULES, _ON_RULES)
+    return StageSample(*(os.path.join(directory, part) for part in parts))
+
+
+def make_stages(faults: Collection[str]) -> dict[str, bytes]:
+    """Return the contents of all files by their path below the sample's directory."""
+    factors = {STAGE_FAULTS["quantization"].operator: _SCALE_FACTOR} if "quantization" in faults else {}
+    forms = build_chain(factors)
+    off, on = forms.fusion_off, forms.fusion_on
+    if "conversion" in faults:
+        off, on = _corrupted(off, "conversion", _swapped), _corrupted(on, "conversion", _swapped)
+    if "fusion" in faults:
+        on = _corrupted(on, "fusion", _scaled)
+    following = _corrupted(on, "version", _scaled) if "version" in faults else on
+    return {
+        **_array_files(forms, forms.original, _ORIGINAL),
+        **_array_files(forms, forms.quantized, _QUANTIZED),
+        **_device_files(forms, off, _FUSION_OFF, _OFF_RULES),
+        **_device_files(forms, on, _FUSION_ON, _ON_RULES),
+        **_device_files(forms, following, _NEXT, _ON_RULES),
+        _QUANT_RULES: _json(quant_json(forms)),
+    }
+
+
+def _corrupted(ops: Sequence[DeviceOp], step: str, corruption: Corruption) -> list[DeviceOp]:
+    """Return the operators with a fault in the one that has the final result of the original."""
+    original = STAGE_FAULTS[step].operator
+    last = [op.name for op in ops if original in op.originals][-1]
+    return [corrupt_output(op, corruption) if op.name == last else op for op in ops]
+
+
+def _swapped(x: AnyArray) -> AnyArray:
+    return x.swapaxes(2, 3)
+
+
+def _scaled(x: AnyArray) -> AnyArray:
+    return 1.25 * x
+
+
+def _array_files(forms: ChainForms, ops: Sequence[GoldenOp], folder: str) -> dict[str, bytes]:
+    from opdiff.sample.golden import npy_files, run_golden
+
+    network = SampleNetwork(forms.image, IMAGE, tuple(ops), (), ())
+    return {f"{folder}/{name}": content for name, content in npy_files(run_golden(network)).items()}
+
+
+def _device_files(forms: ChainForms, ops: Sequence[DeviceOp], folder: str, rules: str) -> dict[str, bytes]:
+    from opdiff.sample.device import dump_files, run_device
+    from opdiff.sample.rules import rule_json
+
+    network = SampleNetwork(forms.image, IMAGE, (), tuple(ops), ops[-1].ports)
+    run = run_device(network)
+    files = {f"{folder}/{name}": content for name, content in dump_files(network, run).items()}
+    return files | {rules: _json(rule_json(network, run))}
+
+
+def quant_json(forms: ChainForms) -> Json:
+    """Return the quantization file."""
+    return {"name": "sample", "graph": [{"name": "sample_quantized", "op": list(_quant_ops(forms.quant_rules))}]}
+
+
+def _quant_ops(ops: Sequence[QuantOp]) -> Iterator[Json]:
+    yield {"name": IMAGE, "type": "Input"}
+    for op in ops:
+        attr = [{"key": "_datadump_original_op_names", "value": {"list": {"s": list(op.originals)}}}]
+        described: Json = {"name": op.name, "type": op.type, "input": [str(port) for port in op.inputs], "attr": attr}
+        if op.origin is not None:
+            described["output_desc"] = [{"attr": _origin_attrs(op.origin.op, op.origin.index)}]
+        yield described
+
+
+def _origin_attrs(name: str, index: int) -> list[Json]:
+    return [
+        {"key": "_datadump_origin_name", "value": {"s": name}},
+        {"key": "_datadump_origin_output_index", "value": {"i": index}},
+        {"key": "_datadump_origin_format", "value": {"s": "NCHW"}},
+    ]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, indent=1, ensure_ascii=False).encode()

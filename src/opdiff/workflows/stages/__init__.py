@@ -1,0 +1,1 @@
+"""Compare a chain of stages of one model: which step lost the accuracy."""

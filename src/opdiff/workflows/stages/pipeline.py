@@ -1,0 +1,126 @@
+"""The whole way of a chain: recognize the stages, compare neighbours and each with the first, judge the steps."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from opdiff.core.dump import DumpKind
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.stages import Chain, Change, StageKind, Step
+from opdiff.judge.steps import judge_chain
+from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.outputs import write_outputs
+from opdiff.workflows.compare.pipeline import compare
+from opdiff.workflows.stages.options import MAX_STAGES, MIN_STAGES
+from opdiff.workflows.stages.recognition import recognize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from opdiff.core.stages import Stage
+    from opdiff.workflows.compare.options import CompareOptions
+    from opdiff.workflows.compare.outputs import Written
+    from opdiff.workflows.compare.pipeline import Compared
+    from opdiff.workflows.stages.options import StagesOptions
+
+    Progress = Callable[[int, int], None]
+    Made = Callable[[Compared, CompareOptions], None]
+
+
+class ComparedStages(NamedTuple):
+    """A judged chain, and tracebacks of unexpected errors."""
+
+    chain: Chain
+    defects: tuple[str, ...] = ()
+    written: tuple[Written, ...] = ()
+
+
+def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = False) -> ComparedStages:
+    """Compare neighbours, and each stage with the first; with `write`, the files of each go to a folder of its own.
+
+    Raises:
+        UsageError: there are too few or too many directories, or it cannot be told what one holds.
+        InputError: fewer than two directories can be used, or a rule file cannot.
+    """
+    if not MIN_STAGES <= len(options.folders) <= MAX_STAGES:
+        raise UsageError(f"give {MIN_STAGES} to {MAX_STAGES} directories, not {len(options.folders)}")
+    stages, notes = recognize(options)
+    made: list[Compared] = []
+    written: list[Written] = []
+
+    def run(golden: int, target: int) -> Step:
+        changes = changes_between(stages[golden], stages[target])
+        wanted = pair_options(stages[golden], stages[target], options)
+        folder = os.path.join(options.compare.output, folder_name(golden, target, changes))
+        wanted = replace(wanted, output=folder)
+        result = _compare(wanted, progress)
+        if isinstance(result, Step):
+            return result._replace(golden=golden, target=target, changes=changes)
+        made.append(result)
+        if write:
+            written.append(write_outputs(result, wanted))
+        return Step(golden, target, changes, result.comparison)
+
+    steps = tuple(run(number, number + 1) for number in range(len(stages) - 1))
+    totals = tuple(run(0, number) for number in range(2, len(stages)))
+    chain = Chain(stages, steps, totals, judge_chain(stages, steps, totals), notes)
+    return ComparedStages(chain, tuple(defect for each in made for defect in each.defects), tuple(written))
+
+
+def _compare(options: CompareOptions, progress: Progress) -> Compared | Step:
+    """Return the comparison, or a step with the problem."""
+    try:
+        (result,) = compare(options, progress)
+    except (InputError, UsageError) as error:
+        return Step(0, 0, (), problem=error.reason)
+    return Step(0, 0, (), problem=result.reason) if isinstance(result, NotCompared) else result
+
+
+def folder_name(golden: int, target: int, changes: Iterable[Change]) -> str:
+    """Return the name of the folder of a comparison: `2-3_conversion`; only neighbours have changes in it."""
+    numbers = f"{golden + 1}-{target + 1}"
+    return "_".join((numbers, *changes)) if target == golden + 1 else numbers
+
+
+def pair_options(golden: Stage, target: Stage, options: StagesOptions) -> CompareOptions:
+    """Return the comparison of two stages, with the rule files that apply to it."""
+    wanted = replace(options.compare, target=target.path, golden=golden.path)
+    if target.data is DumpKind.ARRAYS:
+        return replace(wanted, quant_rules=options.quant_rules)
+    if golden.data is DumpKind.ARRAYS:
+        is_quantizing = target.quantized and not golden.quantized
+        return replace(wanted, fusion_rules=target.rules, quant_rules=options.quant_rules if is_quantizing else "")
+    has_both = golden.rules and target.rules and golden.rules != target.rules
+    return replace(wanted, fusion_rules=target.rules, fusion_off_rules=golden.rules) if has_both else wanted
+
+
+def changes_between(golden: Stage, target: Stage) -> tuple[Change, ...]:
+    """Return what differs between two stages and can cost accuracy."""
+    return tuple(dict.fromkeys(_changes(golden, target)))
+
+
+def _changes(golden: Stage, target: Stage) -> Iterator[Change]:
+    if target.quantized and not golden.quantized:
+        yield Change.QUANTIZATION
+    if golden.data is DumpKind.ARRAYS and target.data is DumpKind.NPU:
+        yield Change.CONVERSION
+    is_fused = target.kind is StageKind.OFFLINE and target.fused != 0
+    if is_fused and golden.kind is not StageKind.OFFLINE:
+        yield Change.FUSION
+    if golden.data is DumpKind.NPU:
+        yield from _environment_changes(golden, target)
+
+
+def _environment_changes(golden: Stage, target: Stage) -> Iterator[Change]:
+    """Yield version and processor: those that the user named or the models tell, otherwise both if nothing else is."""
+    ours, theirs = target.origin, golden.origin
+    found = [target.change] if target.change else []
+    if ours.processor and theirs.processor and ours.processor != theirs.processor:
+        found.append(Change.PROCESSOR)
+    versions = ((ours.compiler, theirs.compiler), (ours.operators, theirs.operators))
+    if any(mine and other and mine != other for mine, other in versions):
+        found.append(Change.VERSION)
+    yield from found or ((Change.VERSION, Change.PROCESSOR) if golden.kind is target.kind else ())
