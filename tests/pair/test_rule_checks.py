@@ -58,13 +58,3 @@ def test_notes_of_the_readers_name_the_file() -> None:
     note = because("read.flow_model")
     file = replace(rules("on.om", FUSED), notes=(note,))
     assert rule_notes(Rules(file)) == (because("core.in_file", path="/somewhere/on.om", problem=note),)
-
-
-def test_different_environments_are_noted() -> None:
-    fusion, fusion_off = rules("on.om", FUSED), rules("off.om", APART)
-    target = replace(fusion, origin=replace(fusion.origin, compiler="1.82", processor="Ascend310"))
-    golden = replace(fusion_off, origin=replace(target.origin, processor="Ascend910"))
-    processor = Reason("pair.environment_processor")
-    assert rule_notes(Rules(target, golden)) == (
-        because("pair.environments_differ", what=processor, target="Ascend310", golden="Ascend910"),
-    )

@@ -121,6 +121,7 @@ class ModelOrigin(Struct, frozen=True):
         compiler: version of the compiler.
         operators: version of the operator library.
         processor: processor that it was compiled for, as `Ascend310`.
+        platform: version of the platform that wrote the file.
     """
 
     name: str = ""
@@ -129,6 +130,7 @@ class ModelOrigin(Struct, frozen=True):
     compiler: str = ""
     operators: str = ""
     processor: str = ""
+    platform: str = ""
 
     def option(self, name: str) -> str:
         """Return the value of an option of the command line, written `--name=value` or `--name value`."""
@@ -214,12 +216,21 @@ class TextOp(Struct, frozen=True):
 
 
 class TextGraph(Struct, frozen=True):
-    """A graph text: its name, its operators by name, problems of the text, and source-code stacks by operator."""
+    """A graph text.
+
+    Attributes:
+        name: its name.
+        operators: its operators by name.
+        problems: problems of the text.
+        stacks: source-code stacks by operator.
+        versions: attributes of the whole graph that name a processor or a version.
+    """
 
     name: str
     operators: Mapping[str, TextOp]
     problems: tuple[Reason, ...] = ()
     stacks: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def fx_name(self, producer: str, index: int) -> str:
         """Return the FX tensor of an operator's output; an empty string if there is none."""

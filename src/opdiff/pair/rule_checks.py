@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import Reason, because
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from opdiff.core.graph import ModelOrigin, RuleFile
+    from opdiff.core.graph import RuleFile
+    from opdiff.core.reasons import Reason
     from opdiff.pair import Rules
 
 # Some passes cannot be switched off. Models compiled alike have the same fused operators.
@@ -26,7 +27,7 @@ def rule_notes(rules: Rules) -> tuple[Reason, ...]:
     first, second = rules.fusion, rules.fusion_off
     # One file given twice is refused or warned about before.
     if first and second and not first.equals(second):
-        suspicions = (*_suspicions(first, second), *_differences(first.origin, second.origin))
+        suspicions = _suspicions(first, second)
     notes = (because("core.in_file", path=file.path, problem=note) for file in files for note in file.notes)
     return (*suspicions, *notes)
 
@@ -46,15 +47,6 @@ def _suspicions(fusion: RuleFile, fusion_off: RuleFile) -> Iterator[Reason]:
         yield because("pair.no_fusion_switch", path=os.path.basename(fusion_off.path), count=len(theirs))
     elif alike and alike >= MIN_SHARE_OF_FUSED_ALIKE * len(ours):
         yield because("pair.fused_alike", path=os.path.basename(fusion_off.path), alike=alike, count=len(ours))
-
-
-def _differences(target: ModelOrigin, golden: ModelOrigin) -> Iterator[Reason]:
-    """Yield how the environments of the two models differ, as far as their files tell."""
-    for field in ("processor", "compiler", "operators"):
-        sides = getattr(target, field), getattr(golden, field)
-        if all(sides) and sides[0] != sides[1]:
-            what = Reason(f"pair.environment_{field}")
-            yield because("pair.environments_differ", what=what, target=sides[0], golden=sides[1])
 
 
 def _originals(rules: RuleFile) -> set[str]:

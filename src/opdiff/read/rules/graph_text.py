@@ -10,6 +10,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.errors import InputError
 from opdiff.core.graph import TextDescriptor, TextGraph, TextOp
 from opdiff.core.reasons import because
@@ -45,7 +47,7 @@ def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> T
     if not os.path.isfile(listing) or os.path.islink(listing):
         # A link may lead out of the dump.
         return graph
-    return TextGraph(graph.name, graph.operators, graph.problems, parse_stacks(read_text(listing)))
+    return replace(graph, stacks=parse_stacks(read_text(listing)))
 
 
 def _parsed_once(text: str, known: dict[bytes, TextGraph]) -> TextGraph:
@@ -62,22 +64,32 @@ def parse_graph_text(text: str) -> TextGraph:
     operators: dict[str, TextOp] = {}
     name = ""
     problems: dict[Reason, None] = {}
+    versions: dict[str, str] = {}
     for kind, value in _iter_graph_fields(text, problems):
         if isinstance(value, Block) and kind == "op":
             op = _operator(value, len(operators))
             if op.name in operators:
                 problems[because("read.duplicate_operator", op=op.name)] = None
             operators.setdefault(op.name, op)
+        elif isinstance(value, Block) and kind == "attr":
+            versions |= _version(value)
         elif isinstance(value, str) and kind == "name":
             name = value
-    return TextGraph(name, operators, tuple(problems))
+    return TextGraph(name, operators, tuple(problems), versions=versions)
+
+
+def _version(entry: Block) -> dict[str, str]:
+    """An attribute of the whole graph, if it names a processor or a version."""
+    key, value = entry.one("key"), entry.below("value")
+    text = value.one("s") if value is not None else ""
+    return {key: text} if key.endswith("_version") and text else {}
 
 
 def _iter_graph_fields(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, Block | str]]:
     """Yield the fields of the graph, which the graph engine's own texts have one level deeper."""
     for kind, value in iter_top(text, problems):
         if isinstance(value, Block) and kind == "graph":
-            yield from (("op", operator) for operator in value.blocks.get("op", ()))
+            yield from ((name, block) for name in ("op", "attr") for block in value.blocks.get(name, ()))
             yield "name", value.one("name")
         else:
             yield kind, value

@@ -32,6 +32,7 @@ def find_origin(model: Model) -> ModelOrigin:
         _string(attributes, "atc_version"),
         _string(attributes, "opp_version"),
         _string(attributes, "soc_version"),
+        model.header.platform if model.header is not None else "",
     )
 
 

@@ -15,6 +15,7 @@ from opdiff.pair.graph.token import pair_token
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.graph.tree import read_graph_tree
+from opdiff.workflows.compare.environments import graph_differences
 from opdiff.workflows.compare.graph_units import GraphTexts, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
@@ -66,6 +67,7 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
         _batches(units, golden.kind, target.root, options),
         tuple(dict.fromkeys((*notes, *texts.notes))),
         warnings=warnings,
+        differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
     )
 
 

@@ -128,6 +128,10 @@ class GraphTexts:
                 self.notes.append(because("pair.optimized_graph", file=os.path.basename(file.path)))
         return [best[number] for number in sorted(best)]
 
+    def first_of(self, tree: GraphTree) -> TextGraph | None:
+        """Return the first graph of a side; `None` if it has no text that can be used."""
+        return next((graph for file in tree.texts if (graph := self.read(file)) is not None), None)
+
     def read(self, file: GraphFile) -> TextGraph | None:
         """Return the graph of a file; `None`, with a note, if it cannot be used."""
         if file.path not in self._read:

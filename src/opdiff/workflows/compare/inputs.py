@@ -24,6 +24,7 @@ from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rule_directory, read_rules
 from opdiff.report.file_names import batch_file_name, result_file_name
+from opdiff.workflows.compare.environments import offline_differences
 from opdiff.workflows.compare.golden_origin import golden_origin_notes
 from opdiff.workflows.compare.input_checks import offline_problems, option_problems, refuse_certain, refuse_graph_mode
 from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
@@ -65,6 +66,7 @@ class Inputs(Struct, frozen=True):
         extra_inputs: the rule files, and other paths that were given besides the dumps.
         left_out: number of files of both sides that could not be taken for dumps.
         warnings: signs that inputs were mixed up; they are the first lines of the result.
+        differences: differences between the environments of two NPU runs.
     """
 
     mode: Mode
@@ -78,6 +80,7 @@ class Inputs(Struct, frozen=True):
     extra_inputs: ExtraInputs = ExtraInputs()
     left_out: int = 0
     warnings: tuple[Reason, ...] = ()
+    differences: tuple[Reason, ...] = ()
 
 
 class NotCompared(Struct, frozen=True):
@@ -152,6 +155,7 @@ def _inputs(
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
+        differences=tuple(offline_differences(target, golden, rules)),
     )
 
 

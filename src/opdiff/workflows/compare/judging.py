@@ -12,10 +12,13 @@ from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
 from opdiff.judge.remedies import files_of, next_command
+from opdiff.workflows.compare.environments import with_environments
 
 __all__ = ["find_limits", "judge_again", "limits_text", "next_step", "write_remedies"]
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Judgement
     from opdiff.core.reasons import Reason
@@ -37,13 +40,13 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     left_out = comparison.judgement.coverage.left_out
     facts = comparison.error_facts
     judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out, facts=facts)
-    return replace(comparison, judgement=with_warnings(judgement, comparison.warnings))
+    return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
 
 
-def with_warnings(judgement: Judgement, warnings: tuple[Reason, ...]) -> Judgement:
-    """Return a judgement whose advice begins with warnings about the inputs."""
+def with_input_facts(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
+    """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
     first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
-    return judgement._replace(advice=(*first, *judgement.advice))
+    return judgement._replace(advice=(*first, *with_environments(judgement, notes).advice))
 
 
 def next_step(comparison: Comparison) -> str:

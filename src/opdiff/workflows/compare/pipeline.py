@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.comparison import Comparison, Mode, TableView
+from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.judge import judge
+from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.error_facts import find_error_facts
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
-from opdiff.workflows.compare.judging import find_limits, with_warnings
+from opdiff.workflows.compare.judging import find_limits, with_input_facts
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.outputs import find_environment, write_outputs
 from opdiff.workflows.compare.profiles import find_profiles
@@ -86,7 +88,9 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
     judgement = assess()
     facts = find_error_facts(rows, judgement, pairs, measuring.options.conversions) if pairs else ()
     judgement = assess(facts=facts) if facts else judgement
-    judgement = with_warnings(judgement, inputs.warnings)
+    is_of_npus = inputs.golden.kind is DumpKind.NPU
+    notes += environment_note((*inputs.differences, *(dtype_differences(rows) if is_of_npus else ())))
+    judgement = with_input_facts(judgement, inputs.warnings, notes)
     comparison = Comparison(
         mode=inputs.mode,
         target=inputs.target,
