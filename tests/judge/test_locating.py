@@ -16,7 +16,6 @@ from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.judge import judge
 from opdiff.judge.advice import kind_name, remedies_of
-from opdiff.judge.remedies import files_of
 from tensor_rows import judge_rows, numbers, row
 
 if TYPE_CHECKING:
@@ -192,18 +191,6 @@ def test_near_ties_of_indices_are_not_a_fault() -> None:
 def test_a_cyclic_graph() -> None:
     nodes = GraphNode("a", "Conv2D", ("b:0",)), GraphNode("b", "Relu", ("a:0",))
     assert judge_rows(rows(A * 2, B, C, D), *nodes).worst == "a"
-
-
-def test_remedy_files() -> None:
-    found = judge_rows(rows(noisy(A), noisy(B), C * 1.1, D + 0.1 * C), *NODES)
-    assert files_of(found.findings) == {
-        "fusion_switch.cfg": '{\n    "Switch": {\n        "GraphFusion": {\n'
-        '            "ConvBatchnormFusionPass": "off"\n        },\n        "UBFusion": {\n'
-        '            "TbeFusionPass": "off"\n        }\n    }\n}\n'
-    }
-    precise = found.findings[0]._replace(kind=ErrorKind.OVERFLOW, passes=(), buffer_passes=())
-    quantized = precise._replace(kind=ErrorKind.QUANTIZATION, before=("q_quant", "q"), operator="q_dequant")
-    assert files_of([precise, quantized]) == {"keep_fp32.txt": "c\n", "quant_skip_layers.txt": "q\n"}
 
 
 def test_rows_without_metrics() -> None:

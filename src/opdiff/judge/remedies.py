@@ -1,4 +1,8 @@
-"""Remedies as files for compilers and quantizers, and the command to run next."""
+"""Remedies as files for compilers and quantizers, and the command to run next.
+
+Files name operators of the original model, because that is what their consumers are given: ATC refuses a list with a
+name that the model does not have, AMCT one with a layer that it cannot quantize. See docs/remedies.md.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,29 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
+from opdiff.judge.fusion_off import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
+from opdiff.judge.quantized_layers import end_layers, quantized_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Comparison, ExtraInputs
+    from opdiff.core.comparison import Comparison, ExtraInputs, GraphNode
     from opdiff.core.dump import Unit
     from opdiff.core.judgement import Finding
 
-FUSION_SWITCH, KEEP_FP32, SKIP_QUANT = "fusion_switch.cfg", "keep_fp32.txt", "quant_skip_layers.txt"
+FUSION_SWITCH, KEEP_DTYPE, SKIP_LAYERS = "fusion_switch.cfg", "keep_dtype.cfg", "amct_skip_layers.cfg"
 
 _FLOAT32_KINDS = frozenset({ErrorKind.OVERFLOW, ErrorKind.PRECISION})
+# Kinds of findings that are no fault of an operator.
+_NOT_AT_FAULT = frozenset({ErrorKind.INPUT, ErrorKind.PAIRING})
+_AMCT_HEAD = """\
+# Simplified configuration of AMCT: layers that it does not quantize.
+#   amct_caffe calibration ... --calibration_config=amct_skip_layers.cfg    (likewise amct_onnx, amct_tensorflow)
+#   create_quant_config(..., config_defination="amct_skip_layers.cfg")      (Python)
+# --calibration_config excludes --batch_num: the number of batches is set here.
+# batch_num : 1
+"""
+_AMCT_ENDS = "# The documents advise not to quantize the first and the last layer, if the accuracy is still low:\n"
 
 
 def next_command(comparison: Comparison, finding: Finding) -> str:
@@ -39,34 +55,69 @@ def _input_options(given: ExtraInputs) -> list[str]:
     return [word for option, path in zip(options, given, strict=True) if path for word in (option, path)]
 
 
-def files_of(findings: Sequence[Finding]) -> dict[str, str]:
-    """Return the contents of the files that apply, by name."""
-    files = {}
-    switch = fusion_switch(findings)
-    if switch:
-        files[FUSION_SWITCH] = switch
-    keep = [finding.operator for finding in findings if finding.kind in _FLOAT32_KINDS]
-    if keep:
-        files[KEEP_FP32] = "".join(f"{name}\n" for name in dict.fromkeys(keep))
-    skip = [name for finding in findings if finding.kind is ErrorKind.QUANTIZATION for name in _layers(finding)]
-    if skip:
-        files[SKIP_QUANT] = "".join(f"{name}\n" for name in dict.fromkeys(skip))
-    return files
+def files_of(comparison: Comparison) -> dict[str, str]:
+    """Return the contents of the files that the findings call for, by name."""
+    return {name: content for name, content in _files(comparison) if content}
 
 
-def _layers(finding: Finding) -> tuple[str, ...]:
-    """Return the layer and the uncompared ones before it, without quantizing operators."""
-    names = (*finding.before, finding.operator)
-    return tuple(name for name in names if "quant" not in name.lower()) or (finding.operator,)
+def _files(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    findings = [finding for finding in comparison.judgement.findings if finding.kind not in _NOT_AT_FAULT]
+    nodes = {node.name: node for graph in comparison.graphs for node in graph.nodes}
+    yield FUSION_SWITCH, _switch_text(_switches(findings))
+    if any(_may_be_fused(finding, nodes) for finding in findings):
+        yield FUSION_OFF_FILE, FUSION_OFF_SWITCHES + "\n"
+    if comparison.mode is Mode.OFFLINE:  # ATC and AMCT have no part in graph mode
+        yield KEEP_DTYPE, "".join(f"{name}\n" for name in _names_to_keep(findings, nodes))
+        yield SKIP_LAYERS, _amct_text(_layers_to_skip(findings, nodes), end_layers(nodes.values()))
 
 
-def fusion_switch(findings: Sequence[Finding]) -> str:
-    """Return the file for `atc --fusion_switch_file` that disables the passes involved; empty if there are none."""
-    at_fault = [finding for finding in findings if finding.kind not in (ErrorKind.INPUT, ErrorKind.PAIRING)]
-    graph = dict.fromkeys((name for finding in at_fault for name in finding.passes), "off")
-    buffer = dict.fromkeys((name for finding in at_fault for name in finding.buffer_passes), "off")
-    if not graph and not buffer:
+def _switches(findings: Sequence[Finding]) -> dict[str, dict[str, str]]:
+    """Return the passes that created the operators at fault, switched off."""
+    graph = dict.fromkeys((name for finding in findings for name in finding.passes), "off")
+    buffer = dict.fromkeys((name for finding in findings for name in finding.buffer_passes), "off")
+    return {kind: passes for kind, passes in (("GraphFusion", graph), ("UBFusion", buffer)) if passes}
+
+
+def _switch_text(switches: Mapping[str, Mapping[str, str]]) -> str:
+    return json.dumps({"Switch": switches}, indent=4) + "\n" if switches else ""
+
+
+def _may_be_fused(finding: Finding, nodes: Mapping[str, GraphNode]) -> bool:
+    """Return whether an operator is fused, or nothing is known about its originals."""
+    node = nodes.get(finding.operator)
+    if node is None or node.is_guess or finding.kind is ErrorKind.FUSION:
+        return True
+    return len(set(node.originals)) > 1 or bool(finding.passes or finding.buffer_passes)
+
+
+def _names_to_keep(findings: Sequence[Finding], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
+    """Return the originals of operators that need more precision; a line holds one name."""
+    found = (nodes.get(finding.operator) for finding in findings if finding.kind in _FLOAT32_KINDS)
+    names = dict.fromkeys(name for node in found if node is not None for name in node.originals)
+    return tuple(name for name in names if name.isprintable() and name.strip())
+
+
+def _layers_to_skip(findings: Sequence[Finding], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
+    """Return the quantized layers at fault, and those that were not compared before them."""
+    quantized = (finding for finding in findings if finding.kind is ErrorKind.QUANTIZATION)
+    found = (nodes.get(name) for finding in quantized for name in (*finding.before, finding.operator))
+    layers = dict.fromkeys(quantized_layer(node) for node in found if node is not None)
+    return tuple(filter(None, layers))
+
+
+def _amct_text(layers: Sequence[str], ends: Sequence[str]) -> str:
+    if not layers:
         return ""
-    switches = {"GraphFusion": graph} if graph else {}
-    switches |= {"UBFusion": buffer} if buffer else {}
-    return json.dumps({"Switch": switches}, indent=4) + "\n"
+    others = [name for name in ends if name not in layers]
+    text = _AMCT_HEAD + "".join(f"skip_layers : {_quoted(name)}\n" for name in layers)
+    return text + _AMCT_ENDS + "".join(f"# skip_layers : {_quoted(name)}\n" for name in others) if others else text
+
+
+def _quoted(name: str) -> str:
+    """Return a string of the text format of protobuf, whose escapes are those of C."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else _octal(char) for char in escaped) + '"'
+
+
+def _octal(char: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in char.encode(errors="replace"))

@@ -63,7 +63,7 @@ def write_remedies(comparison: Comparison, folder: str) -> list[str]:
     """Write the files that apply the remedies to a folder, and return their paths."""
     make_folder(folder)
     paths = []
-    for name, content in files_of(comparison.judgement.findings).items():
+    for name, content in files_of(comparison).items():
         paths.append(os.path.join(folder, name))
         with open_atomic(paths[-1]) as file:
             file.write(content.encode(errors="backslashreplace"))
