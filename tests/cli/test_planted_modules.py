@@ -26,6 +26,7 @@ ARGUMENTS = {
     "compare": (*SIDES, "-o", "{out}", "--json", "-"),
     "stages": ("{demo}/golden", "{demo}/npu", "--rules", "{demo}/rules/network.json", "-o", "{out}"),
     "golden": ("{net}", "--random", "1", "-o", "{out}/golden"),
+    "bundle": ("context/pool", *SIDES, "-o", "{out}/op.zip"),
     "replay": ("{demo}/npu", "--model", "{net}", *SIDES[2:]),
     "topn": ("{demo}/npu", "{demo}/golden", "--operator", "head/softmax"),
     "rules": ("{model}", "-o", "{out}/rules.json"),

@@ -19,6 +19,7 @@ COMMANDS = {
     "golden": "run the original model and write golden data for a comparison",
     "replay": "compute operators again from their dumped inputs, to prove which one is at fault",
     "topn": "compare the results of classification models over a batch of samples",
+    "bundle": "write one operator with its data as an archive that others can run",
     "report": "write the reports of a saved comparison",
     "diff": "show what changed between two saved comparisons",
     "op": "examine one operator of a comparison, element by element",

@@ -59,7 +59,7 @@ class ReplayContext(Struct, frozen=True):
 def replay_operator(context: ReplayContext, operator: RuleOp) -> Replay:
     """Compute an operator again and compare its outputs; a problem is the reason of the result."""
     try:
-        found = _prepare(context, operator)
+        found = prepare(context, operator)
         if isinstance(found, Reason):
             return _not_replayable(operator, found)
         return found.replay()
@@ -72,7 +72,7 @@ def _not_replayable(operator: RuleOp, reason: Reason) -> Replay:
     return Replay(operator.name, operator.op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason)
 
 
-def _prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason:
+def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason:
     """Find the part of the model that an operator computes, and the values of its inputs."""
     values = context.values
     outputs = [value for value in values.outputs_of(operator) if value.original in context.types]
@@ -142,7 +142,7 @@ class OperatorReplay(Struct, frozen=True):
 
     def replay(self) -> Replay:
         """Compute the operator in one way after the other, until one agrees with the device; else find the cause."""
-        fed = self._load_inputs()
+        fed = self.load_inputs()
         tried: list[dict[str, AnyArray]] = []
         results: list[ReplayedOutput] = []
         for arithmetic in self.arithmetics:
@@ -174,7 +174,7 @@ class OperatorReplay(Struct, frozen=True):
         session = runner.open_session(model, data)
         return dict(zip(self.cut.outputs, runner.run(model, session, self.cut.outputs), strict=True))
 
-    def _load_inputs(self) -> list[FedInput]:
+    def load_inputs(self) -> list[FedInput]:
         """Load the inputs; tensors of which only the shape counts are zeros."""
         loaded = {name: value.load(self.context.types[name]) for name, value in self.inputs.items()}
         loaded |= {name: _zeros(self.context.types[name]) for name in self.cut.shapes}

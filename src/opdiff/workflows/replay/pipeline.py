@@ -48,7 +48,7 @@ def replay(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
         raise UsageError("operators of frozen TensorFlow graphs cannot be replayed; convert the graph to ONNX")
     rules = group_rules(read_rules(options.rules))
     context = open_context(options, rules)
-    chosen = _choose(rules, options.operators, context.values.is_run)
+    chosen = choose(rules, options.operators, context.values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
         yield replay_operator(context, operator)
@@ -72,7 +72,7 @@ def open_context(options: ReplayOptions, rules: GroupedModel) -> ReplayContext:
     return ReplayContext(CutEncoder(parts, types), values, find_limits(options.limits))
 
 
-def _choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:
+def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:
     """Return the named operators; those that were dumped if none is named."""
     operators = rules.in_sequence()
     if not names:
