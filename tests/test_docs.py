@@ -16,6 +16,7 @@ import pytest
 from command_line import run
 from opdiff.cli.parsers import COMMANDS, build_parser
 from opdiff.sample import FAULTS, write_sample
+from tutorial_files import write_tutorial_files
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -68,6 +69,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     write_sample(str(folder / "opdiff-demo"))
+    write_tutorial_files(folder)
     return folder
 
 
@@ -104,6 +106,16 @@ def test_commands_run(
             done = run(capsys, *shlex.split(command)[1:])
             outcome = done.code, done.err
         assert outcome[0] == code, f"{command}\n{outcome[1]}"
+
+
+def test_the_tutorial_has_the_same_code_in_both_languages() -> None:
+    """Commands are run in the English one, where they have the prompt."""
+    english, chinese = (ROOT / "docs" / name for name in ("tutorial.md", "zh/tutorial.md"))
+    code = [
+        [block.replace("$ opdiff", "opdiff") for _, block in _FENCE.findall(page.read_text())]
+        for page in (english, chinese)
+    ]
+    assert code[0] == code[1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
