@@ -26,7 +26,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.html_page import write_html
 
-_FLOATS = [name for name in Metrics._fields if name not in ("is_equal", "notes")]
+_FLOATS = [name for name in Metrics.__struct_fields__ if name not in ("is_equal", "notes")]
 _INTEGERS = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
 
 

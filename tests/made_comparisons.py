@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import Comparison, Mode, OpLabel, Pairing, Row, Side, SideInfo, Unpaired
@@ -68,9 +69,9 @@ def pairing(of: OpLabel | None = None, **changes: Any) -> Pairing:
 def measured(of: Pairing | None = None, **changes: Any) -> Row:
     """Return a measured row; `golden_dtype` may be given."""
     made = paired_row(of or pairing())
-    golden = made.golden and made.golden._replace(dtype=changes.pop("golden_dtype", "float32"))
+    golden = made.golden and replace(made.golden, dtype=changes.pop("golden_dtype", "float32"))
     values: dict[str, Any] = {"shape": (2, 3), "metrics": metrics(), "golden": golden}
-    return made._replace(**values | changes)
+    return replace(made, **values | changes)
 
 
 def unpaired_tensor(reason: Reason | None = None, target: Tensor | None = None) -> Unpaired:
@@ -124,9 +125,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[Reason, ...]": st.lists(reasons, max_size=2).map(tuple),
     "tuple[int, ...]": st.lists(st.integers(0, 10**12), max_size=3).map(tuple),
 }
-all_metrics = st.builds(
-    Metrics, **{name: _BY_TYPE[kind.__forward_arg__] for name, kind in Metrics.__annotations__.items()}
-)
+all_metrics = st.builds(Metrics, **{name: _BY_TYPE[kind] for name, kind in Metrics.__annotations__.items()})
 tensors = st.builds(tensor, shapes, st.none() | st.integers(1, 2**64 - 1), names)
 sides = st.builds(side_tensor, keys, tensors)
 infos = st.builds(SideInfo, names, names, st.none() | shapes, names, st.none() | st.integers(0, 2**64 - 1))

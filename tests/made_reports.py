@@ -116,7 +116,8 @@ def many_rows(count: int, worst: float = 0.5) -> Comparison:
     for number in range(count):
         name = f"model/layer_{number // 40}/block_{number // 2}/conv"
         error = worst * (number / count) ** 8 * random_numbers.random()
-        row_metrics = template.metrics._replace(
+        row_metrics = replace(
+            template.metrics,
             cosine=1 - error,
             relative_euclidean_distance=error,
             mean_relative_error=error * random_numbers.random(),
@@ -125,7 +126,7 @@ def many_rows(count: int, worst: float = 0.5) -> Comparison:
         )
         key = TensorKey(name, Slot.OUTPUT if number % 2 else Slot.INPUT, 0)
         made = OpLabel(number // 2, number, "Conv2D", name, name)
-        rows.append(template._replace(label=made, key=key, golden_key=key, metrics=row_metrics))
+        rows.append(replace(template, label=made, key=key, golden_key=key, metrics=row_metrics))
     return judged_comparison(*rows)
 
 
@@ -133,7 +134,7 @@ def many_tokens(ranks: int, tokens: int, operators: int) -> Comparison:
     """Return a run in graph mode of any size; the last token of every rank is bad."""
     template = row("x", **GOOD | {"is_equal": True}).metrics
     assert template is not None
-    wrong = template._replace(is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
+    wrong = replace(template, is_equal=False, cosine=0.5, relative_euclidean_distance=0.9, snr_db=0.9)
     passed = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     made = [
         Row(

@@ -90,8 +90,8 @@ class Comparison:
         if self.values.mode is Mode.GRAPH:
             raise UsageError("a comparison in graph mode has several tables; use the command line")
         view = self.values.view
-        view = view if metrics is None else view._replace(metrics=metrics)
-        view = view if overflow is None else view._replace(overflow=overflow)
+        view = view if metrics is None else replace(view, metrics=metrics)
+        view = view if overflow is None else replace(view, overflow=overflow)
         shown = replace(self.values, view=view)
         write_csv(offline_table(shown, table_columns(shown)), str(path))
 

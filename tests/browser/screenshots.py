@@ -76,7 +76,7 @@ def graph_mode_report(folder: Path) -> Path:
     found = compare(sample.target, sample.golden).values
     path = folder / "graph-mode.html"
     # Without the folder of the date.
-    sides = found.target._replace(path=sample.target), found.golden._replace(path=sample.golden)
+    sides = replace(found.target, path=sample.target), replace(found.golden, path=sample.golden)
     write_html(replace(found, target=sides[0], golden=sides[1]), str(path))
     return path
 

@@ -211,7 +211,7 @@ def test_empty_columns_have_a_reason(opened: Open, tmp_path: Path) -> None:
 def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
     plain = many_tokens(2, 1, 2)
     hostile = "<img src=x onerror=alert(1)>"
-    rows = tuple(row._replace(label=row.label._replace(target=hostile), stack=hostile) for row in plain.rows)
+    rows = tuple(replace(row, label=replace(row.label, target=hostile), stack=hostile) for row in plain.rows)
     made = replace(plain, rows=rows, notes=(quoted(hostile),))
     write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")

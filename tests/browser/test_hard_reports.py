@@ -225,11 +225,11 @@ def test_level_labels_have_enough_contrast(opened: Callable[..., Opened], demo_r
 def test_number_of_hidden_entries_is_shown(show: Show) -> None:
     made = with_judgement()
     assert made.judgement is not None
-    findings = tuple(FAULT._replace(operator=f"b{number}") for number in range(8))
+    findings = tuple(replace(FAULT, operator=f"b{number}") for number in range(8))
     feeding = tuple(GraphNode(f"in{number}", "Relu") for number in range(12))
     last = GraphNode("b", "Conv2D", tuple(f"{node.name}:0" for node in feeding))
     report = show(
-        replace(made, judgement=made.judgement._replace(findings=findings), graphs=(ModelGraph((*feeding, last)),))
+        replace(made, judgement=replace(made.judgement, findings=findings), graphs=(ModelGraph((*feeding, last)),))
     )
     assert report.page.locator(".finding").count() == 5
     report.go("graph/b")

@@ -180,7 +180,7 @@ def test_the_error_of_every_channel_is_shown(opened: Open, demo_report: Path) ->
 def test_profiles_of_other_axes_and_samples(opened: Open, tmp_path: Path) -> None:
     errors = (0.5, *(0.001,) * 249)
     wide = Profile(1, 1, "", 1000, 4, 0.004, errors, errors, (0,) * 250)
-    made = replace(with_judgement(), profiles=(wide, wide._replace(label="W", axis=3)))
+    made = replace(with_judgement(), profiles=(wide, replace(wide, label="W", axis=3)))
     write_html(made, str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")
     report.go("row/1")

@@ -80,12 +80,12 @@ def _compared(target: str, golden: str, rules: str = "") -> Comparison:
 
 @given(*[st.text(st.characters(exclude_categories=["Cs"]), min_size=1)] * 4)
 def test_the_next_command_is_quoted_for_a_shell(target: str, golden: str, tensor: str, rules: str) -> None:
-    command = next_command(_compared(target, golden, rules), FAULT._replace(tensor=tensor))
+    command = next_command(_compared(target, golden, rules), replace(FAULT, tensor=tensor))
     assert shlex.split(command) == ["opdiff", "op", tensor, target, golden, "--rules", rules]
 
 
 def test_names_are_not_expanded_by_a_shell() -> None:
-    command = next_command(_compared("$(touch x)", "`touch y`"), FAULT._replace(tensor='it\'s "a" tensor'))
+    command = next_command(_compared("$(touch x)", "`touch y`"), replace(FAULT, tensor='it\'s "a" tensor'))
     shell = ["/bin/sh", "-c", command.replace("opdiff op", "printf '%s\\n'")]
     printed = subprocess.run(shell, capture_output=True, check=True)
     assert printed.stdout.decode().splitlines() == ['it\'s "a" tensor', "$(touch x)", "`touch y`"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode
@@ -58,7 +59,7 @@ def test_an_unexpected_error_costs_the_verdicts_of_one_operator() -> None:
     rows, nodes = chain(with_element(3.0), GOLDEN, "Conv2D")
     metrics = rows[1].metrics
     assert metrics is not None
-    broken = rows[1]._replace(metrics=metrics._replace(worst_golden="no number"))  # type: ignore[arg-type]
+    broken = replace(rows[1], metrics=replace(metrics, worst_golden="no number"))
     found = judge_rows([rows[0], broken, rows[2]], *nodes)
     assert [verdict.level for verdict in found.verdicts] == [Level.EXACT, Level.NOT_COMPARABLE, Level.WRONG]
     assert found.verdicts[1].rule.code == "judge.defect"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row
@@ -208,7 +209,7 @@ def calls_for(rows: int) -> int:
     """Number of function calls to judge a chain of operators."""
     one = row("a", A * 1.1, A)
     nodes = [GraphNode(f"n{number}", "Conv2D", (f"n{number - 1}:0",)) for number in range(rows)]
-    given = [one._replace(key=TensorKey(node.name, Slot.OUTPUT, 0)) for node in nodes]
+    given = [replace(one, key=TensorKey(node.name, Slot.OUTPUT, 0)) for node in nodes]
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -32,9 +32,9 @@ ALL_OFF = {"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}
 
 def found(*nodes: GraphNode, mode: Mode = Mode.OFFLINE, **finding: Any) -> Comparison:
     """Return a comparison whose last operator is at fault."""
-    fault = FAULT._replace(operator=nodes[-1].name, passes=nodes[-1].passes, buffer_passes=nodes[-1].buffer_passes)
+    fault = replace(FAULT, operator=nodes[-1].name, passes=nodes[-1].passes, buffer_passes=nodes[-1].buffer_passes)
     plain = with_judgement()
-    judgement = plain.judgement._replace(findings=(fault._replace(**finding),))
+    judgement = replace(plain.judgement, findings=(replace(fault, **finding),))
     return replace(plain, graphs=(ModelGraph(nodes),), judgement=judgement, mode=mode)
 
 
@@ -46,7 +46,7 @@ def skipped_layers(text: str) -> list[str]:
 
 
 FUSED = GraphNode("conv1conv1_relu", "Conv2D", (), ("conv1", "bn1", "conv1_relu"), ("ConvPass",), ("TbePass",))
-WITHOUT_PASSES = FUSED._replace(passes=(), buffer_passes=())
+WITHOUT_PASSES = replace(FUSED, passes=(), buffer_passes=())
 INSERTED = GraphNode("trans_TransData_4", "TransData")
 RENAMED = GraphNode("PartitionedCall_Conv_52_Conv2D_12", "Conv2D", (), ("Conv_52",))
 GUESSED = GraphNode("conv1conv1_relu", "Conv2D", is_guess=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core import dtypes
 from opdiff.core.comparison import GraphNode, Row
@@ -42,7 +43,7 @@ def test_an_operator_that_was_not_compared_rounds_too(has_cast: bool, factor: fl
     given: list[Row] = [row("product", a, a, Slot.INPUT, op_type="Mul")]
     if has_cast:
         inserted = because("pair.inserted", op_type="Cast", index=0)
-        given.append(row("cast", product, product, op_type="Cast")._replace(evidence=inserted))
+        given.append(replace(row("cast", product, product, op_type="Cast"), evidence=inserted))
     given += [row("rest", b, b, Slot.INPUT, op_type="Sub"), row("rest", b - product, golden, op_type="Sub")]
     nodes = [GraphNode("a", "Data"), GraphNode("b", "Data"), GraphNode("product", "Mul", ("a:0",))]
     nodes += [GraphNode("cast", "Cast", ("product:0",))] * has_cast

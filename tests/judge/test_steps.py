@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, Side
 from opdiff.core.dump import DumpKind
@@ -78,7 +79,7 @@ UNSEEN = judgement(None, coverage=Coverage(4, 1, 1, unseen=("b",)))
         (judgement(0.001, coverage=Coverage(9, 1, 1)), Loss.NONE),
         (judgement(0.001, coverage=Coverage(9, 1, 0, 1)), Loss.UNKNOWN),
         (judgement(0.001, coverage=Coverage(9, 1, 0, 0, 1)), Loss.UNKNOWN),
-        (GOOD._replace(misfit=because("judge.nothing_compared")), Loss.UNKNOWN),
+        (replace(GOOD, misfit=because("judge.nothing_compared")), Loss.UNKNOWN),
     ],
 )
 def test_loss_of_a_step(made: Judgement, loss: Loss) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from opdiff.core import dtypes
 from opdiff.core.codes import contiguous, encode
 from opdiff.core.dtypes import DType, Kind
+from opdiff.core.metrics import Metrics
 from opdiff.measure.divergence import measure_kl
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, measure_all
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.codes import AnyArray
-    from opdiff.core.metrics import Metrics
     from opdiff.measure.sums import SideSums, Sums
 
 needs_kernel = pytest.mark.skipif(native.find_library() is None, reason="the native kernel is not built")
@@ -153,7 +153,7 @@ def assert_sums_agree(name: str, found: float, expected: float, magnitude: float
 
 
 def assert_close_metrics(found: Metrics, expected: Metrics, sums: Sums) -> None:
-    for name in expected._fields:
+    for name in Metrics.__struct_fields__:
         a, b = getattr(found, name), getattr(expected, name)
         if not isinstance(b, float):
             assert a == b, name

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from measure.arrays import REAL_TYPES, WIDE_FLOATS, finite_codes
 from measure.plain_formulas import Reference, ratio_root, values_of
@@ -123,7 +124,7 @@ def test_ratios_are_correct_for_any_magnitude(data: st.DataObject, x: DType, y: 
 def test_equal_tensors_are_perfect(data: st.DataObject, dtype: DType, size: int) -> None:
     array = data.draw(finite_codes(dtype, size))
     found = compare(array, dtype, array.copy(), dtype)
-    values = found._asdict()
+    values = asdict(found)
     assert [values[name] for name in DOCUMENTED] == [1.0] + [0] * 8
     assert (found.is_equal, found.snr_db, found.error_bias) == (True, inf, 0.0)
     assert (found.centred_cosine, found.norm_ratio, found.max_ulp, found.worst_index) == (1.0, 1.0, 0, None)
@@ -159,7 +160,7 @@ def test_relative_errors_do_not_cancel() -> None:
 
 def test_both_zero_is_equal() -> None:
     found = of([0, 0], [0, -0.0])
-    values = found._asdict()
+    values = asdict(found)
     assert [values[name] for name in DOCUMENTED] == [1.0] + [0] * 8
     assert (found.is_equal, found.notes) == (True, ())
 
@@ -198,7 +199,7 @@ def test_tiny_numbers_count_as_zero_on_both_sides() -> None:
 
 def test_nan_in_the_data_is_nan_in_the_metrics() -> None:
     for target, golden in (([1, nan, 3], [1, 2, 3]), ([1, 2, 3], [1, nan, 3]), ([nan] * 3, [nan] * 3)):
-        found = of(target, golden)._asdict()
+        found = asdict(of(target, golden))
         assert [name for name in DOCUMENTED if not isnan(found[name])] == []
     found_all = of([nan, 1], [nan, 1])
     assert (found_all.is_equal, found_all.special_mismatches, found_all.finite_cosine) == (True, 0, 1.0)
@@ -222,7 +223,7 @@ INFINITE = [
 @pytest.mark.parametrize(("target", "golden", "expected"), INFINITE, ids=[f"{row[0]} {row[1]}" for row in INFINITE])
 def test_infinity_in_the_data(target: list[float], golden: list[float], expected: list[float]) -> None:
     found = of(target, golden)
-    values = found._asdict()
+    values = asdict(found)
     assert [values[name] for name in DOCUMENTED] == pytest.approx(expected, nan_ok=True)
     assert found.finite_count == 1
     assert found.notes == ()
@@ -261,7 +262,7 @@ def test_a_scalar_has_a_cosine_of_one() -> None:
 
 def test_no_elements_have_no_metrics() -> None:
     found = of([], [])
-    values = found._asdict()
+    values = asdict(found)
     assert [values[name] for name in DOCUMENTED] == [None] * 9
     assert (found.target_mean, found.golden_std, found.snr_db, found.count) == (None, None, None, 0)
     assert (found.is_equal, found.notes) == (True, (EMPTY,))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
 from opdiff.core.reasons import quoted
@@ -47,7 +48,7 @@ def test_tensors_appear_and_vanish() -> None:
 
 def test_vanished_tensor_has_a_reason() -> None:
     before = row("a")
-    after = before._replace(metrics=None, reason=quoted("no golden file"))
+    after = replace(before, metrics=None, reason=quoted("no golden file"))
     (change,) = find_changes(judged_comparison(before), judged_comparison(after)).rows
     assert (change.kind, change.before, change.after, change.reason) == ("vanished", "noise", None, "no golden file")
     (change,) = find_changes(judged_comparison(after), judged_comparison(before)).rows

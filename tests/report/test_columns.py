@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from opdiff.core.tensor import Slot
 from opdiff.report.columns import pack_columns, unpack_columns
 
 
-class Point(NamedTuple):
+class Point(Struct, frozen=True):
     x: float
     y: int | None = None
 
@@ -58,12 +58,12 @@ def test_special_values(values: list[Any]) -> None:
     assert repr(unpack_columns(pack_columns({"a": values, "b": values}))) == repr({"a": values, "b": values})
 
 
-def test_named_tuples_become_tuples_and_structs_dictionaries() -> None:
+def test_structs_become_dictionaries() -> None:
     values = [Place(Point(0.5, 1), Slot.INPUT), Place(None, "b"), Place(Point(2.0))]
     assert unpack_columns(pack_columns({"": values}))[""] == [
-        {"point": (0.5, 1), "name": "input"},
+        {"point": {"x": 0.5, "y": 1}, "name": "input"},
         {"point": None, "name": "b"},
-        {"point": (2.0, None), "name": ""},
+        {"point": {"x": 2.0, "y": None}, "name": ""},
     ]
 
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
+from msgspec.structs import replace
 
 from made_comparisons import comparisons, failed_operator
 from made_reports import BAD, FAULT, judged_comparison, many_rows, not_compared, row, with_judgement
@@ -51,7 +52,7 @@ def test_rows_levels_and_metrics_are_included() -> None:
 def test_the_reasons_of_rows_have_their_chinese_sentences() -> None:
     evidence, reason = because("pair.output_is", index=0, origin="a:0"), because("pair.no_tensor")
     step = because("align.padding_cut", count=3)
-    rows = row("a")._replace(evidence=evidence, steps=(step,)), failed_operator(reason)
+    rows = replace(row("a"), evidence=evidence, steps=(step,)), failed_operator(reason)
     document = raw_document(pack(judged_comparison(*rows)))
     chinese = [sentence for text in document["texts"] if isinstance(text, list)
                for sentence in sentences(text, document, Language.CHINESE)]  # fmt: skip

@@ -91,8 +91,8 @@ def block(**tables: list[Any]) -> list[str]:
 WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
     "schema": (("schema",), "other", "its schema is not 'opdiff.comparison'"),
     "version": (("version",), 2, "it is of version 2, and only versions 1 and 3 are known"),
-    "kind": (("target", 1), "gpu", "Invalid enum value 'gpu' - at `$.target[1]`"),
-    "not_an_array": (("target",), {}, "Expected `array`, got `object` - at `$.target`"),
+    "kind": (("target", "kind"), "gpu", "Invalid enum value 'gpu' - at `$.target.kind`"),
+    "no_path": (("target",), {}, "Object missing required field `path` - at `$.target`"),
     "null": (("scenario",), None, "Expected `object`, got `null` - at `$.scenario`"),
     "no_rows": (("rows",), None, "Expected `array`, got `null` - at `$.rows`"),
     "no_base64": (("rows",), ["?"], "Invalid base64 encoded string - at `$.rows[0]`"),
@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], object, str]] = {
         "AAAA",
         "its columns are damaged: Error -3 while decompressing data: unknown compression method",
     ),
-    "text_for_row": (("rows",), block(rows=["1"]), "Expected `array`, got `str` - at `$[0]`"),
+    "text_for_row": (("rows",), block(rows=["1"]), "Expected `object`, got `str` - at `$[0]`"),
     "verdicts": (("rows",), block(verdicts=[Verdict(Level.NOISE, quoted(""))]), "it has 1 verdicts for 0 rows"),
 }
 

@@ -5,7 +5,9 @@ Tensor, Tensor ──views──► align ──axes──► offsets of the ele
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from opdiff.align.conversion import convert
 from opdiff.align.pairs import align_codes
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Declared, Shape, Tensor
 
 
-class StridedPair(NamedTuple):
+class StridedPair(Struct, frozen=True):
     """Two aligned tensors, without data.
 
     Attributes:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
 
     tones = {ChangeKind.WORSE: Tone.BAD, ChangeKind.VANISHED: Tone.WARNING, ChangeKind.BETTER: Tone.GOOD}
     for name, environment in (("old", changes.old), ("new", changes.new)):
-        if any(environment):
+        if environment != Environment():
             facts = f"opdiff {environment.opdiff}, {environment.kernel} kernel, {environment.time}"
             yield SummaryLine(f"{name}: {facts}")
     for kind in ChangeKind:

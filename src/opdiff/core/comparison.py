@@ -8,7 +8,6 @@ Values are small, frozen and picklable. Tensors can be read from a `Pairing`, no
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
 from opdiff.core.tensor_stats import TensorStats
 
 
-class OpLabel(NamedTuple):
+class OpLabel(Struct, frozen=True):
     """Operator of a row.
 
     Attributes:
@@ -32,7 +31,7 @@ class OpLabel(NamedTuple):
         golden: the golden operators, comma-separated; `*` if there is none.
     """
 
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
     sequence: int
     op_type: str
     target: str
@@ -141,7 +140,7 @@ class DataMode(StrEnum):
     MD5 = "md5"
 
 
-class SideInfo(NamedTuple):
+class SideInfo(Struct, frozen=True):
     """One side of a row.
 
     Attributes:
@@ -161,7 +160,7 @@ class SideInfo(NamedTuple):
     stats: TensorStats | None = None
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True):
     """One row of every report: a tensor, or an operator as a whole.
 
     Attributes:
@@ -241,6 +240,16 @@ class Row(NamedTuple):
         return self.golden.path if self.golden else ""
 
     @property
+    def target_stats(self) -> TensorStats | None:
+        """The target's statistics."""
+        return self.target.stats if self.target else None
+
+    @property
+    def golden_stats(self) -> TensorStats | None:
+        """The golden statistics."""
+        return self.golden.stats if self.golden else None
+
+    @property
     def target_address(self) -> int | None:
         """The target's device address."""
         return self.target.address if self.target else None
@@ -251,7 +260,7 @@ class Row(NamedTuple):
         return self.golden.address if self.golden else None
 
 
-class GraphNode(NamedTuple):
+class GraphNode(Struct, frozen=True):
     """An operator of the target's network and its producers.
 
     Attributes:
@@ -273,14 +282,14 @@ class GraphNode(NamedTuple):
     is_guess: bool = False
 
 
-class ModelGraph(NamedTuple):
+class ModelGraph(Struct, frozen=True):
     """Known part of the target's network in the order of execution; in graph mode with its units."""
 
     nodes: tuple[GraphNode, ...]
     units: tuple[Unit, ...] = ()
 
 
-class Profile(NamedTuple):
+class Profile(Struct, frozen=True):
     """Errors of a bad tensor along one of its axes, one number per slice.
 
     Attributes:
@@ -306,7 +315,7 @@ class Profile(NamedTuple):
     not_finite: tuple[int, ...]
 
 
-class Side(NamedTuple):
+class Side(Struct, frozen=True):
     """One of the two dumps: its directory and its kind."""
 
     path: str
@@ -314,7 +323,7 @@ class Side(NamedTuple):
     quantized: bool = False
 
 
-class ExtraInputs(NamedTuple):
+class ExtraInputs(Struct, frozen=True):
     """Paths that were given besides the two dumps; empty where none was given.
 
     Attributes:
@@ -332,7 +341,7 @@ class ExtraInputs(NamedTuple):
     custom: str = ""
 
 
-class Environment(NamedTuple):
+class Environment(Struct, frozen=True):
     """Versions, machine and time of a comparison; empty if an older version saved it."""
 
     opdiff: str = ""
@@ -342,7 +351,7 @@ class Environment(NamedTuple):
     time: str = ""
 
 
-class TableView(NamedTuple):
+class TableView(Struct, frozen=True):
     """Metrics and optional columns that the user requested for the table."""
 
     metrics: str = "all"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor_stats import TensorStats
 
 
-class Unit(NamedTuple):
+class Unit(Struct, frozen=True):
     """One token of one graph of one rank; `rank` and `graph` are `None` if there are no ranks or only one graph."""
 
     rank: int | None

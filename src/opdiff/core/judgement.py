@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.dump import Unit
 from opdiff.core.reasons import Reason
@@ -40,7 +41,7 @@ class Origin(StrEnum):
     ACCUMULATED = "accumulated"
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True):
     """Verdict for one row.
 
     Attributes:
@@ -82,7 +83,7 @@ class ErrorKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finding(NamedTuple):
+class Finding(Struct, frozen=True):
     """An operator at fault, or another cause of bad tensors, with its evidence.
 
     Attributes:
@@ -129,7 +130,7 @@ class Colour(StrEnum):
     NONE = ""
 
 
-class DocumentedResult(NamedTuple):
+class DocumentedResult(Struct, frozen=True):
     """Documented result of a row in graph mode: PASS or FAIL, whether the accuracy is reached, its colour, and why."""
 
     result: str
@@ -142,7 +143,7 @@ MIN_COVERAGE = 0.5
 """Below this share of compared operators a comparison without errors is no proof that there are none."""
 
 
-class Coverage(NamedTuple):
+class Coverage(Struct, frozen=True):
     """How much of a network was compared, and by what.
 
     Attributes:
@@ -178,7 +179,7 @@ class Agreement(StrEnum):
     UNKNOWN = "unknown"
 
 
-class ModelOutputs(NamedTuple):
+class ModelOutputs(Struct, frozen=True):
     """Agreement of the model's outputs.
 
     Attributes:
@@ -205,7 +206,7 @@ class Outcome(StrEnum):
     UNSURE = "unsure"
 
 
-class Judgement(NamedTuple):
+class Judgement(Struct, frozen=True):
     """Judgement of a whole comparison.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from opdiff.core.reasons import Reason
 
@@ -13,7 +13,7 @@ ULP_EDGES = tuple(2.0**power for power in range(-1, 21))
 """The same for distances in units of the last place."""
 
 
-class Metrics(NamedTuple):
+class Metrics(Struct, frozen=True):
     """Metrics of two tensors with the same number of elements.
 
     NaN is a measured NaN, caused by NaNs or infinities in the data. `None` is not measured, for the reason in `notes`.
@@ -23,7 +23,7 @@ class Metrics(NamedTuple):
     Euclidean distance from it. Bins of histograms: equal, below the first edge, from each edge on.
     """
 
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     cosine: float | None
     max_absolute_error: float | int | None
     accumulated_relative_error: float | None
@@ -73,7 +73,7 @@ class Metrics(NamedTuple):
     worst_relative_golden: float | int | None = None
 
 
-class DocumentedMetrics(NamedTuple):
+class DocumentedMetrics(Struct, frozen=True):
     """Documented metrics of graph mode; NaN if only one side has a NaN or an infinity.
 
     `None` is undefined, as the cosine of a single number.
@@ -87,7 +87,7 @@ class DocumentedMetrics(NamedTuple):
     five_permille: float | None
 
 
-class ExtraMetrics(NamedTuple):
+class ExtraMetrics(Struct, frozen=True):
     """Metrics of the additional columns of graph mode; golden values up to 2⁻²³ count as zero."""
 
     cosine: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason
@@ -31,14 +32,14 @@ class Arithmetic(StrEnum):
     """No rounding except that of the output."""
 
 
-class ReplayedInput(NamedTuple):
+class ReplayedInput(Struct, frozen=True):
     """A tensor of the original model, and the dumped tensor that its values come from, as `conv1:input:0`."""
 
     tensor: str
     source: str
 
 
-class ReplayedOutput(NamedTuple):
+class ReplayedOutput(Struct, frozen=True):
     """One output of a replayed operator, compared with the output of the NPU.
 
     Attributes:
@@ -76,7 +77,7 @@ class ReplayedOutput(NamedTuple):
         return max(value / limit if limit else value * float("inf") for value, limit in shares if value or limit)
 
 
-class ReplayCause(NamedTuple):
+class ReplayCause(Struct, frozen=True):
     """A change of the computation that explains the output of the device.
 
     Attributes:
@@ -94,7 +95,7 @@ class ReplayCause(NamedTuple):
     runner_up: Reason | None = None
 
 
-class Replay(NamedTuple):
+class Replay(Struct, frozen=True):
     """One operator that was computed again.
 
     Attributes:

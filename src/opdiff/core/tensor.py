@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -53,12 +53,12 @@ class Container(StrEnum):
     NPZ = "npz"
 
 
-class TensorKey(NamedTuple):
+class TensorKey(Struct, frozen=True):
     """Operator, slot and index of a tensor; prints `conv1:output:0`."""
 
     op: str
     slot: Slot
-    index: int  # type: ignore[assignment]  # hides tuple.index
+    index: int
 
     def __str__(self) -> str:
         return f"{self.op}:{self.slot}:{self.index}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf, isfinite, isnan, nan
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -13,7 +12,7 @@ INFORMATION = ("mean", "l2norm", "specials", "crc32", "histogram")
 """Statistics besides minimum and maximum, by the names of the command line."""
 
 
-class TensorStats(NamedTuple):
+class TensorStats(Struct, frozen=True):
     """Statistics of one tensor; `None` if unknown. A NaN in the data makes the first four NaN.
 
     Attributes:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import misfit_of
@@ -49,8 +51,8 @@ def judge(
     defects: list[str] = []
     judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits(), facts, check_fit=check_fit), defects)
     if isinstance(judgement, Judgement):
-        judgement = judgement._replace(coverage=judgement.coverage._replace(left_out=left_out))
-        return judgement._replace(advice=advice_of(judgement))
+        judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=left_out))
+        return replace(judgement, advice=advice_of(judgement))
     verdicts = tuple(Verdict(Level.NOT_COMPARABLE, judgement) for _ in rows)
     in_graph_mode = any(row.unit is not None for row in rows)
     documented = tuple(DocumentedResult("", "", Colour.NONE, (judgement,)) for _ in rows) if in_graph_mode else ()
@@ -71,4 +73,4 @@ def _judge(
     misfit = misfit_of(rows) if check_fit else None
     if misfit is None:
         return judgement
-    return judgement._replace(misfit=misfit, findings=(), first_bad="", worst="")
+    return replace(judgement, misfit=misfit, findings=(), first_bad="", worst="")

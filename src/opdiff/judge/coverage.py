@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Agreement, Coverage, Level, ModelOutputs
 from opdiff.core.reasons import because, kind_of
@@ -111,7 +113,7 @@ def worst_outputs(found: Iterable[ModelOutputs], missing: Iterable[str] = ()) ->
         return ModelOutputs(missing=absent)
     worst = max(known, key=lambda each: (order.index(each.agreement), each.error or 0.0))
     is_good = worst.agreement is Agreement.MATCH
-    return worst._replace(agreement=Agreement.UNKNOWN if is_good and absent else worst.agreement, missing=absent)
+    return replace(worst, agreement=Agreement.UNKNOWN if is_good and absent else worst.agreement, missing=absent)
 
 
 def _output(row: Row, verdict: Verdict) -> ModelOutputs:

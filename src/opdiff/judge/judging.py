@@ -77,7 +77,7 @@ def _without_goldens(
     goldens = {rows[found.origin.row].golden_key for found in refuted} - {None}
     hidden = {found.origin.row for found in refuted}
     hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}
-    again = locate([row._replace(metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
+    again = locate([replace(row, metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
     return replace(again, verdicts=tuple(verdicts))
 

@@ -234,7 +234,7 @@ class LocatePass:
         verdict = None if source is None else self._verdicts[source]
         if verdict is not None and source != number:
             is_origin = verdict.origin is Origin.BORN
-            self._verdicts[number] = verdict._replace(origin=Origin.INHERITED) if is_origin else verdict
+            self._verdicts[number] = replace(verdict, origin=Origin.INHERITED) if is_origin else verdict
 
     def _judge_changed(
         self, operator: Operator, number: int, metrics: Metrics, magnitude: ErrorMagnitude, written: TensorState

@@ -10,6 +10,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
 from opdiff.judge.fusion_off import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
@@ -51,8 +53,8 @@ def _unit_options(unit: Unit) -> list[str]:
 
 
 def _input_options(given: ExtraInputs) -> list[str]:
-    options = ("--rules", "-cfr", "-qfr", "--pairs", "-c")
-    return [word for option, path in zip(options, given, strict=True) if path for word in (option, path)]
+    options = zip(("--rules", "-cfr", "-qfr", "--pairs", "-c"), structs.astuple(given), strict=True)
+    return [word for option, path in options if path for word in (option, path)]
 
 
 def files_of(comparison: Comparison) -> dict[str, str]:

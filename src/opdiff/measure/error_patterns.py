@@ -7,9 +7,10 @@ the prediction leaves. Errors are relative to the Euclidean norm of the golden t
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from opdiff.core.error_facts import ErrorPattern
 from opdiff.core.judgement import ErrorKind
@@ -38,7 +39,7 @@ _BORDER = 1
 _MAX_BORDER_SHARE = 0.6
 
 
-class TensorErrors(NamedTuple):
+class TensorErrors(Struct, frozen=True):
     """Target and golden values of equal shape, finite elements only, and the norm of the golden ones.
 
     Elements that are not finite on both sides are 0 on both.

@@ -6,7 +6,7 @@ No tensor is loaded. A tensor or operator that cannot be paired is listed too, w
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PairOptions", "Rules", "Scenario", "choose", "pair"]
 
 
-class Rules(NamedTuple):
+class Rules(Struct, frozen=True):
     """Rule files of a comparison: of the target, of the same model without fusion, of its quantization."""
 
     fusion: RuleFile | None = None
@@ -46,7 +46,12 @@ class Rules(NamedTuple):
     @property
     def given(self) -> frozenset[str]:
         """Names of the files that are given."""
-        return frozenset(name for name, rules in self._asdict().items() if rules is not None)
+        return frozenset(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+    @property
+    def files(self) -> tuple[RuleFile | None, RuleFile | None, RuleFile | None]:
+        """The files in the order of the fields."""
+        return self.fusion, self.fusion_off, self.quant
 
 
 class PairOptions(Struct, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import side_tensor
 from opdiff.core.errors import UsageError
@@ -45,7 +47,7 @@ def _file_key(key: TensorKey) -> tuple[str, Slot, int]:
 
 
 def _row(label: OpLabel, key: TensorKey, pair: ManualPair, target: DumpIndex, golden: DumpIndex) -> Pair:
-    label = label._replace(golden=pair.golden.op)
+    label = replace(label, golden=pair.golden.op)
     tensor = _find_tensor(target, pair.target, "target")
     partner = _find_tensor(golden, pair.golden, "golden")
     side = None if isinstance(tensor, Reason) else side_tensor(key, tensor)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import side_tensor
 from opdiff.core.reasons import all_of, because
@@ -33,7 +35,7 @@ def iter_plain_pairs(target: Dump, golden: Dump) -> Iterator[Pair]:
         if problem is None or (_has_tensors(target_op) and _has_tensors(golden_op)):
             yield from _tensor_pairs(label, target_op, golden_op)
         else:
-            label = label._replace(op_type="")
+            label = replace(label, op_type="")
         if problem is not None:
             # Where each tensor has its own file, an unreadable one does not cost the others.
             yield Unpaired(label, None, None, problem)

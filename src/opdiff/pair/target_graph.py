@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.comparison import GraphNode
 from opdiff.core.dump import DumpKind
 
@@ -77,7 +79,7 @@ def _with_missing(nodes: tuple[GraphNode, ...], target: Dump, golden: tuple[Grap
             followers.setdefault(previous, []).append(node)
         elif node.name in target.operators:
             previous = node.name
-    known = [node._replace(inputs=_merged(node.inputs, reads.get(node.name, ()), missing)) for node in nodes]
+    known = [replace(node, inputs=_merged(node.inputs, reads.get(node.name, ()), missing)) for node in nodes]
     ordered = [*followers.get("", ())]
     for node in known:
         ordered += [] if node.name in missing else [node]

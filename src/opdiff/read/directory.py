@@ -9,7 +9,7 @@ import os
 import re
 from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -45,7 +45,7 @@ _FOLDER_PATTERNS = tuple(
 _WHOLE_NUMBER = re.compile(r"([0-9]+)")
 
 
-class Location(NamedTuple):
+class Location(Struct, frozen=True):
     """Position of a folder in a run; `None` for parts that its path does not have."""
 
     rank: int | None = None

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import structs
 
 from opdiff.core.reasons import render
 
@@ -142,7 +143,7 @@ def _outputs(comparison: Comparison) -> Iterator[Output]:
         cosine, distance = None, None
         if row.metrics is not None:
             cosine, distance = row.metrics.cosine, row.metrics.relative_euclidean_distance
-        yield Output(utf8(str(row.key)), cosine, distance, str(verdict.level), _unit(row.unit))
+        yield Output(utf8(str(row.key)), cosine, distance, str(verdict.level), _unit(row.unit) if row.unit else None)
 
 
 def _last_operators(graph: ModelGraph) -> set[str]:
@@ -164,7 +165,7 @@ def make_fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
         share=finding.share,
         proved=None,
         before=[utf8(name) for name in finding.before],
-        units=[Unit(*unit) for unit in finding.units],
+        units=[_unit(unit) for unit in finding.units],
         missing=finding.missing.code if finding.missing else None,
     )
 
@@ -175,7 +176,7 @@ def _tensors(comparison: Comparison) -> Iterator[TensorAnswer]:
             continue
         yield TensorAnswer(
             tensor=utf8(str(row.key) if row.key else row.label.target),
-            unit=_unit(row.unit),
+            unit=_unit(row.unit) if row.unit else None,
             golden=utf8(os.path.basename(_LOCATION.sub("", row.golden_path))) or None,
             compared=row.is_compared,
             level=str(verdict.level),
@@ -184,8 +185,8 @@ def _tensors(comparison: Comparison) -> Iterator[TensorAnswer]:
         )
 
 
-def _unit(unit: dump.Unit | None) -> Unit | None:
-    return None if unit is None else Unit(*unit)
+def _unit(unit: dump.Unit) -> Unit:
+    return Unit(*structs.astuple(unit))
 
 
 def utf8(text: str) -> str:

@@ -7,7 +7,7 @@ Every column is described by a JSON array, its kind first; ARRAY is an array of 
     ["float", ARRAY]
     ["str", ARRAY]                              indices in the table `strings`
     ["tuple", LENGTHS, ITEMS]                   two columns: lengths, and items one after the other
-    ["record", NAMES, [COLUMN, …]]              a column for each field; NAMES is `null` for named tuples
+    ["record", NAMES, [COLUMN, …]]              a column for each field
     ["reason", CHOICES, [[CODE, NAMES, [COLUMN, …]], …]]    a column for each fact of each code
     ["mixed", CHOICES, [COLUMN, …]]             values of different kinds; CHOICES is the column of each value
 """
@@ -40,7 +40,7 @@ _MAX_VALUES = 1 << 26
 
 
 def pack_columns(tables: Mapping[str, Sequence[object]]) -> bytes:
-    """Return sequences of values: `None`, numbers, strings, tuples, reasons, named tuples and structs of them.
+    """Return sequences of values: `None`, numbers, strings, tuples, reasons, and Structs of them.
 
     Raises:
         TypeError: there is a value of another class.
@@ -52,7 +52,7 @@ def pack_columns(tables: Mapping[str, Sequence[object]]) -> bytes:
 
 
 def unpack_columns(packed: bytes) -> dict[str, list[Any]]:
-    """Return the sequences of `pack_columns`; named tuples become tuples, structs become dictionaries.
+    """Return the sequences of `pack_columns`; Structs become dictionaries.
 
     Raises:
         ValueError: the data is damaged.
@@ -105,8 +105,6 @@ class _Encoder:
         if issubclass(kind, Struct):
             names = kind.__struct_fields__
             return ["record", names, [self.column(list(map(attrgetter(name), values))) for name in names]]
-        if hasattr(kind, "_fields"):
-            return ["record", None, [self.column(field) for field in zip(*values, strict=True)]]
         return ["tuple", self.column(list(map(len, values))), self.column(list(chain.from_iterable(values)))]
 
     def _reasons(self, reasons: Sequence[Reason]) -> Column:
@@ -185,9 +183,9 @@ class _Decoder:
         values = iter(self._column(items, sum(found)))
         return [tuple(islice(values, each)) for each in found]
 
-    def _records(self, length: int, names: list[str] | None, columns: list[Column]) -> list[Any]:
+    def _records(self, length: int, names: list[str], columns: list[Column]) -> list[dict[str, Any]]:
         rows = zip(*[self._column(column, length) for column in columns], strict=True)
-        return list(rows) if names is None else [dict(zip(names, row, strict=True)) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _reasons(self, length: int, choices: Column, groups: list[Any]) -> list[Reason]:
         found = self._column(choices, length)

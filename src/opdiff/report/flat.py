@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     Value = str | float | int | bool | None
 
-METRICS = tuple(name for name in Metrics._fields if name not in ("notes", "relative_histogram", "ulp_histogram"))
+METRICS = tuple(
+    name for name in Metrics.__struct_fields__ if name not in ("notes", "relative_histogram", "ulp_histogram")
+)
 """The numbers of `Metrics`."""
 
 
@@ -60,7 +62,7 @@ _FIRST_COLUMNS: dict[str, Callable[[Row], Value]] = {
     **{name: partial(_metric, name) for name in METRICS},
 }
 _GRAPH_NUMBERS: dict[str, Callable[[Row], Value]] = {
-    **{f"documented_{name}": partial(_documented, name) for name in DocumentedMetrics._fields},
+    **{f"documented_{name}": partial(_documented, name) for name in DocumentedMetrics.__struct_fields__},
     **{
         f"{side}_statistic_{name}": partial(_statistic, side, field)
         for side in _SIDES

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import because
@@ -34,7 +36,7 @@ def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]
     units = {unit: number for number, unit in enumerate(comparison.units)}
     networks, numbers = _networks(comparison.graphs)
     return {
-        "units": [[*unit, numbers.get(unit, -1)] for unit in units],
+        "units": [[*structs.astuple(unit), numbers.get(unit, -1)] for unit in units],
         "networks": [pack_nodes(nodes, packer) for nodes in networks],
         "notes": packer.sentences([*comparison.notes, *_empty_column_notes(rows)]),
         "unit": packer.integers([units[row.unit] for row in rows if row.unit is not None]),
@@ -84,7 +86,8 @@ def _result(row: Row, result: DocumentedResult) -> int:
 def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """Return the documented metrics of rows that were compared by data."""
     found = [(number, row.documented) for number, row in enumerate(rows) if row.documented is not None]
-    columns = zip(DocumentedMetrics._fields, zip(*(metrics for _, metrics in found), strict=True), strict=False)
+    values = zip(*(structs.astuple(metrics) for _, metrics in found), strict=True)
+    columns = zip(DocumentedMetrics.__struct_fields__, values, strict=False)
     return {
         "rows": packer.integers([number for number, _ in found]),
         "columns": {name: packer.exact(column) for name, column in columns},
@@ -94,11 +97,11 @@ def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 def _statistics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """Return the statistics of both sides and their relative differences, for rows that were compared by statistics."""
     found = [(number, row) for number, row in enumerate(rows) if row.by is DataMode.STATISTICS and row.is_compared]
-    stats = [(row.target and row.target.stats, row.golden and row.golden.stats) for _, row in found]
+    stats = [(row.target_stats, row.golden_stats) for _, row in found]
     columns: dict[str, Any] = {}
     for side, name in enumerate(("target", "golden")):
         for field in _STATISTICS:
-            columns[f"{name}_{field}"] = packer.exact([pair[side] and getattr(pair[side], field) for pair in stats])
+            columns[f"{name}_{field}"] = packer.exact([getattr(pair[side], field, None) for pair in stats])
     found_differences = [differences(*pair) for pair in stats]
     for name in ("max", "min", "mean", "norm"):
         columns[f"{name}_relative"] = packer.exact([item[name].relative for item in found_differences])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -27,8 +28,8 @@ _MAX_WIDE_TOKENS = 7
 _WIDE_COLUMN, _NARROW_COLUMN = 10, 5
 
 
-class RowPosition(NamedTuple):
-    """Position of a row in the run; sorts by token, rank, graph and time."""
+class RowPosition(Struct, frozen=True):
+    """Position of a row in the run."""
 
     token: int
     rank: int
@@ -191,4 +192,4 @@ def _operator(row: Row) -> tuple[object, ...]:
 
 
 def _earlier(first: RowPosition | None, other: RowPosition) -> RowPosition:
-    return other if first is None else min(first, other, key=lambda position: position[:4])
+    return other if first is None else min(first, other, key=attrgetter("token", "rank", "graph", "timestamp"))

@@ -9,7 +9,7 @@ from functools import cache
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import ExtraMetrics
@@ -29,7 +29,7 @@ NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
 
 _NO_STATS = TensorStats()
-_NO_EXTRA = (None,) * len(ExtraMetrics._fields)
+_NO_EXTRA = (None,) * len(ExtraMetrics.__struct_fields__)
 # PyTorch lacks these types and shows the next wider ones.
 _TORCH_TYPES = {"uint16": "int32", "uint32": "int64"}
 
@@ -111,12 +111,12 @@ def _result_cells(judged: JudgedRow) -> Sequence[Cell]:
 
 
 def _data_cells(judged: JudgedRow) -> Sequence[Cell]:
-    return [_shown(value) for value in judged.row.documented or (None,) * 6]
+    documented = judged.row.documented
+    return [_shown(value) for value in (structs.astuple(documented) if documented else (None,) * 6)]
 
 
 def _statistics_cells(judged: JudgedRow) -> Sequence[Cell]:
-    target, golden = judged.row.target, judged.row.golden
-    found = differences(target and target.stats, golden and golden.stats).values()
+    found = differences(judged.row.target_stats, judged.row.golden_stats).values()
     values = (*(item.absolute for item in found), *(_percent(item.relative) for item in found))
     return [_shown(value) for value in values]
 
@@ -191,7 +191,8 @@ _EXTRA_TITLES = (
 
 
 def _extra_cells(judged: JudgedRow) -> Sequence[Cell]:
-    return *(judged.row.extra or _NO_EXTRA), _failure(judged.row)
+    extra = judged.row.extra
+    return *(structs.astuple(extra) if extra else _NO_EXTRA), _failure(judged.row)
 
 
 def _failure(row: Row) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from opdiff.core.reasons import render
 from opdiff.report.flat import NUMBERS, flat_table
 
@@ -36,7 +38,7 @@ def write_parquet(comparison: Comparison, path: str) -> None:
         "target": comparison.target.path,
         "golden": comparison.golden.path,
     }
-    facts |= {f"made_{name}": value for name, value in comparison.environment._asdict().items()}
+    facts |= {f"made_{name}": value for name, value in structs.asdict(comparison.environment).items()}
     metadata = {f"opdiff.{name}": _text(value) for name, value in facts.items()}
     names = [_text(name) for name in table.names]
     parquet.write_table(pa.Table.from_arrays(columns, names).replace_schema_metadata(metadata), path)

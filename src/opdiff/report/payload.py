@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
 from opdiff.core.comparison import Mode, OpLabel
 from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
@@ -55,7 +57,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "scenario": packer.sentences([comparison.scenario]),
         "target": _side(comparison.target),
         "golden": _side(comparison.golden),
-        "environment": comparison.environment._asdict(),
+        "environment": structs.asdict(comparison.environment),
         "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
         "rows": _rows(rows, packer) | _verdicts(judgement, packer),
         "metrics": _metrics(rows, packer),
@@ -95,7 +97,7 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
         "target": strings(labels["target"]),
         "golden": strings(labels["golden"]),
         "operator": strings(["" if key is None else key.op for key in keys]),
-        "slot": integers([_SLOTS[key and key.slot] for key in keys]),
+        "slot": integers([_SLOTS[key.slot if key else None] for key in keys]),
         "number": integers([0 if key is None else key.index for key in keys]),
         "goldenTensor": strings(["" if row.golden_key is None else str(row.golden_key) for row in rows]),
         "targetFolder": strings(target_folder),
@@ -120,9 +122,10 @@ def _row_reasons(row: Row) -> tuple[Reason, ...]:
     return (*reservations(row), *(quoted(message) for _, _, message in row.custom if message))
 
 
-def _by_field(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Return the columns of named tuples by field; one transposition is several times faster than field by field."""
-    return dict(zip(kind._fields, zip(*values, strict=True) if values else repeat(()), strict=False))
+def _by_field(kind: type[Struct], values: Sequence[Struct]) -> dict[str, tuple[Any, ...]]:
+    """Return the columns of values by field; one transposition is several times faster than field by field."""
+    columns = zip(*map(structs.astuple, values), strict=True) if values else repeat(())
+    return dict(zip(kind.__struct_fields__, columns, strict=False))
 
 
 def _map(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
@@ -251,8 +254,8 @@ def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
 def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
     rows = changes.rows
     return {
-        "old": changes.old._asdict(),
-        "new": changes.new._asdict(),
+        "old": structs.asdict(changes.old),
+        "new": structs.asdict(changes.new),
         "kind": packer.texts([str(change.kind) for change in rows]),
         "operator": packer.texts([change.operator for change in rows]),
         "tensor": packer.texts([change.full_name for change in rows]),

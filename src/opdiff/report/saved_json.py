@@ -17,7 +17,8 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import Comparison, ModelGraph, Row
@@ -52,7 +53,7 @@ class _Packed(Struct):
 def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
     """Write a comparison to a file; `files` has the names of the other files of its run."""
     fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
-    fields["judgement"] = comparison.judgement._replace(verdicts=(), documented=())
+    fields["judgement"] = replace(comparison.judgement, verdicts=(), documented=())
     fields["graphs"] = _base64(graphs=comparison.graphs)
     head = {"schema": SCHEMA, "version": VERSION, "files": files} | fields
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
@@ -96,13 +97,14 @@ def _comparison(document: dict[str, Any]) -> Comparison:
     packed = msgspec.convert(document, _Packed)
     blocks = [unpack_columns(block) for block in packed.rows]
     head = msgspec.convert(document | {"graphs": (), "rows": ()}, Comparison)
-    judgement = head.judgement._replace(
+    judgement = replace(
+        head.judgement,
         verdicts=_values(blocks, "verdicts", tuple[Verdict, ...]),
         documented=_values(blocks, "documented", tuple[DocumentedResult, ...]),
     )
     rows = _values(blocks, "rows", tuple[Row, ...])
     graphs = _values([unpack_columns(packed.graphs)], "graphs", tuple[ModelGraph, ...])
-    return structs.replace(head, graphs=graphs, rows=rows, judgement=judgement)
+    return replace(head, graphs=graphs, rows=rows, judgement=judgement)
 
 
 def _values(blocks: Sequence[dict[str, list[Any]]], name: str, kind: type[_T]) -> _T:

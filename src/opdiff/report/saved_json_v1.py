@@ -14,23 +14,13 @@ import msgspec
 from opdiff.core.comparison import (
     Comparison,
     DataMode,
-    Environment,
-    GraphNode,
     Mode,
     OpLabel,
-    Profile,
-    Row,
-    Side,
-    SideInfo,
-    TableView,
 )
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
-from opdiff.core.judgement import Finding, Judgement, Verdict
-from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.core.tensor_stats import TensorStats
 from opdiff.report.saved_json import SCHEMA, head_of, read_document
 
 if TYPE_CHECKING:
@@ -68,21 +58,19 @@ def load_v1(paths: Sequence[str]) -> Comparison:
         raise InputError(paths[0], f"is not a saved comparison: {type(error).__name__}: {error}") from error
 
 
-def _array(kind: Any, value: Object, **changes: object) -> list[object]:  # noqa: ANN401  any named tuple
-    """Return the fields of an object in the order of a named tuple; `changes` replaces some of them."""
-    known = kind._field_defaults | value | changes
-    return [
-        _NON_FINITE.get(item, item) if isinstance(item, str) else item
-        for item in (known[name] for name in kind._fields)
-    ]
+def _object(value: Object, **changes: object) -> Object:
+    """Return an object whose numbers that are not finite are numbers; `changes` replaces some of its fields."""
+    return {
+        name: _NON_FINITE.get(item, item) if isinstance(item, str) else item for name, item in (value | changes).items()
+    }
 
 
-def _optional(kind: Any, value: Object | None) -> list[object] | None:  # noqa: ANN401  any named tuple
-    return None if value is None else _array(kind, value)
+def _optional(value: Object | None) -> Object | None:
+    return None if value is None else _object(value)
 
 
-def _metrics(value: Object | None) -> list[object] | None:
-    return None if value is None else _array(Metrics, value, notes=_reasons(value.get("notes", ())))
+def _metrics(value: Object | None) -> Object | None:
+    return None if value is None else _object(value, notes=_reasons(value.get("notes", ())))
 
 
 def _reason(text: str) -> Reason | None:
@@ -100,33 +88,32 @@ def _load_offline(paths: Sequence[str]) -> Object:
     if len(paths) > 1:
         raise InputError(paths[1], "several files make one report in graph mode only; give one at a time")
     document = read_document(paths[0], SCHEMA, VERSION)
-    nodes = [_array(GraphNode, node) for node in document.get("graph", ())]
+    nodes = [_object(node) for node in document.get("graph", ())]
     return {
         "mode": Mode.OFFLINE,
-        "target": _array(Side, document["target"]),
-        "golden": _array(Side, document["golden"]),
+        "target": _object(document["target"]),
+        "golden": _object(document["golden"]),
         "scenario": quoted(document["scenario"]),
         "rows": [_offline_row(row) for row in document["rows"]],
         "judgement": _judgement(document.get("judgement")),
-        "view": _array(TableView, document),
-        "graphs": [[nodes]] if nodes else [],
-        "environment": _array(Environment, document.get("environment", {})),
+        "view": _object(document),
+        "graphs": [{"nodes": nodes}] if nodes else [],
+        "environment": _object(document.get("environment", {})),
         "profiles": [_profile(profile) for profile in document.get("profiles", ())],
     }
 
 
-def _offline_row(row: Object) -> list[object]:
+def _offline_row(row: Object) -> Object:
     sides = {}
     for side in ("target", "golden"):
         path, dtype, address = (row.get(f"{side}_{name}") for name in ("path", "dtype", "address"))
-        sides[side] = _array(SideInfo, {}, path=path or "", dtype=dtype or "", address=address) if path else None
+        sides[side] = _object({}, path=path or "", dtype=dtype or "", address=address) if path else None
     has_numbers = row.get("metrics") is not None
-    return _array(
-        Row,
+    return _object(
         row,
-        label=_array(OpLabel, row["label"]),
-        key=_optional(TensorKey, row.get("key")),
-        golden_key=_optional(TensorKey, row.get("golden_key")),
+        label=_object(row["label"]),
+        key=_optional(row.get("key")),
+        golden_key=_optional(row.get("golden_key")),
         **sides,
         metrics=_metrics(row.get("metrics")),
         steps=_reasons(row.get("steps", ())),
@@ -136,21 +123,21 @@ def _offline_row(row: Object) -> list[object]:
     )
 
 
-def _judgement(judgement: Object | None) -> list[object]:
+def _judgement(judgement: Object | None) -> Object:
     if judgement is None:
-        return _array(Judgement, {}, limits="", verdicts=[])
-    verdicts = [_array(Verdict, verdict, rule=quoted(verdict["rule"])) for verdict in judgement["verdicts"]]
+        return _object({}, limits="", verdicts=[])
+    verdicts = [_object(verdict, rule=quoted(verdict["rule"])) for verdict in judgement["verdicts"]]
     findings = [
-        _array(Finding, finding, evidence=_reasons(finding["evidence"]), remedies=_reasons(finding["remedies"]))
+        _object(finding, evidence=_reasons(finding["evidence"]), remedies=_reasons(finding["remedies"]))
         for finding in judgement.get("findings", ())
     ]
     advice = _reasons(judgement.get("advice", ()))
-    return _array(Judgement, judgement, verdicts=verdicts, findings=findings, advice=advice)
+    return _object(judgement, verdicts=verdicts, findings=findings, advice=advice)
 
 
-def _profile(profile: Object) -> list[object]:
+def _profile(profile: Object) -> Object:
     numbers = {name: [_NON_FINITE.get(item, item) for item in profile[name]] for name in ("errors", "largest")}
-    return _array(Profile, profile, label=profile["letter"], sampled_share=profile["seen"], **numbers)
+    return _object(profile, label=profile["letter"], sampled_share=profile["seen"], **numbers)
 
 
 # Graph mode
@@ -160,8 +147,8 @@ def _load_graph(paths: Sequence[str]) -> Object:
     parts = [read_document(path, GRAPH_SCHEMA, VERSION) for path in paths]
     _require_one_run(parts)
     first = parts[0]
-    rows: list[list[object]] = []
-    graphs: list[list[object]] = []
+    rows: list[Object] = []
+    graphs: list[Object] = []
     for group in _by_graph(parts):
         found = [(number, item["row"], part) for part in group for number, item in enumerate(part["rows"])]
         if len(group) > 1:
@@ -170,18 +157,18 @@ def _load_graph(paths: Sequence[str]) -> Object:
         nodes = next((part["nodes"] for part in group if part.get("nodes")), ())
         tokens = dict.fromkeys(row["token"] for _, row, _ in found)
         if nodes:
-            units = [[group[0]["rank"], token, group[0]["graph"]] for token in tokens]
-            graphs.append([[_array(GraphNode, node) for node in nodes], units])
+            units = [_unit(group[0], token) for token in tokens]
+            graphs.append({"nodes": [_object(node) for node in nodes], "units": units})
     golden_kind = DumpKind.ARRAYS if first["scenario"].endswith("FX") else DumpKind.NPU
     return {
         "mode": Mode.GRAPH,
-        "target": [first["target"], DumpKind.NPU],
-        "golden": [first["golden"], golden_kind],
+        "target": {"path": first["target"], "kind": DumpKind.NPU},
+        "golden": {"path": first["golden"], "kind": golden_kind},
         "scenario": quoted(first["scenario"]),
         "rows": rows,
         "judgement": _judgement(None),
         "graphs": graphs,
-        "environment": _array(Environment, first.get("environment", {})),
+        "environment": _object(first.get("environment", {})),
         "notes": _reasons(dict.fromkeys(note for part in parts for note in part.get("notes", ()))),
     }
 
@@ -216,37 +203,40 @@ def _row_order(row: Object) -> tuple[object, ...]:
     return row["token"], row.get("golden_only", False), row["timestamp"], row["op"], *tensor
 
 
-def _graph_row(row: Object, number: int, part: Object) -> list[object]:
+def _graph_row(row: Object, number: int, part: Object) -> Object:
     target, golden = row.get("target"), row.get("golden")
     op_type = (target or golden or {}).get("op_type", "")
     golden_key = None if golden is None or row.get("golden_only") else _golden_key(golden["path"], row)
     stats = (target or golden or {}).get("figures", {})
-    return _array(
-        Row,
+    return _object(
         row,
         label=OpLabel(number, 0, op_type, row["op"], golden_key.op if golden_key else "*"),
-        key=None if row["slot"] is None else [row["op"], row["slot"], row["index"] or 0],
+        key=None if row["slot"] is None else {"op": row["op"], "slot": row["slot"], "index": row["index"] or 0},
         golden_key=golden_key,
         target=_graph_side(target),
         golden=_graph_side(golden),
         shape=stats.get("shape"),
         by=row["mode"],
         metrics=_metrics(row.get("metrics")),
-        documented=_optional(DocumentedMetrics, row.get("real")),
-        extra=_optional(ExtraMetrics, row.get("further")),
+        documented=_optional(row.get("real")),
+        extra=_optional(row.get("further")),
         notes=_reasons(row.get("notes", ())),
         reason=_reason(row.get("reason", "")),
         evidence=_reason(row.get("rule", "")),
-        unit=[part["rank"], row["token"], part["graph"]],
+        unit=_unit(part, row["token"]),
     )
 
 
-def _graph_side(side: Object | None) -> list[object] | None:
+def _unit(part: Object, token: object) -> Object:
+    return {"rank": part["rank"], "token": token, "graph": part["graph"]}
+
+
+def _graph_side(side: Object | None) -> Object | None:
     if side is None:
         return None
     stats = side.get("figures", {})
     known = {"dtype": stats.get("dtype", ""), "shape": stats.get("shape")}
-    return _array(SideInfo, side | known, stats=_array(TensorStats, stats))
+    return _object(side | known, stats=_object(stats))
 
 
 def _golden_key(path: str, row: Object) -> TensorKey:

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -54,7 +54,7 @@ class SummaryLine(Struct, frozen=True):
     must_be_whole: bool = False
 
 
-class ReasonGroup(NamedTuple):
+class ReasonGroup(Struct, frozen=True):
     """Rows that were not compared for reasons of one code: the code, the first sentence, and the number of rows."""
 
     code: str
@@ -203,11 +203,13 @@ def group_by_reason(rows: Iterable[Row], language: Language = Language.ENGLISH) 
 
 def reason_lines(groups: Sequence[ReasonGroup], language: Language = Language.ENGLISH) -> Iterator[str]:
     """Yield the most frequent reasons, each with an example that fits two lines of a terminal."""
-    for _, example, count in groups[:_MAX_REASONS]:
-        text = example if len(example) <= _MAX_CHARACTERS else f"{example[: _MAX_CHARACTERS - 1]}…"
+    for group in groups[:_MAX_REASONS]:
+        text = group.example
+        if len(text) > _MAX_CHARACTERS:
+            text = f"{text[: _MAX_CHARACTERS - 1]}…"
         reason = quoted(text) if text else Reason("report.no_reason")
-        code = "report.reason_such_as" if count > 1 else "report.reason"
-        yield render(because(code, count=count, reason=reason), language)
+        code = "report.reason_such_as" if group.rows > 1 else "report.reason"
+        yield render(because(code, count=group.rows, reason=reason), language)
     if len(groups) > _MAX_REASONS:
         yield render(because("report.other_reasons", count=len(groups) - _MAX_REASONS), language)
 

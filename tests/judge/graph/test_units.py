@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from made_reports import BAD
 from made_reports import row as measured_row
@@ -33,7 +34,7 @@ def measured(op: str = "a", *, token: int = 0, rank: int = 0, **numbers: Any) ->
     """A row that was compared by its data; without numbers both sides are equal."""
     documented = DocumentedMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     made = measured_row(op, **numbers or {"is_equal": True})
-    return made._replace(documented=documented, unit=Unit(rank, token, None))
+    return replace(made, documented=documented, unit=Unit(rank, token, None))
 
 
 @pytest.mark.parametrize(("largest", "level"), [(GREEN, Level.NOISE), (YELLOW, Level.SUSPICIOUS), (RED, Level.WRONG)])
@@ -46,12 +47,12 @@ def test_the_colour_decides_by_statistics(largest: float, level: Level) -> None:
 @pytest.mark.parametrize(("checksum", "level"), [("00ff", Level.EXACT), ("00fe", Level.WRONG)])
 def test_checksums_are_equal_or_wrong(checksum: str, level: Level) -> None:
     sides = SideInfo(stats=TensorStats(crc32="00ff")), SideInfo(stats=TensorStats(crc32=checksum))
-    made = row("a", GREEN)._replace(by=DataMode.MD5, target=sides[0], golden=sides[1])
+    made = replace(row("a", GREEN), by=DataMode.MD5, target=sides[0], golden=sides[1])
     assert judge([made]).verdicts[0].level is level
 
 
 def test_two_empty_tensors_are_equal() -> None:
-    assert judge([row("a", GREEN)._replace(by=DataMode.REAL)]).verdicts[0].level is Level.EXACT
+    assert judge([replace(row("a", GREEN), by=DataMode.REAL)]).verdicts[0].level is Level.EXACT
 
 
 def test_units_are_judged_by_their_own_network() -> None:
@@ -118,13 +119,13 @@ def test_a_finding_is_described_by_the_first_unit_in_which_it_is_wrong() -> None
 )
 def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, reservation: str, code: str, outcome: str) -> None:
     side = SideInfo(stats=TensorStats(-1.0, 1.0, 0.0, 1.0, crc32="00ff"))
-    judgement = judge([row("a", GREEN)._replace(by=mode, target=side, golden=side)])
+    judgement = judge([replace(row("a", GREEN), by=mode, target=side, golden=side)])
     assert judgement.advice[:2] == (because(reservation, count=1, total=1), because(code, count=1))
     assert judgement.outcome == outcome
 
 
 def test_rows_with_a_reason_are_not_comparable() -> None:
-    judgement = judge([row("a", RED)._replace(reason=quoted("no partner"))])
+    judgement = judge([replace(row("a", RED), reason=quoted("no partner"))])
     assert [verdict.rule for verdict in judgement.verdicts] == [quoted("no partner")]
     assert judgement.verdicts[0].level is Level.NOT_COMPARABLE
     assert judgement.advice == (because("judge.nothing_compared"),)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import asdict
 
 from command_line import run_outside
 from opdiff.report.saved_json import load
@@ -27,7 +28,7 @@ def metrics_by(kernel: str, folder: Path) -> list[dict[str, object]]:
     outcome = run_outside("compare", *sides, "-o", out, "-q", env={"OPDIFF_KERNEL": kernel} if kernel else {})
     assert outcome.code == 0, outcome
     (saved,) = out.glob("result_*.json")
-    return [row.metrics._asdict() for row in load(str(saved)).rows if row.metrics is not None]
+    return [asdict(row.metrics) for row in load(str(saved)).rows if row.metrics is not None]
 
 
 def test_the_kernel_agrees_with_its_definition_in_the_stated_digits(tmp_path: Path) -> None:

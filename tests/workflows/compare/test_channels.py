@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from dump_files import tensor
 from made_dumps import Case, describe, numbers, rule
@@ -44,7 +44,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("kernel")
 def test_profile_of_a_bad_channel(case: Case) -> None:
     (found,) = profiles(case, "-fr", case.one(with_bad(1, 7), GOOD, layout="NCHW", shape=GOOD.shape))
-    assert found[:6] == (0, 1, "C", 12, 1, 1.0)
+    assert astuple(found)[:6] == (0, 1, "C", 12, 1, 1.0)
     assert found.errors == tuple(3.0 * (index == 7) for index in range(12))
     assert found.largest == found.errors
     assert set(found.not_finite) == {0}

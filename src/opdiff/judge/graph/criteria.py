@@ -64,7 +64,7 @@ def _result(row: Row, group: Sequence[Row]) -> DocumentedResult:
 
 
 def _differences(row: Row) -> dict[str, Difference]:
-    return differences(row.target and row.target.stats, row.golden and row.golden.stats)
+    return differences(row.target_stats, row.golden_stats)
 
 
 # PASS or FAIL
@@ -100,7 +100,7 @@ def _is_near(item: Difference, allowed: float) -> bool:
 
 def _magnitude(row: Row) -> float:
     """Return the largest magnitude of the golden tensor; 0 if it is unknown or not finite."""
-    golden = row.golden and row.golden.stats
+    golden = row.golden_stats
     if golden is None:
         return 0.0
     ends = (golden.maximum, golden.minimum)

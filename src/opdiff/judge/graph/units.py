@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.judgement import Colour, Judgement, Level, Origin, Verdict
@@ -114,7 +115,7 @@ def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, 
             for finding in judgement.findings:
                 if finding.level is level:
                     known = found.get((finding.operator, finding.kind), finding)
-                    found[finding.operator, finding.kind] = known._replace(units=(*known.units, unit))
+                    found[finding.operator, finding.kind] = replace(known, units=(*known.units, unit))
     return tuple(found.values())
 
 
@@ -132,7 +133,7 @@ def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks) -> Judgement
         ],
     )
     of_target = [verdict for row, verdict in zip(unit.rows, verdicts, strict=True) if not row.golden_only]
-    return found._replace(verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network))
+    return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network))
 
 
 def _golden_only(row: Row) -> Verdict:
@@ -177,7 +178,7 @@ def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdi
     for row, verdict in zip(unit.rows, verdicts, strict=True):
         is_unknown = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
         origin = Origin.INHERITED if bad_inputs.get(row.label.target) else Origin.BORN
-        found.append(verdict._replace(origin=origin) if is_unknown else verdict)
+        found.append(replace(verdict, origin=origin) if is_unknown else verdict)
     return found
 
 

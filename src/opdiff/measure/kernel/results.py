@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -69,7 +69,7 @@ def unpack_sums(call: Call) -> list[KernelResult | Failure]:
     return [_unpack(job, call, number * ROW) for number, job in enumerate(call.jobs)]
 
 
-class _Format(NamedTuple):
+class _Format(Struct, frozen=True):
     """How the rows of two element types are read: `target` and `golden` restore the elements stored in a row."""
 
     row: struct.Struct
@@ -97,8 +97,9 @@ def _restore(dtype: DType) -> Callable[[Number], Number]:
 
 
 def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
-    row, x, y, ulp_scale, parts = _format(job.target.dtype, job.golden.dtype)
-    values = row.unpack_from(call.rows, offset)
+    form = _format(job.target.dtype, job.golden.dtype)
+    x, y = form.target, form.golden
+    values = form.row.unpack_from(call.rows, offset)
     status, detail, culprit, count = values[:4]
     if status != DONE:
         return _failure(status, detail, (job.target, job.golden)[culprit])
@@ -116,8 +117,8 @@ def _unpack(job: NativeJob, call: Call, offset: int) -> KernelResult | Failure:
         NonFinitePairs._make((*values[48:53], _index(values[53]))),
         error_at(*worst) if worst else None,
         relative_at(*worst_relative) if worst_relative else None,
-        ulps_at(*worst_ulps, ulp_scale) if worst_ulps else None,
-        parts,
+        ulps_at(*worst_ulps, form.ulps) if worst_ulps else None,
+        form.parts,
         graph=GraphSums(*values[55:]),
     )
     return sums, _divergence(values[54], count) if call.with_kl else None

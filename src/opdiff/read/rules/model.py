@@ -10,7 +10,7 @@ Attributes are plain values: string, number, truth value, or a tuple of them. Of
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -90,7 +90,7 @@ class OmHeader(Struct, frozen=True):
     is_dynamic: bool
 
 
-class ModelGraph(NamedTuple):
+class ModelGraph(Struct, frozen=True):
     """One graph; the first of a model is its root."""
 
     name: str

@@ -8,9 +8,9 @@ The kernel gets the strides of each layout. Pairs whose layouts strides cannot e
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from opdiff.align.strided import align_strided
 from opdiff.core.errors import OpdiffError
@@ -52,7 +52,7 @@ def measure_batch(jobs: Sequence[Job], threads: int, progress: Progress) -> Batc
     done: list[tuple[Job, Outcome]] = []
     for job, found in zip(chosen, _iter_sums(chosen, threads, progress), strict=True):
         if isinstance(found, Summed):
-            done.append((job, outcome_of(job, partial(data_row, job, *found))))
+            done.append((job, outcome_of(job, partial(data_row, job, *structs.astuple(found)))))
         elif found is not None:
             done.append((job, Outcome(failed(job, found))))
     numbers = {job.number for job, _ in done}
@@ -67,7 +67,7 @@ def _is_possible(jobs: Sequence[Job]) -> bool:
     return not options.metrics and options.conversions is None
 
 
-class Summed(NamedTuple):
+class Summed(Struct, frozen=True):
     """An aligned pair, whose codes are `StridedView`, its sums, and its divergence."""
 
     pair: AlignedPair
@@ -198,10 +198,11 @@ def _align(pairing: Pairing) -> _Aligned | OpdiffError | None:
         return error
     if strided is None:
         return None
-    pair, target_axes, golden_axes = strided
+    pair = strided.pair
     parts = native.parts_of(target.spec.dtype)
     shape = pair.shape if parts == 1 else (*pair.shape, parts)
-    return _Aligned(pair, _operand_fields(target, target_axes), _operand_fields(golden, golden_axes), shape)
+    fields = _operand_fields(target, strided.target_axes), _operand_fields(golden, strided.golden_axes)
+    return _Aligned(pair, *fields, shape)
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import DumpError
 from opdiff.core.judgement import Agreement
@@ -58,7 +60,7 @@ def with_environments(judgement: Judgement, notes: Iterable[Reason]) -> Judgemen
         return judgement
     position = positions[-1] if positions else len(advice)
     sentence = because("compare.known_differences", differences=note.fact("differences"))
-    return judgement._replace(advice=(*advice[:position], sentence, *advice[position:]))
+    return replace(judgement, advice=(*advice[:position], sentence, *advice[position:]))
 
 
 # Offline

@@ -135,6 +135,6 @@ def _numbered(pairs: list[Pair], options: CompareOptions) -> tuple[Pair, ...]:
     numbered: list[Pair] = []
     for pair in pairs:
         mode = data_mode(pair, options.data_mode)
-        numbered.append(replace(pair, label=pair.label._replace(index=counts[mode])))
+        numbered.append(replace(pair, label=replace(pair.label, index=counts[mode])))
         counts[mode] += 1
     return tuple(numbered)

@@ -19,7 +19,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.joined_names import split_joined_name
-from opdiff.read.directory import scan
+from opdiff.read.directory import Location, scan
 from opdiff.read.filename import DumpName, FxName
 from opdiff.read.graph.tree import dump_root
 
@@ -241,7 +241,7 @@ def _is_offline(tree: GraphTree) -> bool:
     """Return whether nothing shows graph mode: neither FX files, nor graph texts, nor folders of ranks and tokens."""
     if tree.kind is GraphKind.FX or tree.texts:
         return False
-    return not any(part is not None for folder in tree.folders() for part in folder.location)
+    return all(folder.location == Location() for folder in tree.folders())
 
 
 def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:

@@ -118,7 +118,7 @@ def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
     rules = Rules(*(read_rules(path) if path else None for path in options.rule_paths))
     try:
         target = read_dump(options.target, with_rules=with_rules)
-        return target, read_golden(options.golden, _original_names(rules), with_rules=with_rules), rules
+        return target, read_golden(options.golden, _original_names(rules.files), with_rules=with_rules), rules
     except InputError:
         refuse_graph_mode(options.target, options.golden)
         raise
@@ -151,7 +151,7 @@ def _inputs(
         _side(golden),
         scenario.reason,
         batches(),
-        (*golden_origin_notes(golden.path, rules), *rule_notes(rules), *_skipped_file_notes(target, golden)),
+        (*golden_origin_notes(golden.path, rules.files), *rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
@@ -160,7 +160,7 @@ def _inputs(
 
 
 def _extra_inputs(rules: Rules, options: CompareOptions) -> ExtraInputs:
-    fusion, fusion_off, quant = (file.path if file else "" for file in rules)
+    fusion, fusion_off, quant = (file.path if file else "" for file in rules.files)
     return ExtraInputs(fusion, fusion_off, quant, options.pairs, options.custom)
 
 

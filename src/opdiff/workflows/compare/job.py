@@ -160,7 +160,8 @@ def data_row(job: Job, pair: AlignedPair, sums: Sums, kl: float | None = None) -
         return _empty_row(job, pair)
     target, golden = pairing.target.data, pairing.golden.data
     metrics = metrics_of(sums, kl, is_scalar=sums.count == sums.parts)
-    row = paired_row(pairing)._replace(
+    row = replace(
+        paired_row(pairing),
         shape=pair.shape,
         metrics=metrics,
         steps=(*target.notes, *golden.notes, *pair.steps),
@@ -205,25 +206,25 @@ def _with_documented(row: Row, job: Job, pair: AlignedPair, sums: Sums) -> Row:
         stats_of_sums(sums.golden, golden.spec.dtype.name, shapes[1], sums.scale.golden),
     )
     reasons = (*notes, *_alignment_notes(pair, target, golden))
-    return _with_stats(row, *stats)._replace(documented=documented, extra=extra_metrics(sums), notes=reasons)
+    return replace(_with_stats(row, *stats), documented=documented, extra=extra_metrics(sums), notes=reasons)
 
 
 def _with_stats(row: Row, target: TensorStats, golden: TensorStats) -> Row:
-    return row._replace(target=_side_with(row.target, target), golden=_side_with(row.golden, golden))
+    return replace(row, target=_side_with(row.target, target), golden=_side_with(row.golden, golden))
 
 
 def _side_with(side: SideInfo | None, stats: TensorStats) -> SideInfo | None:
-    return side and side._replace(dtype=stats.dtype, shape=stats.shape, stats=stats)
+    return side and replace(side, dtype=stats.dtype, shape=stats.shape, stats=stats)
 
 
 def _empty_row(job: Job, pair: AlignedPair) -> Row:
     row, shapes = paired_row(job.pairing), (pair.target.shape, pair.golden.shape)
     sides = zip((row.target, row.golden), shapes, strict=True)
-    target, golden = (side and side._replace(shape=shape) for side, shape in sides)
-    row = row._replace(target=target, golden=golden)
+    target, golden = (side and replace(side, shape=shape) for side, shape in sides)
+    row = replace(row, target=target, golden=golden)
     if shapes[0] != shapes[1]:
-        return row._replace(reason=because("compare.both_empty_shapes", target=shapes[0], golden=shapes[1]))
-    return row._replace(notes=(because("compare.both_empty"),))
+        return replace(row, reason=because("compare.both_empty_shapes", target=shapes[0], golden=shapes[1]))
+    return replace(row, notes=(because("compare.both_empty"),))
 
 
 def _alignment_notes(pair: AlignedPair, target: Tensor, golden: Tensor) -> tuple[Reason, ...]:
@@ -255,7 +256,7 @@ def _measure_statistics(job: Job) -> Row:
     if target.shape is not None and golden.shape is not None and target.shape != golden.shape:
         notes.append(because("compare.shapes_differ", target=target.shape, golden=golden.shape))
     row = _with_stats(paired_row(job.pairing, job.by), target, golden)
-    return row._replace(notes=tuple(notes), reason=_nothing_known(target, golden))
+    return replace(row, notes=tuple(notes), reason=_nothing_known(target, golden))
 
 
 def _nothing_known(target: TensorStats, golden: TensorStats) -> Reason | None:
@@ -293,12 +294,12 @@ def _measure_checksums(job: Job) -> Row:
             codes = array if array is not None else _logical(side.tensor)[0]
             stats = TensorStats(crc32=crc32(codes, side.tensor.spec.dtype), dtype=info.dtype, shape=codes.shape)
         if not stats.crc32:
-            return row._replace(reason=because("compare.no_checksum", path=side.path))
-        sides.append(info._replace(shape=stats.shape, stats=stats))
+            return replace(row, reason=because("compare.no_checksum", path=side.path))
+        sides.append(replace(info, shape=stats.shape, stats=stats))
     target, golden = sides
     row = _with_stats(row, target.stats or TensorStats(), golden.stats or TensorStats())
     if target.dtype and golden.dtype and target.dtype != golden.dtype:
-        return row._replace(notes=(because("compare.dtypes_differ", target=target.dtype, golden=golden.dtype),))
+        return replace(row, notes=(because("compare.dtypes_differ", target=target.dtype, golden=golden.dtype),))
     return row
 
 

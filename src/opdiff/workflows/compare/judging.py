@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from opdiff.core.atomic_file import make_folder, open_atomic
@@ -46,12 +47,12 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
 def with_input_facts(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
     """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
     first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
-    return judgement._replace(advice=(*first, *with_environments(judgement, notes).advice))
+    return replace(judgement, advice=(*first, *with_environments(judgement, notes).advice))
 
 
 def next_step(comparison: Comparison) -> str:
     """Return the command that shows more about the worst finding; empty if its inputs do not exist any more."""
-    paths = (comparison.target.path, comparison.golden.path, *filter(None, comparison.extra_inputs))
+    paths = (comparison.target.path, comparison.golden.path, *filter(None, structs.astuple(comparison.extra_inputs)))
     has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
     for finding in comparison.judgement.findings[:1]:
         if finding.tensor in has_data and all(map(os.path.exists, paths)):

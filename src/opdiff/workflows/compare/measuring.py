@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.reasons import because
@@ -102,8 +103,8 @@ def _with_pairing_note(row: Row) -> Row:
     """Add a note to a row of graph mode with uncertain pairing; users rarely read the confidence column."""
     if row.unit is None or row.evidence is None or row.confidence is None or row.confidence >= 1:
         return row
-    return row._replace(
-        notes=(*row.notes, because("compare.guessed", confidence=row.confidence, evidence=row.evidence))
+    return replace(
+        row, notes=(*row.notes, because("compare.guessed", confidence=row.confidence, evidence=row.evidence))
     )
 
 

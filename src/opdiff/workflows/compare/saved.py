@@ -50,7 +50,7 @@ def _with_coverage(comparison: Comparison) -> Comparison:
     if judgement.coverage.operators or not comparison.rows:
         return comparison
     again = judge(comparison.rows, comparison.graphs)
-    return replace(comparison, judgement=judgement._replace(coverage=again.coverage, outputs=again.outputs))
+    return replace(comparison, judgement=replace(judgement, coverage=again.coverage, outputs=again.outputs))
 
 
 def saved_files(paths: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.align.pairs import align_codes
 from opdiff.core import codes as elements
@@ -157,7 +158,7 @@ class OperatorReplay(Struct, frozen=True):
             if _worst(results) <= 1:
                 return self._result(results)
         found = self._result(results)
-        return found._replace(cause=find_cause(self, fed, tried[0], results))
+        return replace(found, cause=find_cause(self, fed, tried[0], results))
 
     def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
         """Return the outputs of the part, computed in one way.

@@ -283,8 +283,8 @@ def test_different_statistics_count_as_other_numbers(case: GraphCase, tmp_path: 
     (row,) = found.rows
     assert row.golden is not None
     assert row.golden.stats is not None
-    golden = row.golden._replace(stats=row.golden.stats._replace(mean=1.501))
-    save(replace(found, rows=(row._replace(golden=golden),)), str(tmp_path / "new.json"))
+    golden = replace(row.golden, stats=replace(row.golden.stats, mean=1.501))
+    save(replace(found, rows=(replace(row, golden=golden),)), str(tmp_path / "new.json"))
     outcome = run(case.capsys, "diff", old, tmp_path / "new.json")
     assert "as before: 1, 1 of them with other numbers" in outcome.out
 
