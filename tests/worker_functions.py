@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEADLY = frozenset({7, 500, 501})
 
@@ -50,3 +54,28 @@ def process_id(_number: int) -> int:
 def fail(number: int) -> int:
     """Raise an exception."""
     raise ValueError(f"cannot double {number}")
+
+
+def double_each(numbers: Sequence[int]) -> list[int]:
+    """Return twice each number of a batch."""
+    return [2 * number for number in numbers]
+
+
+def double_each_slowly(numbers: Sequence[int]) -> list[int]:
+    """Return twice each number after a pause for each."""
+    return [double_slowly(number) for number in numbers]
+
+
+def double_each_or_die(numbers: Sequence[int]) -> list[int]:
+    """Return twice each number, or kill the process."""
+    return [double_or_die(number) for number in numbers]
+
+
+def double_each_or_fail(numbers: Sequence[int]) -> list[int]:
+    """Return twice each number, or raise an exception."""
+    return [fail(number) if number in DEADLY else 2 * number for number in numbers]
+
+
+def process_ids(numbers: Sequence[int]) -> list[int]:
+    """Return the id of the worker process for each number."""
+    return [process_id(number) for number in numbers]

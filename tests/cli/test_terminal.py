@@ -115,6 +115,16 @@ def test_pipe_gets_occasional_lines(
     assert capsys.readouterr().err == expected
 
 
+def test_pipe_shows_workers_and_speed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic", clock)
+    with Progress("comparing", quiet=False, in_bytes=True) as progress:
+        progress.show_workers(3)
+        clock.now = 120.0
+        progress.reach(40 << 20, 200 << 20)
+    assert capsys.readouterr().err == "opdiff: comparing on 3 workers: 40.0 MiB of 200.0 MiB, 2.0 MiB/s\n"
+
+
 def on_a_terminal(*arguments: str) -> tuple[str, str]:
     """Return the output of a command to a terminal (standard error) and to a pipe (standard output)."""
     ours, theirs = pty.openpty()

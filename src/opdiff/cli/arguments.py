@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.core.errors import InputError
+from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Values of the modes by their documented names.
 _MODES = {"offline_data": "offline", "torchair": "graph"}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
@@ -30,12 +32,44 @@ def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
     return convert
 
 
+def byte_count(text: str) -> int:
+    """Convert a size such as 512M."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add the number of workers; 0 is the default."""
     parser.add_argument(
         "-j", "--jobs", type=integer(1, 1024, "number of workers"), metavar="N", default=0,
         help="maximum number of workers; default: all cores",
     )  # fmt: skip
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the cluster that does the work; `check_cluster` checks its options."""
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", default="",
+        help="workers of dask.distributed: tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or local:N processes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cluster-config", metavar="FILE", default="", help="settings of dask (YAML), such as TLS certificates"
+    )
+
+
+def check_cluster(args: argparse.Namespace, *local_options: str) -> None:
+    """Check the options of `add_cluster`; `local_options` are names of options that concern this machine only.
+
+    Raises:
+        UsageError: they contradict others.
+    """
+    if args.cluster_config and not args.cluster:
+        raise UsageError("--cluster-config requires --cluster")
+    for name in local_options:
+        if args.cluster and getattr(args, name):
+            raise UsageError(f"--{name} cannot be combined with --cluster: it concerns work in this process")
 
 
 def add_judging(parser: argparse.ArgumentParser) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import (
+    add_cluster,
     add_custom,
     add_element_options,
     add_jobs,
@@ -18,6 +17,8 @@ from opdiff.cli.arguments import (
     add_mode,
     add_rules,
     add_units,
+    byte_count,
+    check_cluster,
     chosen_mode,
     require_paths,
 )
@@ -48,7 +49,6 @@ examples:
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DATA_MODES = ("auto", "real", "statistics", "md5")
 # Options that graph mode does not have, by argument, and why.
 _NOT_IN_GRAPH_MODE = {
@@ -139,8 +139,9 @@ def _add_judging(parser: argparse.ArgumentParser) -> None:
 def _add_work(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
     parser.add_argument(
-        "--memory", type=_memory, metavar="SIZE", help="memory limit of all workers together, such as 4G"
+        "--memory", type=byte_count, metavar="SIZE", help="memory limit of all workers together, such as 4G"
     )
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
     options = replace(options, mode=choose_mode(options))
     _check_mode(args, options)
     _check_single(args)
+    check_cluster(args, "jobs", "memory", "op_name")
     if args.model:
         options = replace(options, golden=golden_of_model(args, options))
     if args.op_name is not None:
@@ -254,7 +256,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
-        for result in compare_and_write(options, progress.reach):
+        for result in compare_and_write(options, progress.reach, progress.show_workers):
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
                 continue
@@ -318,6 +320,8 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         overflow=args.overflow,
         workers=args.jobs,
         memory=args.memory or 0,
+        cluster=args.cluster,
+        cluster_config=args.cluster_config,
         limits=args.limits,
         reports=chosen_reports(args),
         mode=chosen_mode(args),
@@ -345,10 +349,3 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
         raise UsageError(f"{listed}; {usage}{rules}")
     require_paths(*sides)
     return sides[0], sides[1]
-
-
-def _memory(text: str) -> int:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
-    return int(float(match[1]) * _UNITS[match[2].upper()])

@@ -126,7 +126,8 @@ class Progress:
         self._activity = activity
         self._quiet = quiet
         self._in_bytes = in_bytes
-        self._reported_at = time.monotonic()
+        self._reported_at = self._started_at = time.monotonic()
+        self._workers = 0
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
 
@@ -168,4 +169,19 @@ class Progress:
         elif not self._quiet and time.monotonic() - self._reported_at > _SECONDS_PER_REPORT:
             self._reported_at = time.monotonic()
             shown = f"{size(done)} of {size(total)}" if self._in_bytes else f"{done} of {total}"
-            print(f"opdiff: {self._activity}: {shown}", file=sys.stderr)
+            print(f"opdiff: {self._described()}: {shown}{self._speed(done)}", file=sys.stderr)
+
+    def show_workers(self, count: int) -> None:
+        """Show the number of workers of a cluster from now on."""
+        self._workers = count
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=self._described())
+
+    def _described(self) -> str:
+        return f"{self._activity} on {counted(self._workers, 'worker')}" if self._workers else self._activity
+
+    def _speed(self, done: int) -> str:
+        """Return the bytes per second of a cluster."""
+        if not self._workers or not self._in_bytes:
+            return ""
+        return f", {size(round(done / (time.monotonic() - self._started_at)))}/s"

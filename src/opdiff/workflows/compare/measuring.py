@@ -12,16 +12,18 @@ from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.reasons import because
 from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
+from opdiff.run.cluster import BatchWork
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.job import Job, MeasureOptions, data_mode, died, measure_job
+from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
+    from opdiff.core.reasons import Reason
     from opdiff.measure.custom import Metric
-    from opdiff.workflows.compare.job import Outcome
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.options import CompareOptions
 
     Progress = Callable[[int, int], None]
@@ -39,6 +41,7 @@ class Measuring(Struct, frozen=True):
         workers: maximum number of workers; 0 for all cores.
         memory: bytes that workers may use; 0 for no limit.
         in_process: use threads only.
+        cluster: workers that measure instead of this process.
     """
 
     options: MeasureOptions = MeasureOptions()
@@ -46,9 +49,10 @@ class Measuring(Struct, frozen=True):
     workers: int = 0
     memory: int = 0
     in_process: bool = False
+    cluster: Cluster | None = None
 
     @classmethod
-    def of(cls, options: CompareOptions) -> Measuring:
+    def of(cls, options: CompareOptions, cluster: Cluster | None = None) -> Measuring:
         """Return the measurements that the options require.
 
         Raises:
@@ -59,7 +63,7 @@ class Measuring(Struct, frozen=True):
         custom = _custom_metrics(options)
         selected = select_metrics(options.metrics, [metric.name for metric in custom])
         measure_options = MeasureOptions(any(metric.needs_kl for metric in selected), conversions(options), custom)
-        return cls(measure_options, options.data_mode, options.workers, options.memory, options.in_process)
+        return cls(measure_options, options.data_mode, options.workers, options.memory, options.in_process, cluster)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -84,19 +88,41 @@ def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Pro
             jobs.append(Job(number, pair, by, measuring.options))
         else:
             rows[number] = unpaired_row(pair, by)
-    total = sum(job.weight for job in jobs)
-    batch = measure_batch(jobs, measuring.workers or usable_cores(), lambda done: progress(done, total))
-    outcomes = {job.number: outcome for job, outcome in batch.done}
-    done = total - sum(job.weight for job in batch.left)
-    progress(done, total)
-    workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in batch.left))
-    for job, outcome in run(_work(measuring), batch.left, workers):
-        outcomes[job.number] = outcome
-        done += job.weight
-        progress(done, total)
+    outcomes = {job.number: outcome for job, outcome in _measure(jobs, measuring, progress)}
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
     defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]
     return MeasuredRows(tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects))
+
+
+def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, Outcome]]:
+    total = sum(job.weight for job in jobs)
+    if measuring.cluster is None:
+        batch = measure_batch(jobs, measuring.workers or usable_cores(), lambda done: progress(done, total))
+        yield from batch.done
+        left = batch.left
+        workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in left))
+        results = run(_work(measuring), left, workers)
+    else:
+        left = list(jobs)
+        results = measuring.cluster.run(BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight), left)
+    done = total - sum(job.weight for job in left)
+    progress(done, total)
+    for job, outcome in results:
+        yield job, outcome
+        done += job.weight
+        progress(done, total)
+
+
+def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
+    """Return the outcomes of jobs, in order, measured in this thread."""
+    batch = measure_batch(jobs, 1, lambda _done: None)
+    outcomes = {job.number: outcome for job, outcome in batch.done}
+    outcomes |= {job.number: measure_job(job) for job in batch.left}
+    return [outcomes[job.number] for job in jobs]
+
+
+def _failed_outcome(job: Job, reason: Reason) -> Outcome:
+    return Outcome(failed(job, reason))
 
 
 def _with_pairing_note(row: Row) -> Row:

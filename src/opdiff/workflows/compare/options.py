@@ -37,6 +37,8 @@ class CompareOptions(Struct, frozen=True):
         workers: maximum number of workers; 0 for all cores.
         memory: bytes that workers may use; 0 for no limit.
         in_process: use threads only.
+        cluster: address of a scheduler of dask.distributed, a scheduler file, or `local:N`; empty for this process.
+        cluster_config: YAML file with settings of dask, such as certificates.
         limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
         reports: names of the report forms to write.
         mode: offline or graph mode; `None` to decide by the target directory.
@@ -62,6 +64,8 @@ class CompareOptions(Struct, frozen=True):
     workers: int = 0
     memory: int = 0
     in_process: bool = False
+    cluster: str = ""
+    cluster_config: str = ""
     limits: str = ""
     reports: tuple[str, ...] = ("html",)
     mode: Mode | None = None

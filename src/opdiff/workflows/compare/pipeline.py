@@ -5,10 +5,13 @@ options ──read_inputs──► Inputs ──paired_batches──► Pairs �
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
@@ -24,14 +27,17 @@ from opdiff.workflows.compare.profiles import find_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from opdiff.core.comparison import ModelGraph, Pair, Row
     from opdiff.judge.limits import Limits
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.inputs import Inputs
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import Written
 
     Progress = Callable[[int, int], None]
+    OnWorkers = Callable[[int], None]
 
 
 class Compared(Struct, frozen=True):
@@ -50,28 +56,53 @@ class Compared(Struct, frozen=True):
     defects: tuple[str, ...] = ()
 
 
-def compare(options: CompareOptions, progress: Progress) -> Iterator[Compared | NotCompared]:
+def compare(
+    options: CompareOptions, progress: Progress, on_workers: OnWorkers | None = None
+) -> Iterator[Compared | NotCompared]:
     """Compare two dumps, or every step of a training run; nothing is written.
+
+    Args:
+        options: the comparison.
+        progress: called with the bytes that are done, and all bytes.
+        on_workers: called with the number of workers of a cluster, about once a second.
 
     Raises:
         UsageError: the options contradict each other or the data.
-        InputError: a side or a rule file cannot be used.
+        InputError: a side, a rule file or the cluster cannot be used.
     """
     limits = find_limits(options.limits)
-    for inputs in read_inputs(options):
-        if isinstance(inputs, NotCompared):
-            yield inputs
-            continue
-        try:
-            yield _compare(inputs, limits, options, progress)
-        except (InputError, UsageError) as error:
-            if not inputs.is_step:
-                raise
-            yield NotCompared(inputs.target.path, error.reason)
+    options = _for_workers(options) if options.cluster else options
+    with _find_cluster(options, on_workers) as cluster:
+        measuring = Measuring.of(options, cluster)
+        for inputs in read_inputs(options):
+            if isinstance(inputs, NotCompared):
+                yield inputs
+                continue
+            try:
+                yield _compare(inputs, limits, options, measuring, progress)
+            except (InputError, UsageError) as error:
+                if not inputs.is_step:
+                    raise
+                yield NotCompared(inputs.target.path, error.reason)
 
 
-def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: Progress) -> Compared:
-    measuring = Measuring.of(options)
+def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> AbstractContextManager[Cluster | None]:
+    if not options.cluster:
+        return nullcontext()
+    from opdiff.run.connection import open_cluster
+
+    return open_cluster(options.cluster, options.cluster_config, on_workers or (lambda _count: None))
+
+
+def _for_workers(options: CompareOptions) -> CompareOptions:
+    """Return the options with absolute paths: workers have other current folders."""
+    target, golden = os.path.abspath(options.target), os.path.abspath(options.golden)
+    return replace(options, target=target, golden=golden, custom=options.custom and os.path.abspath(options.custom))
+
+
+def _compare(
+    inputs: Inputs, limits: Limits, options: CompareOptions, measuring: Measuring, progress: Progress
+) -> Compared:
     pairs: list[Pair] = []
     rows: list[Row] = []
     graphs: list[ModelGraph] = []
@@ -110,9 +141,11 @@ def _compare(inputs: Inputs, limits: Limits, options: CompareOptions, progress: 
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 
 
-def compare_and_write(options: CompareOptions, progress: Progress) -> Iterator[tuple[Compared, Written] | NotCompared]:
+def compare_and_write(
+    options: CompareOptions, progress: Progress, on_workers: OnWorkers | None = None
+) -> Iterator[tuple[Compared, Written] | NotCompared]:
     """Compare as `compare` does, and write tables, the saved form and the reports of each comparison."""
-    for result in compare(options, progress):
+    for result in compare(options, progress, on_workers):
         yield result if isinstance(result, NotCompared) else (result, write_outputs(result, options))
 
 

@@ -1,0 +1,135 @@
+"""Connections to clusters: an address, a scheduler file, or workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
+from opdiff.run.cluster import Cluster, software_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from distributed import Client, LocalCluster
+
+_LOCAL = re.compile(r"local:([1-9][0-9]{0,2})")
+_ADDRESS = re.compile(r"[a-z]+://.+")
+_MAX_SECONDS_UNTIL_WORKERS = 30.0
+_MAX_LISTED_WORKERS = 3
+
+
+@contextmanager
+def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -> Iterator[Cluster]:
+    """Connect to a cluster, and disconnect at the end; workers that were started for it end too.
+
+    Args:
+        address: `tcp://host:8786`, `tls://host:8786`, a scheduler file, or `local:N` for N processes of this machine.
+        config: YAML file with settings of dask, such as those of TLS; empty for none.
+        on_workers: called with the number of workers, about once a second.
+
+    Raises:
+        UsageError: this is no address, or dask.distributed is not installed.
+        InputError: there is no scheduler, it has no workers, or their software differs.
+    """
+    try:
+        import dask
+        import distributed  # noqa: F401  settings of dask are read before a connection is made
+    except ImportError as error:
+        raise UsageError("a cluster needs dask.distributed; install it with: pip install 'opdiff[cluster]'") from error
+    with dask.config.set(dask.config.merge(dask.config.config, _read_config(config))), _connect(address) as client:
+        _check_workers(client, address)
+        yield Cluster(client, on_workers)
+
+
+def _read_config(path: str) -> Mapping[str, Any]:
+    if not path:
+        return {}
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            settings = yaml.safe_load(file)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(path, because("run.config_unreadable", error=str(error))) from error
+    if not isinstance(settings, dict):
+        raise InputError(path, because("run.config_unreadable", error="it is not a mapping"))
+    return settings
+
+
+@contextmanager
+def _connect(address: str) -> Iterator[Client]:
+    from distributed import Client
+
+    local = _LOCAL.fullmatch(address)
+    if local:
+        with _local_workers(int(local[1])) as cluster, Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    is_file = os.path.isfile(address)
+    if not is_file and not _ADDRESS.fullmatch(address):
+        usage = "give tcp://HOST:PORT, tls://HOST:PORT, a scheduler file or local:N"
+        raise UsageError(f"{address} is not the address of a cluster: {usage}")
+    try:
+        client = Client(**({"scheduler_file": address} if is_file else {"address": address}), set_as_default=False)
+    except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        raise InputError(address, because("run.no_scheduler", error=str(error))) from error
+    with client:
+        yield client
+
+
+def _local_workers(count: int) -> LocalCluster:
+    """Start workers that listen on the loopback address only, and talk to clients that have their certificate only."""
+    import logging
+
+    import dask
+    from distributed import LocalCluster, Security
+
+    # Nothing is served by HTTP; dask opens that port in any case.
+    no_pages: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    with dask.config.set(no_pages):
+        return LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            memory_limit=None,
+            host="127.0.0.1",
+            security=Security.temporary(),
+            silence_logs=logging.CRITICAL,
+            scheduler_kwargs={"allowed_failures": 1, "dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            preload="opdiff.run.local_worker",
+            # Modules are not imported from the current folder, where dumps of others may be.
+            env={"PYTHONSAFEPATH": "1"},
+        )
+
+
+def _check_workers(client: Client, address: str) -> None:
+    """Check that there are workers, and that they have our software.
+
+    Raises:
+        InputError: there are none, or their software differs.
+    """
+    try:
+        client.wait_for_workers(1, timeout=_MAX_SECONDS_UNTIL_WORKERS)
+    except TimeoutError as error:
+        raise InputError(address, because("run.no_workers", seconds=_MAX_SECONDS_UNTIL_WORKERS)) from error
+    here = dict(software_versions())
+    found = client.get_versions(packages=["opdiff"])["workers"]
+    different = tuple(
+        because("run.version_differs", worker=worker, name=name, version=version or "none", here=here[name])
+        for worker, software in sorted(found.items())
+        for name, version in _versions_of(software).items()
+        if version != here[name]
+    )
+    if different:
+        raise InputError(address, because("run.versions_differ", differences=different[:_MAX_LISTED_WORKERS]))
+
+
+def _versions_of(software: Mapping[str, Any]) -> dict[str, str]:
+    packages = software["packages"]
+    # Dask writes 3.11.7.final.0.
+    python = ".".join(software["host"]["python"].split(".")[:3])
+    return {"opdiff": packages["opdiff"], "numpy": packages["numpy"], "python": python}

@@ -1,0 +1,90 @@
+"""A scheduler and workers of dask.distributed, each in its own process, on the loopback address."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TESTS = Path(__file__).parent
+_MAX_SECONDS = 30
+_LOOPBACK = "--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"
+
+
+class ClusterProcesses:
+    """A scheduler, and workers by name; a worker that was killed is not started again by itself."""
+
+    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+        self._folder = folder
+        self._environment = os.environ | {"PYTHONPATH": str(_TESTS)} | settings
+        self._scheduler_file = folder / "scheduler.json"
+        listening = "--protocol", "tls" if "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in settings else "tcp"
+        file = "--scheduler-file", str(self._scheduler_file)
+        self.scheduler = self._start("scheduler", *_LOOPBACK, "--port", "0", *listening, *file)  # fmt: skip
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def scheduler_file(self) -> Path:
+        """The file of the scheduler's address."""
+        deadline = time.monotonic() + _MAX_SECONDS
+        while not self._scheduler_file.exists() or not self._scheduler_file.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return self._scheduler_file
+
+    @property
+    def address(self) -> str:
+        """The scheduler's address."""
+        found: str = json.loads(self.scheduler_file.read_text())["address"]
+        return found
+
+    def add_workers(self, *names: str, **settings: str) -> None:
+        """Start the workers of these names that do not run."""
+        for name in names:
+            if name not in self.workers or self.workers[name].poll() is not None:
+                options = "--name", name, "--nthreads", "1", "--no-nanny", *_LOOPBACK
+                folder = "--local-directory", str(self._folder / name)
+                file = "--scheduler-file", str(self.scheduler_file)
+                self.workers[name] = self._start("worker", *file, *options, *folder, **settings)
+
+    def kill(self, *names: str) -> None:
+        """Kill workers."""
+        for name in names:
+            self.workers[name].kill()
+            self.workers[name].wait()
+
+    def end(self) -> None:
+        """Kill all processes."""
+        for process in (*self.workers.values(), self.scheduler):
+            process.kill()
+            process.wait()
+
+    def _start(self, *words: str, **settings: str) -> subprocess.Popen[bytes]:
+        log = self._folder / "cluster.log"
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *words],
+                stdout=file,
+                stderr=file,
+                env=self._environment | settings,
+                cwd=self._folder,
+            )
+
+
+@contextmanager
+def running_cluster(folder: Path, *workers: str, **settings: str) -> Iterator[ClusterProcesses]:
+    """Start a scheduler and workers of these names; settings of dask are environment variables."""
+    processes = ClusterProcesses(folder, settings)
+    try:
+        processes.add_workers(*workers)
+        yield processes
+    finally:
+        processes.end()

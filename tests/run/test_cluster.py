@@ -1,0 +1,185 @@
+"""Execution on a cluster: every job has a result, even if workers die, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster_processes import ClusterProcesses, running_cluster
+from opdiff.run import cluster as engine
+from opdiff.run.cluster import BatchWork
+from opdiff.run.connection import open_cluster
+from worker_functions import (
+    DEADLY,
+    double_each,
+    double_each_or_die,
+    double_each_or_fail,
+    double_each_slowly,
+    process_ids,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from opdiff.run.cluster import Cluster
+
+
+NAMES = ("w0", "w1", "w2")
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    # A task whose worker dies fails at once, so that few workers must be started again.
+    settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    with running_cluster(tmp_path_factory.mktemp("cluster"), **settings) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(processes: ClusterProcesses) -> ClusterProcesses:
+    """The cluster with all its workers."""
+    processes.add_workers(*NAMES)
+    with connected(processes) as found:
+        found._client.wait_for_workers(len(NAMES))
+    return processes
+
+
+def connected(
+    processes: ClusterProcesses, on_workers: Callable[[int], None] = lambda _count: None, config: str = ""
+) -> AbstractContextManager[Cluster]:
+    return open_cluster(processes.address, config, on_workers)
+
+
+def work(function: Callable[[Sequence[int]], list[int]]) -> BatchWork[int, Any]:
+    return BatchWork(function, lambda _job, reason: reason.code, lambda _job: 1 << 20)
+
+
+@pytest.mark.parametrize("count", [0, 1, 17, 5000], ids=lambda count: f"{count}_jobs")
+def test_every_job_has_its_result(cluster: ClusterProcesses, count: int) -> None:
+    with connected(cluster) as connection:
+        results = dict(connection.run(work(double_each), range(count)))
+    assert results == {job: 2 * job for job in range(count)}
+
+
+def test_all_workers_get_jobs_and_are_counted(cluster: ClusterProcesses) -> None:
+    counts: list[int] = []
+    with connected(cluster, counts.append) as connection:
+        found = {result for _, result in connection.run(work(process_ids), range(300))}
+    assert found == {process.pid for process in cluster.workers.values()}
+    assert set(counts) == {3}
+
+
+def test_the_window_is_bounded(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    with connected(cluster) as connection:
+        wait = connection._wait
+
+        def spy(pending: dict[Any, Any]) -> list[Any]:
+            sizes.append(len(pending))
+            return wait(pending)
+
+        monkeypatch.setattr(connection, "_wait", spy)
+        assert len(list(connection.run(work(double_each), range(5000)))) == 5000
+    assert 1 < max(sizes) <= 9
+
+
+def test_exception_costs_only_its_job(cluster: ClusterProcesses) -> None:
+    with connected(cluster) as connection:
+        results = dict(connection.run(work(double_each_or_fail), range(600)))
+    assert results == {job: "run.task_failed" if job in DEADLY else 2 * job for job in range(600)}
+
+
+def test_job_that_kills_its_worker_costs_only_itself(cluster: ClusterProcesses) -> None:
+    """It kills a worker with its batch, one with its own task, and one more when nothing else is running."""
+    cluster.add_workers("w3")
+    with connected(cluster) as connection:
+        connection._client.wait_for_workers(4)
+        results = dict(connection.run(work(double_each_or_die), range(10)))
+    assert results == {job: "run.worker_died" if job in DEADLY else 2 * job for job in range(10)}
+    assert sum(process.poll() is None for process in cluster.workers.values()) == 1
+    cluster.kill("w3")
+    del cluster.workers["w3"]
+
+
+def test_killed_worker_costs_no_result(cluster: ClusterProcesses) -> None:
+    with connected(cluster) as connection:
+        Timer(0.5, cluster.kill, ["w1"]).start()
+        results = dict(connection.run(work(double_each_slowly), range(200)))
+    assert cluster.workers["w1"].poll() is not None
+    assert results == {job: 2 * job for job in range(200)}
+
+
+def test_a_cluster_without_workers_gives_every_job_the_reason(
+    cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    with connected(cluster) as connection:
+        Timer(0.3, cluster.kill, NAMES).start()
+        results = dict(connection.run(work(double_each_slowly), range(1000)))
+    assert len(results) == 1000
+    assert set(results.values()) - {2 * job for job in range(1000)} == {"run.no_workers"}
+
+
+INTERRUPTED = """
+import signal, sys
+from threading import Timer
+from opdiff.run.cluster import BatchWork
+from opdiff.run.connection import open_cluster
+from worker_functions import double_each_slowly
+work = BatchWork(double_each_slowly, lambda job, reason: 0, lambda job: 1 << 20)
+with open_cluster(sys.argv[1], "", lambda count: None) as cluster:
+    Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+    try:
+        list(cluster.run(work, range(1000)))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def count_tasks(cluster: Cluster) -> int:
+    found: int = cluster._client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    return found
+
+
+def assert_no_tasks(cluster: Cluster) -> None:
+    deadline = time.monotonic() + 5
+    while count_tasks(cluster):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_interrupt_cancels_what_was_submitted(cluster: ClusterProcesses) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", INTERRUPTED, cluster.address]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=30)
+    assert outcome.stdout == "interrupted\n"
+    with connected(cluster) as connection:
+        assert_no_tasks(connection)
+
+
+def test_closing_the_iterator_cancels_what_was_submitted(cluster: ClusterProcesses) -> None:
+    with connected(cluster) as connection:
+        results = connection.run(work(double_each_slowly), range(400))
+        next(results)
+        assert count_tasks(connection) > 0
+        del results
+        assert_no_tasks(connection)
+
+
+def test_lost_scheduler_gives_every_job_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    config = tmp_path / "dask.yaml"
+    config.write_text("distributed: {comm: {timeouts: {connect: 500ms}}}")
+    with running_cluster(tmp_path, "w0") as processes, connected(processes, config=str(config)) as connection:
+        Timer(0.3, processes.scheduler.kill).start()
+        results = dict(connection.run(work(double_each_slowly), range(500)))
+    assert len(results) == 500
+    assert set(results.values()) - {2 * job for job in range(500)} <= {"run.no_workers", "run.scheduler_lost"}

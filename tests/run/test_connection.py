@@ -1,0 +1,163 @@
+"""Connections to clusters: addresses, versions, certificates, and processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from distributed import Security
+
+from cluster_processes import ClusterProcesses, running_cluster
+from opdiff.core.errors import InputError, UsageError
+from opdiff.run import connection
+from opdiff.run.cluster import BatchWork, Cluster, _run_task, _Task, software_versions
+from opdiff.run.connection import open_cluster
+from worker_functions import double_each, process_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TLS = "DASK_DISTRIBUTED__COMM__TLS__"
+
+
+def quiet(_count: int) -> None:
+    """Ignore the number of workers."""
+
+
+def doubled(cluster: Cluster) -> list[int]:
+    work: BatchWork[int, int] = BatchWork(double_each, lambda _job, _reason: -1, lambda _job: 1)
+    return [result for _, result in cluster.run(work, range(3))]
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), "w0") as found:
+        yield found
+
+
+def test_address_and_scheduler_file(processes: ClusterProcesses) -> None:
+    for address in (processes.address, str(processes.scheduler_file)):
+        with open_cluster(address, "", quiet) as cluster:
+            assert doubled(cluster) == [0, 2, 4]
+
+
+def test_worker_with_another_version_is_refused(processes: ClusterProcesses, tmp_path: Path) -> None:
+    """A worker finds the description of an older package first."""
+    folder = tmp_path / "old" / "opdiff-0.0.1.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: opdiff\nVersion: 0.0.1\n")
+    processes.add_workers("old", PYTHONPATH=str(folder.parent))
+    with open_cluster(processes.address, "", quiet) as cluster:
+        cluster._client.wait_for_workers(2)
+    here = dict(software_versions())["opdiff"]
+    with (
+        pytest.raises(InputError, match=rf"has opdiff 0\.0\.1, here it is {here}"),
+        open_cluster(processes.address, "", quiet),
+    ):
+        pass
+    processes.kill("old")
+
+
+def test_task_on_a_worker_with_another_version_fails() -> None:
+    task = _Task(double_each, (1,), (("opdiff", "0.0.1"),))
+    with pytest.raises(RuntimeError, match=r"the worker has {'opdiff': .*}, the client {'opdiff': '0\.0\.1'}"):
+        _run_task(task)
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "message"),
+    [
+        ("somewhere", UsageError, "somewhere is not the address of a cluster: give tcp://HOST:PORT"),
+        ("local:0", UsageError, "local:0 is not the address of a cluster"),
+        ("tcp://127.0.0.1:1", InputError, "no scheduler can be reached"),
+        ("nonsense://127.0.0.1:1", InputError, "no scheduler can be reached"),
+    ],
+)
+def test_unusable_address(address: str, error: type[Exception], message: str, tmp_path: Path) -> None:
+    config = tmp_path / "dask.yaml"
+    config.write_text("distributed: {comm: {timeouts: {connect: 300ms}}}")
+    with pytest.raises(error, match=message), open_cluster(address, str(config), quiet):
+        pass
+
+
+@pytest.mark.parametrize("content", [None, b"[1, 2]", b"a: [", b"\xff"], ids=["missing", "list", "broken", "binary"])
+def test_unusable_config(content: bytes | None, tmp_path: Path) -> None:
+    config = tmp_path / "dask.yaml"
+    if content is not None:
+        config.write_bytes(content)
+    with pytest.raises(InputError, match="settings of dask"), open_cluster("local:1", str(config), quiet):
+        pass
+
+
+def test_scheduler_without_workers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MAX_SECONDS_UNTIL_WORKERS", 0.2)
+    with (
+        running_cluster(tmp_path) as processes,
+        pytest.raises(InputError, match=r"the cluster has had no workers for 0\.2 s"),
+        open_cluster(processes.address, "", quiet),
+    ):
+        pass
+
+
+def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'opdiff\[cluster\]'"), open_cluster("local:1", "", quiet):
+        pass
+
+
+def write_certificates(folder: Path) -> dict[str, str]:
+    """Write certificates of all parts; return settings of dask as environment variables."""
+    made = Security.temporary()
+    names = {"CA_FILE": made.tls_ca_file}
+    for part in ("client", "scheduler", "worker"):
+        names[f"{part.upper()}__CERT"] = getattr(made, f"tls_{part}_cert")
+        names[f"{part.upper()}__KEY"] = getattr(made, f"tls_{part}_key")
+    for name, content in names.items():
+        (folder / f"{name}.pem").write_text(content)
+    return {f"{TLS}{name}": str(folder / f"{name}.pem") for name in names}
+
+
+def test_certificates(tmp_path: Path) -> None:
+    settings = write_certificates(tmp_path)
+    config = tmp_path / "dask.yaml"
+    files = {name.removeprefix(TLS): path for name, path in settings.items()}
+    config.write_text(
+        "distributed:\n  comm:\n    require-encryption: true\n    timeouts: {connect: 5s}\n    tls:\n"
+        f"      ca-file: {files['CA_FILE']}\n"
+        f"      client: {{cert: {files['CLIENT__CERT']}, key: {files['CLIENT__KEY']}}}\n"
+    )
+    other = tmp_path / "other"
+    other.mkdir()
+    write_certificates(other)
+    stranger = tmp_path / "stranger.yaml"
+    stranger.write_text(config.read_text().replace(str(tmp_path), str(other)).replace("5s", "500ms"))
+    with running_cluster(tmp_path, "w0", **settings) as processes:
+        assert processes.address.startswith("tls://")
+        with open_cluster(processes.address, str(config), quiet) as cluster:
+            assert doubled(cluster) == [0, 2, 4]
+        with (
+            pytest.raises(InputError, match="no scheduler can be reached"),
+            open_cluster(processes.address, str(stranger), quiet),
+        ):
+            pass
+
+
+def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() -> None:
+    with open_cluster("local:2", "", quiet) as cluster:
+        work: BatchWork[int, int] = BatchWork(process_ids, lambda _job, _reason: -1, lambda _job: 16 << 20)
+        found = {result for _, result in cluster.run(work, range(8))}
+        listening = [
+            connection.laddr.ip
+            for process in map(psutil.Process, (os.getpid(), *found))
+            for connection in process.net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert len(found) == 2
+        assert os.getpid() not in found
+        assert set(listening) == {"127.0.0.1"}
+        assert cluster._client.scheduler.address.startswith("tls://")
+    assert not any(map(psutil.pid_exists, found))

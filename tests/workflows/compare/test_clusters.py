@@ -1,0 +1,145 @@
+"""Comparisons on a cluster: the same bytes as on one machine, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import opdiff
+from cluster_processes import ClusterProcesses, running_cluster
+from command_line import COMMAND, run
+from made_dumps import Case, numbers, perturbed, read_result, rule
+from opdiff.sample import write_sample
+from opdiff.sample.graph_mode import write_graph_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAMES = ("w0", "w1", "w2")
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), *NAMES) as found:
+        yield found
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    """Return the tables of a folder by their names without times."""
+    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
+
+
+def compare_twice(capsys: pytest.CaptureFixture[str], root: Path, cluster: str, *words: object) -> dict[str, bytes]:
+    """Compare on this machine and on a cluster; check that tables are equal, and return them."""
+    for name, more in (("here", ()), ("there", ("--cluster", cluster))):
+        outcome = run(capsys, "compare", *words, "-o", root / name, *more)
+        assert outcome.code == 0, outcome
+    assert tables(root / "there") == tables(root / "here")
+    return tables(root / "there")
+
+
+def test_offline_comparison(processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = write_sample(str(tmp_path / "sample"))
+    sample = tmp_path / "sample"
+    # Rows without numbers must not differ either.
+    broken = min((sample / "npu").glob("Conv2D.*"))
+    broken.write_bytes(broken.read_bytes()[:-8])
+    (found,) = compare_twice(
+        capsys, tmp_path, processes.address, sample / "npu", sample / "golden", "--rules", made.rules
+    ).values()
+    assert len(found.splitlines()) > 100
+
+
+@pytest.mark.parametrize("mode", ["auto", "statistics", "md5"])
+def test_graph_mode(processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+    sample = write_graph_sample(str(tmp_path), ranks=2)
+    words = sample.target, sample.golden, "-m", "torchair", "--data_mode", mode
+    assert len(compare_twice(capsys, tmp_path, processes.address, *words)) == 2
+
+
+def test_python(processes: ClusterProcesses, tmp_path: Path) -> None:
+    made = write_sample(str(tmp_path))
+    sides = tmp_path / "npu", tmp_path / "golden"
+    here = opdiff.compare(*sides, rules=made.rules)
+    there = opdiff.compare(*sides, rules=made.rules, options=opdiff.CompareOptions(cluster=processes.address))
+    # Not measured numbers are `nan`, which equals nothing.
+    assert repr(there.rows) == repr(here.rows)
+    assert repr(there.judgement) == repr(here.judgement)
+
+
+SLOW = """
+import pathlib, time
+def compare(my, golden, args):
+    pathlib.Path({mark!r}).touch()
+    time.sleep(0.02)
+    return "1", ""
+"""
+
+
+def write_slow(case: Case, count: int) -> tuple[Path, list[str]]:
+    """Write a comparison with a metric that takes a while; return its mark and its command."""
+    golden = numbers(4, 6)
+    for number in range(count):
+        case.npu(f"op{number}", perturbed(golden))
+        case.npy(f"op{number}", golden)
+    rules = case.rules(*(rule(f"op{number}") for number in range(count)))
+    script, mark = case.root / "own" / "algorithm" / "alg_Own.py", case.root / "mark"
+    script.parent.mkdir(parents=True)
+    script.write_text(SLOW.format(mark=str(mark)))
+    words = ["compare", case.target, case.golden, "-fr", rules, "-c", script.parent.parent, "-o", case.out]
+    return mark, [*COMMAND, *map(str, words)]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_killed_worker_costs_no_row(processes: ClusterProcesses, case: Case) -> None:
+    mark, command = write_slow(case, 150)
+    running = subprocess.Popen([*command, "--cluster", processes.address], stderr=subprocess.PIPE)
+    wait_for(mark)
+    processes.kill("w1")
+    _, err = running.communicate(timeout=60)
+    processes.add_workers("w1")
+    assert running.returncode == 0, err.decode()
+    (path,) = case.results()
+    rows = read_result(path).rows
+    assert [row["NPUDump"] for row in rows] == [f"op{number}" for number in range(150)]
+    assert {row["Own"] for row in rows} == {"1"}
+
+
+@pytest.mark.parametrize("is_local", [False, True], ids=["scheduler", "local"])
+def test_interrupt(processes: ClusterProcesses, case: Case, is_local: bool) -> None:
+    mark, command = write_slow(case, 400)
+    address = "local:2" if is_local else processes.address
+    running = subprocess.Popen([*command, "--cluster", address], stderr=subprocess.PIPE, start_new_session=True)
+    wait_for(mark)
+    os.killpg(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err.decode()
+    assert err.decode() == "opdiff: interrupted\n"
+    assert case.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cluster-config", "x.yaml"), "--cluster-config requires --cluster"),
+        (("--cluster", "local:1", "-j", "2"), "--jobs cannot be combined with --cluster"),
+        (("--cluster", "local:1", "--memory", "1G"), "--memory cannot be combined with --cluster"),
+        (("--cluster", "local:1", "-op", "a"), "--op_name cannot be combined with --cluster"),
+    ],
+)
+def test_contradictory_options(case: Case, words: tuple[str, ...], message: str) -> None:
+    case.one(numbers(2), numbers(2))
+    assert message in case.refused(*words, code=2)
