@@ -37,6 +37,8 @@ class ErrorFacts(Struct, frozen=True):
         slice_share: its share of the squared error.
         golden_share: its share of the squared golden norm.
         patterns: wrong computations that leave less than half of the error, the simplest first.
+        is_sample: whether only a sample was examined, so that single elements, their order and patterns are unknown:
+            `count` and `carriers` are those of the sample, `rest` and `sorted_error` are 0.
     """
 
     row: int
@@ -50,3 +52,4 @@ class ErrorFacts(Struct, frozen=True):
     slice_share: float = 0.0
     golden_share: float = 0.0
     patterns: tuple[ErrorPattern, ...] = ()
+    is_sample: bool = False

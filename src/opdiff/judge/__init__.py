@@ -68,7 +68,7 @@ def _judge(
     check_fit: bool,
 ) -> Judgement:
     if any(row.unit is not None for row in rows):
-        return judge_units(rows, graphs, limits)
+        return judge_units(rows, graphs, limits, facts)
     judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
     misfit = misfit_of(rows) if check_fit else None
     if misfit is None:

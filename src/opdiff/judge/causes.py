@@ -228,7 +228,7 @@ def _permuted(case: Case) -> Cause | None:
     if magnitude.error < max(0.02, 12 * noise) or not _statistics_agree(metrics, magnitude, max(4 * noise, 1e-6)):
         return None
     facts = case.facts
-    if facts is None:
+    if facts is None or facts.is_sample:
         return Cause(ErrorKind.PERMUTED, (because("judge.same_distribution", error=magnitude.error),))
     if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error):
         return None

@@ -36,7 +36,8 @@ def one_channel(case: Case) -> Cause | None:
         return None
     located: dict[str, Fact] = {"share": facts.slice_share, "index": facts.index, "axis": facts.axis}
     channel = because("judge.in_slice", extent=facts.extent, **located)
-    return Cause(ErrorKind.CHANNEL, (channel, _worst_element(case)))
+    sample = (because("judge.by_sample", count=facts.count, total=case.metrics.count),) if facts.is_sample else ()
+    return Cause(ErrorKind.CHANNEL, (channel, *sample, _worst_element(case)))
 
 
 def _is_in_slice(facts: ErrorFacts) -> bool:
@@ -50,7 +51,7 @@ def few_elements(case: Case) -> Cause | None:
     facts, count, budget = case.facts, case.metrics.count, case.origin.budget
     if count < _MIN_ELEMENTS_FOR_OUTLIERS:
         return None
-    if facts is None:
+    if facts is None or facts.is_sample:
         return _few_by_metrics(case)
     is_far = case.magnitude.error > 4 * budget.allowed
     is_few = facts.carriers <= _MAX_OUTLIER_SHARE * count or (facts.carriers <= _MAX_OUTLIERS and is_far)

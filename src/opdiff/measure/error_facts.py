@@ -12,12 +12,18 @@ import numpy as np
 from opdiff.core.error_facts import ErrorFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from opdiff.core.codes import AnyArray
+    from opdiff.core.tensor import Shape
 
 # Share of the squared error that the carriers have.
 _CARRIED_SHARE = 0.99
 # Axes with fewer indices tell nothing about the location of an error.
 _MIN_EXTENT = 3
+_NOWHERE = -1, 0, 0, 0.0, 0.0
+# The error of a sample is that of the whole tensor, up to this factor; otherwise single elements have most of it.
+_MAX_SAMPLE_RATIO = 1.5
 
 
 def measure_error_facts(row: int, target: AnyArray, golden: AnyArray) -> ErrorFacts | None:
@@ -42,9 +48,41 @@ def measure_error_facts(row: int, target: AnyArray, golden: AnyArray) -> ErrorFa
     return ErrorFacts(row, int(is_finite.sum()), carriers, rest, sorted_error, *_worst_slice(squares, y / norm))
 
 
+def measure_sampled_facts(
+    row: int, target: AnyArray, golden: AnyArray, coordinates: Sequence[AnyArray], shape: Shape, error: float
+) -> ErrorFacts | None:
+    """Return the facts about a sample of the elements of two tensors; `None` if it does not represent them.
+
+    Args:
+        row: number of the tensors' row.
+        target: target values of the sample.
+        golden: golden values of the sample.
+        coordinates: coordinates of the sample, one array for each axis.
+        shape: the shape of the whole tensors.
+        error: the relative error of the whole tensors.
+    """
+    x, y = (array.astype(np.float64) for array in (target, golden))
+    with np.errstate(all="ignore"):
+        norm, distance = float(np.linalg.norm(y)), float(np.linalg.norm(x - y))
+    # Also false for values that are not finite, or whose squares are not.
+    if not (norm > 0 and 1 / _MAX_SAMPLE_RATIO <= distance / norm / error <= _MAX_SAMPLE_RATIO):
+        return None
+    squares, golden_squares = (x - y) ** 2, y**2
+    sums = np.cumsum(np.sort(squares)[::-1])
+    carriers = int(np.searchsorted(sums, _CARRIED_SHARE * sums[-1])) + 1
+    worst = _NOWHERE
+    for axis, (extent, places) in enumerate(zip(shape, coordinates, strict=True)):
+        shares = np.bincount(places, squares, extent) / squares.sum()
+        index = int(shares.argmax())
+        if extent >= _MIN_EXTENT and shares[index] > worst[3]:
+            golden_share = golden_squares[places == index].sum() / golden_squares.sum()
+            worst = axis, extent, index, float(shares[index]), float(golden_share)
+    return ErrorFacts(row, x.size, carriers, 0.0, 0.0, *worst, is_sample=True)
+
+
 def _worst_slice(squares: AnyArray, golden: AnyArray) -> tuple[int, int, int, float, float]:
     """Return axis, extent and index of the slice with the largest share of the error, this share and the golden one."""
-    worst = -1, 0, 0, 0.0, 0.0
+    worst = _NOWHERE
     for axis, extent in enumerate(squares.shape):
         if extent < _MIN_EXTENT:
             continue

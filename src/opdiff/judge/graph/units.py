@@ -27,10 +27,11 @@ from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from opdiff.core.comparison import GraphNode, ModelGraph, Row
     from opdiff.core.dump import Unit
+    from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import DocumentedResult, Finding
     from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
@@ -43,9 +44,10 @@ _BAD_STATISTICS = because("judge.statistics_differ", relative=MAX_STATISTIC_ERRO
 
 
 class UnitRows(Struct, frozen=True):
-    """The rows of one unit, their documented results, and its network as far as it is known."""
+    """The rows of one unit, their numbers and documented results, and its network as far as it is known."""
 
     unit: Unit
+    numbers: Sequence[int]
     rows: Sequence[Row]
     results: Sequence[DocumentedResult]
     nodes: Sequence[GraphNode] = ()
@@ -56,12 +58,15 @@ class UnitRows(Struct, frozen=True):
         return self.unit.token, self.unit.rank or 0, self.unit.graph or 0
 
 
-def judge_units(rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits) -> Judgement:
+def judge_units(
+    rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, facts: Sequence[ErrorFacts] = ()
+) -> Judgement:
     """Judge all units of graph mode together."""
     results = documented_results(rows)
     units = _units(rows, results, graphs)
     networks: Networks = {}
-    judgements = [_judge_unit(unit, limits, networks) for unit in units]
+    by_row = {each.row: each for each in facts}
+    judgements = [_judge_unit(unit, limits, networks, by_row) for unit in units]
     order = sorted(range(len(units)), key=lambda number: units[number].order)
     findings = _merge_findings([(units[number].unit, judgements[number]) for number in order])
     verdicts = _in_order(rows, units, judgements)
@@ -92,7 +97,11 @@ def _units(rows: Sequence[Row], results: Sequence[DocumentedResult], graphs: Seq
             members.setdefault(row.unit, []).append(number)
     return [
         UnitRows(
-            unit, [rows[number] for number in numbers], [results[number] for number in numbers], nodes.get(unit, ())
+            unit,
+            numbers,
+            [rows[number] for number in numbers],
+            [results[number] for number in numbers],
+            nodes.get(unit, ()),
         )
         for unit, numbers in members.items()
     ]
@@ -119,11 +128,13 @@ def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, 
     return tuple(found.values())
 
 
-def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks) -> Judgement:
+def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
     """Judge one unit; golden operators that nothing was compared with are no part of the network."""
-    rows = [row for row in unit.rows if not row.golden_only]
+    members = [(number, row) for number, row in zip(unit.numbers, unit.rows, strict=True) if not row.golden_only]
+    rows = [row for _, row in members]
+    own = [replace(facts[number], row=place) for place, (number, _) in enumerate(members) if number in facts]
     network = _network(rows, unit.nodes, networks)
-    found = judge_network(rows, network, limits)
+    found = judge_network(rows, network, limits, own)
     by_network = iter(found.verdicts)
     verdicts = _with_origins(
         unit,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+from itertools import islice
+from math import isfinite, prod
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,35 +11,49 @@ from msgspec.structs import replace
 from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import OpdiffError
+from opdiff.workflows.compare.batch import native_job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Judgement
+    from opdiff.core.metrics import Metrics
 
 _MAX_TENSORS = 20
 # Elements of all tensors together, and bytes of a pair.
 _MAX_ELEMENTS = 1 << 22
 _MAX_LOADED_BYTES = 64 << 20
+# Sample of a larger tensor: blocks, and elements of a block.
+_MAX_BLOCKS = 4096
+_BLOCK = 64
+# Operators of a batch of graph mode whose pairs are kept, and the relative error that one of their tensors has.
+_MAX_KEPT_OPERATORS = 2_000
+_MIN_ERROR = 1e-3
 
 
 def find_error_facts(
-    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Conversions | None = None
+    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair | None], custom: Conversions | None = None
 ) -> tuple[ErrorFacts, ...]:
-    """Return the facts about the tensors of findings, as far as these can be read quickly; `pairs` are of the rows."""
-    numbers = {str(row.key): number for number, row in enumerate(rows) if row.metrics is not None}
+    """Return the facts about the tensors of findings, as far as these can be read quickly.
+
+    `pairs` are those of the rows, `None` where they were not kept.
+    """
+    numbers = {(row.unit, str(row.key)): number for number, row in enumerate(rows) if row.metrics is not None}
     found: list[ErrorFacts] = []
     remaining = _MAX_ELEMENTS
     for finding in judgement.findings[:_MAX_TENSORS]:
-        number = numbers.get(finding.tensor)
+        number = numbers.get((finding.units[0] if finding.units else None, finding.tensor))
         pair = None if number is None else pairs[number]
-        if number is None or not isinstance(pair, Pairing) or not _is_small(pair, remaining):
+        if number is None or not isinstance(pair, Pairing):
             continue
-        facts = _examine(number, pair, _input_pairs(rows[number], rows, pairs), custom)
+        if _is_small(pair, remaining):
+            facts = _examine(number, pair, _input_pairs(rows[number], rows, pairs), custom)
+        else:
+            facts = _examine_sample(number, rows[number], pair) if custom is None else None
         if facts is not None:
             remaining -= facts.count
             found.append(facts)
@@ -51,16 +66,37 @@ def _is_small(pair: Pairing, remaining: int) -> bool:
     return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= _MAX_LOADED_BYTES
 
 
-def _input_pairs(row: Row, rows: Sequence[Row], pairs: Sequence[Pair]) -> list[Pairing]:
+def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[Pair | None]:
+    """Yield the pairs of operators with an error that may become a finding, `None` for others.
+
+    Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
+    """
+    bad = dict.fromkeys((row.unit, row.key.op) for row in rows if row.key is not None and _may_be_bad(row.metrics))
+    kept = frozenset(islice(bad, _MAX_KEPT_OPERATORS))
+    for row, pair in zip(rows, pairs, strict=True):
+        is_kept = row.metrics is not None and row.key is not None and (row.unit, row.key.op) in kept
+        yield pair if is_kept else None
+
+
+def _may_be_bad(metrics: Metrics | None) -> bool:
+    if metrics is None:
+        return False
+    error = metrics.relative_euclidean_distance
+    return bool(metrics.special_mismatches) or error is None or not error <= _MIN_ERROR
+
+
+def _input_pairs(row: Row, rows: Sequence[Row], pairs: Sequence[Pair | None]) -> list[Pairing]:
     """Return the inputs of the operator whose output a row is, in their order."""
     if row.key is None or not row.is_output:
         return []
-    found = [pair for each, pair in zip(rows, pairs, strict=True) if _is_input_of(each, row.key.op)]
+    found = [pair for each, pair in zip(rows, pairs, strict=True) if _is_input_of(each, row)]
     return sorted((pair for pair in found if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 
-def _is_input_of(row: Row, operator: str) -> bool:
-    return row.key is not None and row.key.op == operator and not row.is_output
+def _is_input_of(row: Row, output: Row) -> bool:
+    if row.key is None or output.key is None or row.is_output:
+        return False
+    return (row.unit, row.key.op) == (output.unit, output.key.op)
 
 
 def _examine(number: int, pairing: Pairing, inputs: Sequence[Pairing], custom: Conversions | None) -> ErrorFacts | None:
@@ -75,6 +111,29 @@ def _examine(number: int, pairing: Pairing, inputs: Sequence[Pairing], custom: C
         return None
     given = [loaded[0] for each in inputs if _is_small(each, _MAX_ELEMENTS) and (loaded := _load(each, custom))]
     return replace(facts, patterns=find_error_patterns(*sides, given if len(given) == len(inputs) else ()))
+
+
+def _examine_sample(number: int, row: Row, pairing: Pairing) -> ErrorFacts | None:
+    """Examine a sample of large tensors that are read where they are stored: short blocks at random positions."""
+    import numpy as np
+
+    from opdiff.align.element_reader import open_pair
+    from opdiff.core import codes
+    from opdiff.measure.error_facts import measure_sampled_facts
+
+    error = row.metrics.relative_euclidean_distance if row.metrics is not None else None
+    is_complex = pairing.target.data.spec.dtype.kind is Kind.COMPLEX
+    if not error or not isfinite(error) or is_complex or native_job(pairing) is None:
+        return None
+    try:
+        pair = open_pair(*pairing.operands, None)
+        count = min(pair.target.count, pair.golden.count)
+        starts = np.random.default_rng(0).integers(0, max(count - _BLOCK, 1), _MAX_BLOCKS)
+        places = np.unique((starts[:, None] + np.arange(_BLOCK)).ravel())
+        target, golden = (codes.decode(side.take(places), side.dtype) for side in (pair.target, pair.golden))
+    except (OpdiffError, MemoryError):
+        return None
+    return measure_sampled_facts(number, target, golden, np.unravel_index(places, pair.shape), pair.shape, error)
 
 
 def _load(pairing: Pairing, custom: Conversions | None) -> tuple[AnyArray, AnyArray] | None:

@@ -18,7 +18,7 @@ from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.judge import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
-from opdiff.workflows.compare.error_facts import find_error_facts
+from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_input_facts
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
@@ -103,7 +103,7 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
 def _compare(
     inputs: Inputs, limits: Limits, options: CompareOptions, measuring: Measuring, progress: Progress
 ) -> Compared:
-    pairs: list[Pair] = []
+    pairs: list[Pair | None] = []
     rows: list[Row] = []
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
@@ -113,8 +113,7 @@ def _compare(
         defects += measured.defects
         graphs += batch.graphs
         notes += batch.notes
-        # Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
-        pairs += batch.pairs if inputs.mode is Mode.OFFLINE else ()
+        pairs += batch.pairs if inputs.mode is Mode.OFFLINE else kept_pairs(measured.rows, batch.pairs)
     assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
     judgement = assess()
     facts = find_error_facts(rows, judgement, pairs, measuring.options.conversions) if pairs else ()

@@ -49,9 +49,9 @@ class _Examined(Struct, frozen=True):
 
 
 def find_profiles(
-    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair], custom: Conversions | None = None
+    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair | None], custom: Conversions | None = None
 ) -> tuple[Profile, ...]:
-    """Return the error profiles of the worst tensors; `pairs` are those of the rows."""
+    """Return the error profiles of the worst tensors; `pairs` are those of the rows, `None` where not kept."""
     profiles: list[Profile] = []
     remaining = _MAX_ELEMENTS
     for number in _worst_rows(rows, judgement)[:_MAX_TENSORS]:
