@@ -76,7 +76,7 @@ def test_the_first_bad_operator_is_the_faulty_one(case: Case, fault: str) -> Non
 def test_the_summary_names_the_first_tensor_of_low_accuracy(case: Case) -> None:
     made = write_sample(str(case.root / "sample"), faults=["permuted"])
     case.target, case.golden = (case.root / "sample" / side for side in ("npu", "golden"))
-    outcome = case.run("-fr", made.rules)
+    outcome = case.run("-fr", made.rules, "-v")
     assert outcome.code == 0
     (path,) = case.results()
     assert f"result: {path}" in outcome.out
