@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Numbers = Sequence[float] | Sequence[int]
 
 _LENGTH_NBYTES = 4
+# Higher levels take up to twice as long for two percent fewer bytes.
+_DEFLATE_LEVEL = 2
 _WIDTHS = {"b": 1, "h": 2, "i": 4, "q": 8, "f": 4, "d": 8}
 
 BYTE_ORDER = "@" if sys.byteorder == "little" else "<"
@@ -42,12 +45,14 @@ class ArrayWriter:
         start, self._end = self._end, self._end + len(data)
         return {"type": kind, "at": start, "count": len(data) // width}
 
-    def joined(self, document: Mapping[str, Any]) -> bytes:
-        """Return the document, and all arrays behind it."""
+    def compressed(self, document: Mapping[str, Any]) -> bytes:
+        """Return the document, and all arrays behind it, compressed together."""
         head = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
         # Arrays are aligned to 8 bytes, so that the page can use them in place.
         head += b" " * (-(len(head) + _LENGTH_NBYTES) % 8)
-        return b"".join([len(head).to_bytes(_LENGTH_NBYTES, "little"), head, *self._parts])
+        deflate = zlib.compressobj(_DEFLATE_LEVEL)
+        parts = [len(head).to_bytes(_LENGTH_NBYTES, "little"), head, *self._parts]
+        return b"".join([*map(deflate.compress, parts), deflate.flush()])
 
 
 class ArrayReader:

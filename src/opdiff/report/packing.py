@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import struct
 import sys
-import zlib
 from collections import defaultdict
 from contextlib import suppress
 from itertools import count
@@ -30,8 +29,6 @@ _INTEGERS = "bhi"
 _MAX_FLOAT = sys.float_info.max
 # Highest bytes of single-precision floats of either sign that are close to zero, and that are huge or not finite.
 _TINY_BYTES, _HUGE_BYTES = (0x00, 0x80), (0x7F, 0xFF)
-# Higher levels take up to twice as long for two percent fewer bytes.
-_DEFLATE_LEVEL = 2
 
 
 class Packer:
@@ -77,8 +74,7 @@ class Packer:
         texts = [
             printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in self._text_numbers
         ]
-        whole = document | {"texts": texts, "templates": self._reasons.templates}
-        return zlib.compress(self._arrays.joined(whole), _DEFLATE_LEVEL)
+        return self._arrays.compressed(document | {"texts": texts, "templates": self._reasons.templates})
 
     def _add(self, kind: str, data: bytes, absent: Sequence[int]) -> dict[str, Any]:
         description = self._arrays.add(kind, data)

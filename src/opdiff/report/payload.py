@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from opdiff.core.comparison import Mode, OpLabel
+from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
-from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
+from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.offline_table import reservations
@@ -42,6 +42,7 @@ _DOUBLE_PRECISION = (
 )  # fmt: skip
 _COUNTS = (
     "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
+    "is_equal",
 )  # fmt: skip
 _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 _ORIGINS = tuple(Origin)
@@ -84,18 +85,18 @@ def _side(side: Side) -> dict[str, object]:
 
 
 def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    labels = _by_field(OpLabel, [row.label for row in rows])
+    labels = [row.label for row in rows]
     keys = [row.key for row in rows]
     strings, integers = packer.texts, packer.integers
     target_folder, target_file = _paths([row.target_path for row in rows])
     golden_folder, golden_file = _paths([row.golden_path for row in rows])
     return {
         "count": len(rows),
-        "index": integers(labels["index"]),
-        "sequence": integers(labels["sequence"]),
-        "type": strings(labels["op_type"]),
-        "target": strings(labels["target"]),
-        "golden": strings(labels["golden"]),
+        "index": integers([label.index for label in labels]),
+        "sequence": integers([label.sequence for label in labels]),
+        "type": strings([label.op_type for label in labels]),
+        "target": strings([label.target for label in labels]),
+        "golden": strings([label.golden for label in labels]),
         "operator": strings(["" if key is None else key.op for key in keys]),
         "slot": integers([_SLOTS[key.slot if key else None] for key in keys]),
         "number": integers([0 if key is None else key.index for key in keys]),
@@ -120,12 +121,6 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
 def _row_reasons(row: Row) -> tuple[Reason, ...]:
     """Return the reservations about a row, and the messages of its custom metrics."""
     return (*reservations(row), *(quoted(message) for _, _, message in row.custom if message))
-
-
-def _by_field(kind: type[Struct], values: Sequence[Struct]) -> dict[str, tuple[Any, ...]]:
-    """Return the columns of values by field; one transposition is several times faster than field by field."""
-    columns = zip(*map(structs.astuple, values), strict=True) if values else repeat(())
-    return dict(zip(kind.__struct_fields__, columns, strict=False))
 
 
 def _map(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
@@ -157,16 +152,15 @@ def _metrics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
     """Return the numbers of the measured rows, and the columns of their metrics."""
     numbers = [number for number, row in enumerate(rows) if row.metrics is not None]
     found = [row.metrics for row in rows if row.metrics is not None]
-    by_name = _by_field(Metrics, found)
-    columns = {name: packer.floats(by_name[name]) for name in _SINGLE_PRECISION}
-    columns |= {name: packer.exact(by_name[name]) for name in _DOUBLE_PRECISION}
-    columns |= {name: packer.integers(by_name[name]) for name in _COUNTS}
-    columns["is_equal"] = packer.integers(by_name["is_equal"])
+    # Field by field: all fields at once would take more memory than the metrics themselves.
+    columns = {name: packer.floats(list(map(attrgetter(name), found))) for name in _SINGLE_PRECISION}
+    columns |= {name: packer.exact(list(map(attrgetter(name), found))) for name in _DOUBLE_PRECISION}
+    columns |= {name: packer.integers(list(map(attrgetter(name), found))) for name in _COUNTS}
     return {
         "rows": packer.integers(numbers),
         "columns": columns,
-        "relative": _histograms(by_name["relative_histogram"], packer),
-        "ulp": _histograms(by_name["ulp_histogram"], packer),
+        "relative": _histograms([metrics.relative_histogram for metrics in found], packer),
+        "ulp": _histograms([metrics.ulp_histogram for metrics in found], packer),
     }
 
 

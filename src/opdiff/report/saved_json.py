@@ -95,21 +95,23 @@ def load(path: str) -> Comparison:
 
 def _comparison(document: dict[str, Any]) -> Comparison:
     packed = msgspec.convert(document, _Packed)
-    blocks = [unpack_columns(block) for block in packed.rows]
     head = msgspec.convert(document | {"graphs": (), "rows": ()}, Comparison)
-    judgement = replace(
-        head.judgement,
-        verdicts=_values(blocks, "verdicts", tuple[Verdict, ...]),
-        documented=_values(blocks, "documented", tuple[DocumentedResult, ...]),
-    )
-    rows = _values(blocks, "rows", tuple[Row, ...])
-    graphs = _values([unpack_columns(packed.graphs)], "graphs", tuple[ModelGraph, ...])
-    return replace(head, graphs=graphs, rows=rows, judgement=judgement)
+    graphs = _values(unpack_columns(packed.graphs), "graphs", tuple[ModelGraph, ...])
+    rows: list[Row] = []
+    verdicts: list[Verdict] = []
+    documented: list[DocumentedResult] = []
+    # One by one, because unpacked blocks take more memory than the rows that are made of them.
+    for block in packed.rows:
+        tables = unpack_columns(block)
+        rows += _values(tables, "rows", list[Row])
+        verdicts += _values(tables, "verdicts", list[Verdict])
+        documented += _values(tables, "documented", list[DocumentedResult])
+    judgement = replace(head.judgement, verdicts=tuple(verdicts), documented=tuple(documented))
+    return replace(head, graphs=graphs, rows=tuple(rows), judgement=judgement)
 
 
-def _values(blocks: Sequence[dict[str, list[Any]]], name: str, kind: type[_T]) -> _T:
-    """Return the values of a name in all blocks."""
-    return msgspec.convert([value for block in blocks for value in block.get(name, ())], kind)
+def _values(tables: dict[str, list[Any]], name: str, kind: type[_T]) -> _T:
+    return msgspec.convert(tables.get(name, ()), kind)
 
 
 def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
