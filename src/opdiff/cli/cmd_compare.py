@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
-from opdiff.cli.model_options import add_model, golden_of_model, require_model
+from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
 from opdiff.core.errors import UsageError
 
@@ -43,6 +44,7 @@ examples:
   msprobe compare -m offline_data -tp NPU_DIR -gp GOLDEN_DIR -fr network.json -o OUT
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
   opdiff compare NPU_DIR --model net.onnx --input x=x.npy -fr net.om     golden data from the original model
+  opdiff compare NPU_DIR --model net.onnx --input x=x.npy -fr net.om --replay all    every operator computed again
   opdiff compare NPU_DIR OTHER_NPU_DIR                        two versions or two processors
   opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
@@ -157,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
     _check_single(args)
     check_cluster(args, "jobs", "memory", "op_name")
     if args.model:
-        options = replace(options, golden=golden_of_model(args, options))
+        options = with_model(args, options)
     if args.op_name is not None:
         return _run_single(args, options)
     # A comparison in graph mode that fails leaves no folder.
@@ -256,7 +258,12 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
-        for result in compare_and_write(options, progress.reach, progress.show_workers):
+
+        def report_replay(done: int, total: int, left: float) -> None:
+            time = "" if left == inf else f", {left:.0f} s left"
+            progress.describe(f"computing suspects again: {done} of {total}{time}")
+
+        for result in compare_and_write(options, progress.reach, progress.show_workers, report_replay):
             if isinstance(result, NotCompared):
                 progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
                 continue

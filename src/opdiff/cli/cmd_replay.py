@@ -87,7 +87,7 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
     """Return the comparison whose suspects are replayed; `None` if there is none."""
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.saved import load_saved
-    from opdiff.workflows.replay.suspects import compare_sides
+    from opdiff.workflows.replay.comparing import compare_sides
 
     if args.saved:
         if args.golden:

@@ -7,6 +7,8 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.cli.arguments import integer
 from opdiff.cli.terminal import Progress, printable
 from opdiff.core.errors import UsageError
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from opdiff.workflows.golden.pipeline import GoldenResult
 
 _MAX_SEED = (1 << 32) - 1
+_MAX_REPLAYED = 9999
+_DEFAULT_REPLAYED = 5
+# Not given, which is something else than `None` for all operators.
+_NOT_GIVEN = -1
 
 
 def add_input_data(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -60,6 +66,18 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--model", metavar="FILE", default="", help="ONNX file, prototxt, or frozen TensorFlow graph")
     group.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
     add_input_data(group)
+    group.add_argument(
+        "--replay", type=_replay_count, metavar="N|all|none", default=_NOT_GIVEN,
+        help="compute this many suspects again from their dumped inputs, to prove or refute them; default: 5 with -fr",
+    )  # fmt: skip
+
+
+def _replay_count(text: str) -> int | None:
+    if text in ("all", "none"):
+        return None if text == "all" else 0
+    if not text.isdecimal() or not 1 <= int(text) <= _MAX_REPLAYED:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MAX_REPLAYED}, all or none")
+    return int(text)
 
 
 def require_model(args: argparse.Namespace) -> None:
@@ -73,6 +91,7 @@ def require_model(args: argparse.Namespace) -> None:
         "--input": args.inputs,
         "--shape": args.shapes,
         "--random": args.seed is not None,
+        "--replay": args.replay != _NOT_GIVEN,
     }
     alone = next((option for option, value in given.items() if value), None)
     if alone and not args.model:
@@ -91,7 +110,27 @@ def run_model(options: GoldenOptions, *, quiet: bool) -> GoldenResult:
         return make_golden(options, notify, progress.reach)
 
 
-def golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
+def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOptions:
+    """Return the options with golden data of the model, and with the model for computing suspects again.
+
+    Raises:
+        UsageError: suspects are to be computed again without a rule file.
+    """
+    has_rules = os.path.isfile(options.fusion_rules)
+    if args.replay not in (_NOT_GIVEN, 0) and not has_rules:
+        raise UsageError("--replay needs the rules of the target's model: -fr FILE")
+    count = (_DEFAULT_REPLAYED if has_rules else 0) if args.replay == _NOT_GIVEN else args.replay
+    return replace(
+        options,
+        golden=_golden_of_model(args, options),
+        model=args.model,
+        model_weights=args.weights,
+        model_shapes=given_inputs(args)[1],
+        replay=count,
+    )
+
+
+def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
     """Make golden data from the model, or find it from an earlier run, in the output folder; return its directory."""
     from opdiff.workflows.golden.options import GoldenOptions
 

@@ -161,6 +161,12 @@ class Progress:
             progress.TextColumn("{task.description}"), progress.BarColumn(), *counted, progress.TimeRemainingColumn(),
         ]  # fmt: skip
 
+    def describe(self, activity: str) -> None:
+        """Show another activity."""
+        self._activity = activity
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=self._described())
+
     def reach(self, done: int, total: int) -> None:
         """Report how much of the total is done."""
         if self._bar is not None and self._task is not None:

@@ -16,6 +16,7 @@ from opdiff.core.error_facts import ErrorFacts
 from opdiff.core.judgement import Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
 from opdiff.core.reasons import Reason
+from opdiff.core.replay import Replay
 from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
 from opdiff.core.tensor_stats import TensorStats
 
@@ -377,6 +378,7 @@ class Comparison(Struct, frozen=True):
         extra_inputs: rule files and other paths that were given besides the dumps.
         warnings: signs that inputs were mixed up; the advice begins with them.
         error_facts: facts about the tensors of findings, on which the evidence rests.
+        replays: operators that were computed again from their dumped inputs.
     """
 
     mode: Mode
@@ -393,6 +395,7 @@ class Comparison(Struct, frozen=True):
     extra_inputs: ExtraInputs = ExtraInputs()
     warnings: tuple[Reason, ...] = ()
     error_facts: tuple[ErrorFacts, ...] = ()
+    replays: tuple[Replay, ...] = ()
 
     @property
     def units(self) -> tuple[Unit, ...]:

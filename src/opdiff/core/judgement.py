@@ -102,6 +102,7 @@ class Finding(Struct, frozen=True):
         buffer_passes: passes that fused operators through the unified buffer into it.
         units: units of graph mode in which it was found; the evidence is from the first one.
         missing: why its own output was not compared, so that it is a suspect; `tensor` is then that of a reader.
+        is_proved: whether the operator was computed again, and is itself at fault.
     """
 
     operator: str
@@ -119,6 +120,7 @@ class Finding(Struct, frozen=True):
     buffer_passes: tuple[str, ...] = ()
     units: tuple[Unit, ...] = ()
     missing: Reason | None = None
+    is_proved: bool = False
 
 
 class Colour(StrEnum):

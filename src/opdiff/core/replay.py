@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Shape
 
 
@@ -93,6 +93,11 @@ class ReplayCause(Struct, frozen=True):
     before: float
     after: float
     runner_up: Reason | None = None
+
+    @property
+    def evidence(self) -> Reason:
+        """The change, with the error before and after."""
+        return because("replay.cause", cause=self.reason, before=self.before, after=self.after)
 
 
 class Replay(Struct, frozen=True):

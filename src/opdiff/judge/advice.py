@@ -123,6 +123,8 @@ def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
     if accumulated:
         yield because("judge.accumulated", count=accumulated)
         yield because("judge.widen_or_accept")
+    elif any(remark.code == "judge.withdrawn" for remark in judgement.remarks):
+        yield because("judge.all_innocent")
     elif not coverage.data:
         code = "judge.all_checksums_equal" if coverage.checksums else "judge.all_statistics_agree"
         yield because(code, count=compared)
@@ -152,7 +154,8 @@ def _named_fault(finding: Finding) -> Reason:
 
 def fault_sentence(finding: Finding, outputs: ModelOutputs) -> Reason:
     """Return the sentence about the worst operator: at fault, suspected, or beyond its budget in a good model."""
-    code = "judge.fault" if finding.missing is None else "judge.suspect"
+    code = "judge.proved_fault" if finding.is_proved else "judge.fault"
+    code = code if finding.missing is None else "judge.suspect"
     return because(
         "judge.inner_fault" if outputs.agreement is Agreement.MATCH else code,
         operator=finding.operator,

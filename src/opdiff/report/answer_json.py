@@ -163,7 +163,7 @@ def make_fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
         level=str(finding.level),
         kind=str(finding.kind),
         share=finding.share,
-        proved=None,
+        proved=True if finding.is_proved else None,
         before=[utf8(name) for name in finding.before],
         units=[_unit(unit) for unit in finding.units],
         missing=finding.missing.code if finding.missing else None,

@@ -12,6 +12,7 @@ from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
+from opdiff.judge.proof import with_replays
 from opdiff.judge.remedies import files_of, next_command
 from opdiff.workflows.compare.environments import with_environments
 
@@ -41,6 +42,12 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
     left_out = comparison.judgement.coverage.left_out
     facts = comparison.error_facts
     judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out, facts=facts)
+    return judge_replays(replace(comparison, judgement=judgement))
+
+
+def judge_replays(comparison: Comparison) -> Comparison:
+    """Return a comparison whose judgement takes replayed operators into account; its advice begins with warnings."""
+    judgement = with_replays(comparison.judgement, comparison.rows, comparison.replays)
     return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opdiff.core.tensor import Shape
 
 _GRAPH_TEXT_PREFIXES = ("dynamo_original_graph_", "dynamo_optimized_graph_")
 # Options of offline comparisons, and of graph mode, by field.
@@ -47,6 +53,11 @@ class CompareOptions(Struct, frozen=True):
         graph: graph mode: this graph only.
         data_mode: graph mode: how tensors are compared.
         force: compare inputs that seem to be mixed up, and judge even if the rules do not belong to the dumps.
+        model: original model, by which suspects are computed again.
+        model_weights: caffemodel of a prototxt.
+        model_shapes: shapes of inputs that the model leaves open.
+        replay: maximum number of suspects to compute again; `None` for all operators.
+        replay_seconds: maximum time for that; all operators take as long as they need.
     """
 
     target: str = ""
@@ -74,6 +85,11 @@ class CompareOptions(Struct, frozen=True):
     graph: int | None = None
     data_mode: DataMode = DataMode.AUTO
     force: bool = False
+    model: str = ""
+    model_weights: str = ""
+    model_shapes: Mapping[str, Shape] = {}
+    replay: int | None = 0
+    replay_seconds: float = 60.0
 
     @property
     def is_selected(self) -> bool:

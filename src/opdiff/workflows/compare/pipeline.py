@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
     OnWorkers = Callable[[int], None]
+    ReplayReport = Callable[[int, int, float], None]
 
 
 class Compared(Struct, frozen=True):
@@ -57,7 +59,10 @@ class Compared(Struct, frozen=True):
 
 
 def compare(
-    options: CompareOptions, progress: Progress, on_workers: OnWorkers | None = None
+    options: CompareOptions,
+    progress: Progress,
+    on_workers: OnWorkers | None = None,
+    report_replay: ReplayReport | None = None,
 ) -> Iterator[Compared | NotCompared]:
     """Compare two dumps, or every step of a training run; nothing is written.
 
@@ -65,6 +70,8 @@ def compare(
         options: the comparison.
         progress: called with the bytes that are done, and all bytes.
         on_workers: called with the number of workers of a cluster, about once a second.
+        report_replay: called with the number of operators that were computed again, their total, and the seconds that
+            are left for it.
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -79,7 +86,7 @@ def compare(
                 yield inputs
                 continue
             try:
-                yield _compare(inputs, limits, options, measuring, progress)
+                yield _with_replays(_compare(inputs, limits, options, measuring, progress), options, report_replay)
             except (InputError, UsageError) as error:
                 if not inputs.is_step:
                     raise
@@ -140,11 +147,38 @@ def _compare(
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 
 
+def _with_replays(compared: Compared, options: CompareOptions, report: ReplayReport | None) -> Compared:
+    """Compute suspects again, if there is a model for it."""
+    if not options.model or options.replay == 0 or compared.comparison.judgement.misfit is not None:
+        return compared
+    from opdiff.workflows.replay.options import ReplayOptions
+    from opdiff.workflows.replay.proof import ProofOptions, prove
+
+    wanted = ReplayOptions(
+        compared.comparison.target.path,
+        options.fusion_rules,
+        options.model,
+        options.model_weights,
+        options.model_shapes,
+        limits=options.limits,
+    )
+    seconds = inf if options.replay is None else options.replay_seconds
+    proved = prove(
+        compared.comparison,
+        ProofOptions(wanted, options.replay, seconds),
+        report or (lambda _done, _total, _left: None),
+    )
+    return replace(compared, comparison=proved)
+
+
 def compare_and_write(
-    options: CompareOptions, progress: Progress, on_workers: OnWorkers | None = None
+    options: CompareOptions,
+    progress: Progress,
+    on_workers: OnWorkers | None = None,
+    report_replay: ReplayReport | None = None,
 ) -> Iterator[tuple[Compared, Written] | NotCompared]:
     """Compare as `compare` does, and write tables, the saved form and the reports of each comparison."""
-    for result in compare(options, progress, on_workers):
+    for result in compare(options, progress, on_workers, report_replay):
         yield result if isinstance(result, NotCompared) else (result, write_outputs(result, options))
 
 

@@ -19,10 +19,9 @@ def remarks_of(item: Replay) -> Iterator[Reason]:
     if item.reason is not None:
         yield item.reason
     if item.cause is not None:
-        cause = item.cause
-        yield because("replay.cause", cause=cause.reason, before=cause.before, after=cause.after)
-        if cause.runner_up is not None:
-            yield because("replay.runner_up", cause=cause.runner_up)
+        yield item.cause.evidence
+        if item.cause.runner_up is not None:
+            yield because("replay.runner_up", cause=item.cause.runner_up)
     if item.verdict is ReplayVerdict.GUILTY:
         yield from _about(item.outputs[0])
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.errors import InputError, UsageError
-from opdiff.workflows.compare.inputs import NotCompared
-from opdiff.workflows.compare.pipeline import compare
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Judgement
-    from opdiff.workflows.compare.options import CompareOptions
-
-    Progress = Callable[[int, int], None]
 
 
 def suspects_of(judgement: Judgement) -> tuple[str, ...]:
@@ -24,17 +15,11 @@ def suspects_of(judgement: Judgement) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *judgement.candidates)))
 
 
-def compare_sides(options: CompareOptions, progress: Progress) -> Comparison:
-    """Compare two dumps.
-
-    Raises:
-        UsageError: the options contradict each other or the data, or there are several comparisons.
-        InputError: a side or a rule file cannot be used.
-    """
-    results = list(compare(options, progress))
-    if len(results) != 1:
-        raise UsageError("operators are replayed with one rule file; give that of the model instead of a directory")
-    (result,) = results
-    if isinstance(result, NotCompared):
-        raise InputError(result.path, result.reason)
-    return result.comparison
+def operators_with_errors(comparison: Comparison) -> tuple[str, ...]:
+    """Return the operators with bad outputs, in the order of the rows."""
+    pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
+    return tuple(
+        dict.fromkeys(
+            row.key.op for row, verdict in pairs if row.key is not None and row.is_output and verdict.level.is_bad
+        )
+    )

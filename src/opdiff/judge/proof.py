@@ -1,0 +1,120 @@
+"""Findings and the operators that were computed again: proved, withdrawn, or left as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from opdiff.core.judgement import ErrorKind, Finding, Level, Origin
+from opdiff.core.reasons import because
+from opdiff.core.replay import ReplayVerdict
+from opdiff.core.tensor import Slot
+from opdiff.judge.advice import advice_of, remedies_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.judgement import Judgement, Verdict
+    from opdiff.core.reasons import Reason
+    from opdiff.core.replay import Replay
+
+_INPUT_PART = f":{Slot.INPUT}:"
+
+
+def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> Judgement:
+    """Return a judgement whose findings agree with replayed operators.
+
+    A guilty operator is proved, with the change that explains its output as the cause. An innocent one computed from
+    its inputs what it should, so that its finding is withdrawn, unless that is about an input or about the pairing.
+    """
+    if not replays or judgement.misfit is not None:
+        return judgement
+    by_name = {replay.operator: replay for replay in replays}
+    findings = [_proved(finding, by_name.get(finding.operator)) for finding in judgement.findings]
+    withdrawn = [finding.operator for finding in findings if _is_refuted(finding, by_name)]
+    kept = [finding for finding in findings if not _is_refuted(finding, by_name)]
+    kept += _found_by_replay(judgement, rows, replays)
+    kept.sort(key=lambda finding: not finding.is_proved)
+    found = replace(
+        judgement,
+        findings=tuple(kept),
+        verdicts=_with_inherited(judgement.verdicts, rows, frozenset(withdrawn)),
+        first_bad=_first_bad(judgement.first_bad, kept, rows),
+        worst=kept[0].operator if kept else "",
+        remarks=(*judgement.remarks, *_remarks(withdrawn)),
+        candidates=tuple(name for name in judgement.candidates if not _is_innocent(name, by_name)),
+    )
+    return replace(found, advice=advice_of(found))
+
+
+def _proved(finding: Finding, replay: Replay | None) -> Finding:
+    if replay is None or replay.verdict is not ReplayVerdict.GUILTY or _INPUT_PART in finding.tensor:
+        return finding
+    kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
+    kind = finding.kind if kind is ErrorKind.UNKNOWN else kind
+    remedies = remedies_of(kind, finding.passes, finding.buffer_passes)
+    evidence = (*_evidence(replay), *finding.evidence)
+    return replace(finding, kind=kind, evidence=evidence, remedies=remedies, is_proved=True)
+
+
+def _evidence(replay: Replay) -> tuple[Reason, ...]:
+    output = replay.outputs[0]
+    own = because("judge.proved", error=output.error, allowed=output.limit)
+    if replay.cause is None or replay.cause.kind is ErrorKind.UNKNOWN:
+        return (own,)
+    return replay.cause.evidence, own
+
+
+def _is_innocent(name: str, by_name: Mapping[str, Replay]) -> bool:
+    return name in by_name and by_name[name].verdict is ReplayVerdict.INNOCENT
+
+
+def _is_refuted(finding: Finding, by_name: Mapping[str, Replay]) -> bool:
+    """Return whether an innocent operator has a finding about its own computation."""
+    is_about_output = _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING
+    return is_about_output and finding.missing is None and _is_innocent(finding.operator, by_name)
+
+
+def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> list[Finding]:
+    """Return findings for guilty operators that have none, unless their outputs were compared and are good."""
+    known = {finding.operator for finding in judgement.findings}
+    levels = {str(row.key): verdict.level for row, verdict in zip(rows, judgement.verdicts, strict=True)}
+    found = []
+    for replay in replays:
+        if replay.verdict is not ReplayVerdict.GUILTY or replay.operator in known:
+            continue
+        level = levels.get(replay.outputs[0].tensor, Level.NOT_COMPARABLE)
+        if level.is_bad or level is Level.NOT_COMPARABLE:
+            kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
+            finding = Finding(replay.operator, replay.op_type, replay.outputs[0].tensor, level, kind)
+            evidence, remedies = _evidence(replay), remedies_of(kind, (), ())
+            found.append(replace(finding, evidence=evidence, remedies=remedies, is_proved=True))
+    return found
+
+
+def _with_inherited(
+    verdicts: tuple[Verdict, ...], rows: Sequence[Row], withdrawn: frozenset[str]
+) -> tuple[Verdict, ...]:
+    """Return the verdicts; errors of innocent operators come from their inputs."""
+    if not withdrawn:
+        return verdicts
+    return tuple(
+        replace(verdict, origin=Origin.INHERITED)
+        if verdict.origin is Origin.BORN and row.key is not None and row.key.op in withdrawn
+        else verdict
+        for row, verdict in zip(rows, verdicts, strict=True)
+    )
+
+
+def _first_bad(before: str, findings: Sequence[Finding], rows: Sequence[Row]) -> str:
+    """Return the operator of the first finding in the order of the rows."""
+    names = {finding.operator for finding in findings}
+    if before in names:
+        return before
+    return next((row.key.op for row in rows if row.key is not None and row.key.op in names), "")
+
+
+def _remarks(withdrawn: Sequence[str]) -> tuple[Reason, ...]:
+    return (because("judge.withdrawn", operators=tuple(withdrawn)),) if withdrawn else ()

@@ -1,0 +1,33 @@
+"""Comparison of two dumps whose suspects are replayed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError, UsageError
+from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.pipeline import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.workflows.compare.options import CompareOptions
+
+    Progress = Callable[[int, int], None]
+
+
+def compare_sides(options: CompareOptions, progress: Progress) -> Comparison:
+    """Compare two dumps.
+
+    Raises:
+        UsageError: the options contradict each other or the data, or there are several comparisons.
+        InputError: a side or a rule file cannot be used.
+    """
+    results = list(compare(options, progress))
+    if len(results) != 1:
+        raise UsageError("operators are replayed with one rule file; give that of the model instead of a directory")
+    (result,) = results
+    if isinstance(result, NotCompared):
+        raise InputError(result.path, result.reason)
+    return result.comparison

@@ -1,0 +1,83 @@
+"""Suspects of a comparison, computed again within a time limit, and the judgement that follows."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
+from opdiff.core.replay import ReplayVerdict
+from opdiff.workflows.compare.judging import judge_replays
+from opdiff.workflows.replay.pipeline import replay
+from opdiff.workflows.replay.suspects import operators_with_errors, suspects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.core.replay import Replay
+    from opdiff.workflows.replay.options import ReplayOptions
+
+    Report = Callable[[int, int, float], None]
+
+
+class ProofOptions(Struct, frozen=True):
+    """Extent of a proof.
+
+    Attributes:
+        replay: model, dump and rules; its operators are not used.
+        count: maximum number of suspects; `None` for all operators.
+        seconds: maximum time.
+    """
+
+    replay: ReplayOptions
+    count: int | None
+    seconds: float
+
+
+def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
+    """Return a comparison with its suspects replayed, and its judgement corrected.
+
+    If none of the suspects is guilty, operators with bad outputs follow in the order of execution. `report` takes the
+    number of operators done, their total, and the seconds that are left.
+    """
+    try:
+        replays, is_complete = _replay_suspects(comparison, options, report)
+    except (InputError, UsageError) as error:
+        return replace(comparison, notes=(*comparison.notes, because("replay.impossible", problem=error.reason)))
+    if not is_complete:
+        note = because("replay.out_of_time", seconds=options.seconds, count=len(replays))
+        comparison = replace(comparison, notes=(*comparison.notes, note))
+    return judge_replays(replace(comparison, replays=tuple(replays))) if replays else comparison
+
+
+def _replay_suspects(comparison: Comparison, options: ProofOptions, report: Report) -> tuple[list[Replay], bool]:
+    """Return the replayed operators, and whether the time was enough."""
+    ends = time.monotonic() + options.seconds
+    if options.count is None:
+        return _run(options, (), ends, report)
+    suspects = suspects_of(comparison.judgement)[: options.count]
+    if not suspects:
+        return [], True
+    found, is_complete = _run(options, suspects, ends, report)
+    if not is_complete or any(item.verdict is ReplayVerdict.GUILTY for item in found):
+        return found, is_complete
+    others = [name for name in operators_with_errors(comparison) if name not in suspects][: options.count]
+    more, is_complete = _run(options, others, ends, report) if others else ([], True)
+    return [*found, *more], is_complete
+
+
+def _run(options: ProofOptions, operators: Sequence[str], ends: float, report: Report) -> tuple[list[Replay], bool]:
+    def progress(done: int, total: int) -> None:
+        report(done, total, max(ends - time.monotonic(), 0.0))
+
+    found = []
+    for item in replay(replace(options.replay, operators=tuple(operators)), progress):
+        found.append(item)
+        if time.monotonic() > ends:
+            return found, False
+    return found, True

@@ -1,0 +1,135 @@
+"""Suspects of a comparison that are computed again: proved, withdrawn, and both saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+
+from command_line import run
+from device_runs import DeviceRun, Fused
+from onnx_models import golden, weight, write
+from opdiff.core.judgement import ErrorKind, Origin
+from opdiff.workflows.compare.judging import find_limits, judge_again
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.saved import load_saved
+from residual_network import device_run, image
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.core.comparison import Comparison
+
+
+def without_residual(part: Any) -> None:
+    part.graph.node[1].op_type = "Identity"
+    del part.graph.node[1].input[1:]
+
+
+FAULTY = Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual)
+
+
+def compared(device: DeviceRun, golden_folder: Path, **options: Any) -> Comparison:
+    wanted = {"model": str(device.model), "replay": 5, "fusion_rules": str(device.rules), **options}
+    (result,) = compare(CompareOptions(str(device.npu), str(golden_folder), **wanted), lambda _done, _total: None)
+    assert isinstance(result, Compared)
+    assert not result.defects
+    return result.comparison
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> DeviceRun:
+    """A run without the residual sum, and golden data."""
+    made = device_run(tmp_path, FAULTY)
+    golden(made.model, tmp_path / "golden", inputs=image())
+    return made
+
+
+def test_a_guilty_suspect_is_proved_with_its_cause(device: DeviceRun) -> None:
+    judgement = compared(device, device.folder / "golden").judgement
+    (finding,) = judgement.findings
+    assert (finding.operator, finding.kind, finding.is_proved) == ("c2a1r2", ErrorKind.OPERAND, True)
+    assert [reason.code for reason in finding.evidence[:2]] == ["replay.cause", "judge.proved"]
+    advice = " ".join(map(str, judgement.advice))
+    assert "c2a1r2 (Conv2D) is proved to be at fault: " in advice
+    assert "a1 (Add) is left out: the operand t4 is missing: with this, the error falls from" in advice
+
+
+def test_without_replay_nothing_is_proved(device: DeviceRun) -> None:
+    comparison = compared(device, device.folder / "golden", replay=0)
+    assert comparison.replays == ()
+    assert [finding.is_proved for finding in comparison.judgement.findings] == [False]
+
+
+def test_an_innocent_suspect_is_withdrawn(tmp_path: Path) -> None:
+    clean = device_run(tmp_path)
+    other = onnx.load(str(clean.model))
+    (weights,) = (item for item in other.graph.initializer if item.name == "wf")
+    weights.CopyFrom(weight("wf", 1.3 * onnx.numpy_helper.to_array(weights)))
+    golden(write(tmp_path / "other.onnx", other), tmp_path / "golden", inputs=image())
+    blamed = compared(clean, tmp_path / "golden", replay=0)
+    assert [finding.operator for finding in blamed.judgement.findings] == ["fc"]
+    judgement = compared(clean, tmp_path / "golden").judgement
+    assert (judgement.findings, judgement.first_bad, judgement.worst) == ((), "", "")
+    advice = " ".join(map(str, judgement.advice))
+    assert "Innocent: fc." in advice
+    assert "No operator is found to be at fault, although tensors are bad" in advice
+    assert not {"judge.within_noise", "judge.compared_within_noise"} & {sentence.code for sentence in judgement.advice}
+    assert Origin.BORN not in {verdict.origin for verdict in judgement.verdicts}
+
+
+def test_all_operators_are_replayed_on_request(device: DeviceRun) -> None:
+    comparison = compared(device, device.folder / "golden", replay=None)
+    verdicts = {replay.operator: replay.verdict.value for replay in comparison.replays}
+    assert verdicts == dict.fromkeys(("c1b1r1", "p1", "gap", "fc", "sm"), "innocent") | {"c2a1r2": "guilty"}
+
+
+def test_the_time_is_limited(device: DeviceRun) -> None:
+    comparison = compared(device, device.folder / "golden", replay_seconds=0.0)
+    assert len(comparison.replays) == 1
+    assert "after 0 s, only 1 suspect had been computed again" in str(comparison.notes[-1])
+
+
+def test_a_model_that_cannot_be_used_costs_a_note(device: DeviceRun) -> None:
+    comparison = compared(device, device.folder / "golden", model=str(device.rules))
+    assert str(comparison.notes[-1]).startswith("suspects could not be computed again: ")
+    assert [finding.is_proved for finding in comparison.judgement.findings] == [False]
+
+
+def test_the_command_saves_and_answers(device: DeviceRun, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(device.folder / "x.npy", image()["x"])
+    inputs = ("--model", device.model, "--input", device.folder / "x.npy", "-fr", device.rules)
+    done = run(capsys, "compare", device.npu, *inputs, "-o", device.folder / "out", "--json", "-")
+    assert done.code == 0, done.err
+    assert [(item["operator"], item["kind"], item["proved"]) for item in done.json["findings"]] == [
+        ("c2a1r2", "operand", True)
+    ]
+    saved = load_saved([str(device.folder / "out")])
+    assert judge_again(saved, find_limits("")).judgement.findings == saved.judgement.findings
+    assert saved.replays[0].cause is not None
+    judged = run(capsys, "judge", device.folder / "out")
+    assert "a1 (Add) is left out" in judged.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--replay", "3"), "--replay requires --model"),
+        (("--model", "m.onnx", "--replay", "3"), "--replay needs the rules of the target's model: -fr FILE"),
+        (("--model", "m.onnx", "--replay", "0"), "'0' is not a number from 1 to 9999, all or none"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    device: DeviceRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(device.folder)
+    sides = ("npu",) if "--model" in arguments else ("npu", "golden")
+    done = run(capsys, "compare", *sides, *arguments)
+    assert (done.code, message in done.err) == (2, True), done.err
