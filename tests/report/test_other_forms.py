@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -14,9 +15,10 @@ from msgspec.structs import replace
 from pyarrow import parquet
 
 from made_comparisons import comparisons
-from made_reports import BAD, OFF, judged_comparison, not_compared, row, with_judgement
+from made_reports import BAD, OFF, judged_comparison, many_tokens, not_compared, row, with_judgement
 from opdiff.core.judgement import Judgement, Level, Verdict
 from opdiff.core.reasons import quoted
+from opdiff.report.flat import flat_table, iter_flat_tables
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
 from opdiff.report.parquet_table import write_parquet
@@ -63,6 +65,32 @@ def test_parquet_has_types_nulls_and_nans(tmp_path: Path) -> None:
     assert cosines[1] is None
     assert table["level"].to_pylist()[1] == "not comparable"
     assert table.schema.metadata[b"opdiff.scenario"] == b"NPU dump against the original model"
+
+
+@pytest.mark.parametrize("made", [SOME, many_tokens(2, 2, 3), judged_comparison()], ids=["offline", "graph", "no rows"])
+def test_parts_of_a_table_make_the_whole(made: Comparison) -> None:
+    parts, whole = list(iter_flat_tables(made, 2)), flat_table(made)
+    assert {part.names for part in parts} == {whole.names}
+    joined = [[value for part in parts for value in part.columns[number]] for number in range(len(whole.names))]
+    assert repr(joined) == repr(list(whole.columns))
+    assert max(len(part.columns[0]) for part in parts) <= 2
+
+
+def test_long_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+        write_parquet(SOME, str(folder / "out.parquet"))
+        write_workbook(SOME, str(folder / "out.xlsx"))
+        for module in ("parquet_table", "workbook"):
+            monkeypatch.setattr(f"opdiff.report.{module}.iter_flat_tables", partial(iter_flat_tables, max_rows=1))
+    assert parquet.ParquetFile(parts / "out.parquet").num_row_groups == len(SOME.rows)
+    assert parquet.read_table(parts / "out.parquet").equals(parquet.read_table(whole / "out.parquet"))
+    cells = [
+        [[cell.value for cell in line] for sheet in openpyxl.load_workbook(folder / "out.xlsx") for line in sheet.rows]
+        for folder in (whole, parts)
+    ]
+    assert cells[0] == cells[1]
 
 
 def test_junit_has_a_case_for_each_operator(tmp_path: Path) -> None:

@@ -15,11 +15,14 @@ from opdiff.report.cells import shape_text
 from opdiff.report.offline_table import reason_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from opdiff.core.comparison import Comparison, Row
 
     Value = str | float | int | bool | None
+
+MAX_ROWS_PER_PART = 1 << 14
+"""Number of rows of which writers hold all cells at a time."""
 
 METRICS = tuple(
     name for name in Metrics.__struct_fields__ if name not in ("notes", "relative_histogram", "ulp_histogram")
@@ -92,18 +95,30 @@ class FlatTable(Struct, frozen=True):
 
 def flat_table(comparison: Comparison) -> FlatTable:
     """Return a comparison as columns; missing values are `None`."""
-    rows, judgement = comparison.rows, comparison.judgement
+    return next(iter_flat_tables(comparison, max(len(comparison.rows), 1)))
+
+
+def iter_flat_tables(comparison: Comparison, max_rows: int = MAX_ROWS_PER_PART) -> Iterator[FlatTable]:
+    """Yield the table of `flat_table` in parts with the same columns; one part if there are no rows."""
+    rows = comparison.rows
+    custom = tuple(dict.fromkeys(name for row in rows for name, _, _ in row.custom))
+    for start in range(0, max(len(rows), 1), max_rows):
+        yield _table(comparison, slice(start, start + max_rows), custom)
+
+
+def _table(comparison: Comparison, part: slice, custom: tuple[str, ...]) -> FlatTable:
+    rows, judgement = comparison.rows[part], comparison.judgement
     columns: dict[str, list[Value]] = {
-        "level": [str(verdict.level) for verdict in judgement.verdicts],
-        "origin": [str(verdict.origin) for verdict in judgement.verdicts],
-        "decided_by": [render(verdict.rule) for verdict in judgement.verdicts],
+        "level": [str(verdict.level) for verdict in judgement.verdicts[part]],
+        "origin": [str(verdict.origin) for verdict in judgement.verdicts[part]],
+        "decided_by": [render(verdict.rule) for verdict in judgement.verdicts[part]],
     }
     getters = _FIRST_COLUMNS | _LAST_COLUMNS
     if comparison.mode is Mode.GRAPH:
         columns |= {name: [get(row) for row in rows] for name, get in _UNIT_COLUMNS.items()}
-        columns["result"] = [result.result for result in judgement.documented]
+        columns["result"] = [result.result for result in judgement.documented[part]]
         getters = _FIRST_COLUMNS | _GRAPH_COLUMNS | _LAST_COLUMNS
     columns |= {name: [get(row) for row in rows] for name, get in getters.items()}
-    for name in dict.fromkeys(name for row in rows for name, _, _ in row.custom):
+    for name in custom:
         columns[f"custom_{name}"] = [next((value for own, value, _ in row.custom if own == name), None) for row in rows]
     return FlatTable(tuple(columns), tuple(columns.values()))

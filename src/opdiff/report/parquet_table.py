@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from opdiff.core.reasons import render
-from opdiff.report.flat import NUMBERS, flat_table
+from opdiff.report.flat import NUMBERS, iter_flat_tables
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
@@ -27,21 +28,29 @@ def write_parquet(comparison: Comparison, path: str) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    table = flat_table(comparison)
-    kinds = {"string": pa.string(), "integer": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
-    columns = [
-        pa.array([_plain(value, _kind(name)) for value in column], kinds[_kind(name)])
-        for name, column in zip(table.names, table.columns, strict=True)
-    ]
+    parts = iter_flat_tables(comparison)
+    first = next(parts)
+    types = {"string": pa.string(), "integer": pa.int64(), "bool": pa.bool_(), "float": pa.float64()}
+    kinds = [_kind(name) for name in first.names]
+    fields = [(_text(name), types[kind]) for name, kind in zip(first.names, kinds, strict=True)]
+    schema = pa.schema(fields, _metadata(comparison))
+    with parquet.ParquetWriter(path, schema) as writer:
+        for table in chain((first,), parts):
+            columns = [
+                pa.array([_plain(value, kind) for value in column], types[kind])
+                for kind, column in zip(kinds, table.columns, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _metadata(comparison: Comparison) -> dict[str, str]:
     facts = {
         "scenario": render(comparison.scenario),
         "target": comparison.target.path,
         "golden": comparison.golden.path,
     }
     facts |= {f"made_{name}": value for name, value in structs.asdict(comparison.environment).items()}
-    metadata = {f"opdiff.{name}": _text(value) for name, value in facts.items()}
-    names = [_text(name) for name in table.names]
-    parquet.write_table(pa.Table.from_arrays(columns, names).replace_schema_metadata(metadata), path)
+    return {f"opdiff.{name}": _text(value) for name, value in facts.items()}
 
 
 def _kind(name: str) -> str:

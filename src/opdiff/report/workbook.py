@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import LEVELS, Colour, Level
 from opdiff.core.reasons import render, render_all
-from opdiff.report.flat import flat_table
+from opdiff.report.flat import iter_flat_tables
 from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ _MAX_EXACT_INTEGER = 2**53
 
 def write_workbook(comparison: Comparison, path: str) -> None:
     """Write the summary, then all rows, coloured by level, under a fixed header with filters."""
-    table = flat_table(comparison)
-    rows = zip(*table.columns, strict=True)
+    parts = iter_flat_tables(comparison)
+    first = next(parts)
+    rows = (cells for table in chain((first,), parts) for cells in zip(*table.columns, strict=True))
     with _Book(path) as book:
         book.add_summary(_summary(comparison))
-        book.add_rows(table.names, ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
+        book.add_rows(first.names, ((str(cells[0]), cells) for cells in rows), len(comparison.rows), _WIDTHS)
 
 
 def write_table_workbook(table: Table, path: str) -> None:
