@@ -106,9 +106,8 @@ def read_inputs(options: CompareOptions, *, every_operator: bool = False) -> Ite
     if os.path.isdir(options.fusion_rules):
         yield from _read_steps(options, every_operator=every_operator)
         return
-    target, golden, rules = _read_sides(options)
-    name = result_file_name(time.localtime())
-    yield _inputs(name, target, golden, rules, options, every_operator=every_operator)
+    # No variable keeps the descriptions of all tensors: they are released when the last pair is measured.
+    yield _inputs(result_file_name(time.localtime()), *_read_sides(options), options, every_operator=every_operator)
 
 
 def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
