@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
@@ -59,6 +58,8 @@ def _run_command(args: Namespace) -> int:
         print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
         return ExitCode.USAGE if isinstance(error, UsageError | PluginError) else ExitCode.UNUSABLE_INPUT
     except Exception:  # noqa: BLE001  the outermost border: anything that gets here is a defect and is shown as one
+        import traceback
+
         traceback.print_exc()
         print("opdiff: this is a defect of opdiff; please report it with the lines above", file=sys.stderr)
         return ExitCode.DEFECT

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from opdiff.core.metrics import Metrics
@@ -19,7 +21,7 @@ _MIN_ELEMENTS_PER_CHANNEL = 3
 _NEAR_ZERO_DENSITY = 0.8
 
 
-class ErrorDistribution(NamedTuple):
+class ErrorDistribution(Struct, frozen=True):
     """Number and possible location of the deviating elements.
 
     Attributes:
@@ -30,7 +32,7 @@ class ErrorDistribution(NamedTuple):
         effective_share: share of the elements that would carry the whole error if each were as wrong as the worst.
     """
 
-    count: int  # type: ignore[assignment]  # hides tuple.count
+    count: int
     share: float
     axis: int | None = None
     extent: int = 0

@@ -5,7 +5,7 @@ A group is selected if one of its operators is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_DIGITS = 18
 
 
-class Range(NamedTuple):
+class Range(Struct, frozen=True):
     """Every `step`-th operator from `start` to `end`, and `end` itself; `None` is the last operator."""
 
     start: int = 1

@@ -56,7 +56,7 @@ class Range(NamedTuple):
     nbytes: int
 
 
-class Field(NamedTuple):
+class Field(Struct, frozen=True):
     """A field of a message."""
 
     name: str
