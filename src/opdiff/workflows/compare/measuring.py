@@ -12,7 +12,6 @@ from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.reasons import because
 from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
-from opdiff.run.cluster import BatchWork
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 
@@ -103,6 +102,8 @@ def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> I
         workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in left))
         results = run(_work(measuring), left, workers)
     else:
+        from opdiff.run.cluster import BatchWork
+
         left = list(jobs)
         results = measuring.cluster.run(BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight), left)
     done = total - sum(job.weight for job in left)
