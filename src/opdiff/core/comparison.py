@@ -21,7 +21,7 @@ from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
 from opdiff.core.tensor_stats import TensorStats
 
 
-class OpLabel(Struct, frozen=True):
+class OpLabel(Struct, frozen=True, gc=False):
     """Operator of a row.
 
     Attributes:
@@ -141,7 +141,7 @@ class DataMode(StrEnum):
     MD5 = "md5"
 
 
-class SideInfo(Struct, frozen=True):
+class SideInfo(Struct, frozen=True, gc=False):
     """One side of a row.
 
     Attributes:
@@ -161,7 +161,7 @@ class SideInfo(Struct, frozen=True):
     stats: TensorStats | None = None
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """One row of every report: a tensor, or an operator as a whole.
 
     Attributes:

@@ -41,7 +41,7 @@ class Origin(StrEnum):
     ACCUMULATED = "accumulated"
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """Verdict for one row.
 
     Attributes:
@@ -132,7 +132,7 @@ class Colour(StrEnum):
     NONE = ""
 
 
-class DocumentedResult(Struct, frozen=True):
+class DocumentedResult(Struct, frozen=True, gc=False):
     """Documented result of a row in graph mode: PASS or FAIL, whether the accuracy is reached, its colour, and why."""
 
     result: str

@@ -48,7 +48,7 @@ class Language(StrEnum):
 _SEPARATORS = {Language.ENGLISH: "; ", Language.CHINESE: "\uff1b"}
 
 
-class Reason(Struct, frozen=True):
+class Reason(Struct, frozen=True, gc=False):
     """A code of the catalogue and its facts, by name; prints the English sentence."""
 
     code: str

@@ -53,7 +53,7 @@ class Container(StrEnum):
     NPZ = "npz"
 
 
-class TensorKey(Struct, frozen=True):
+class TensorKey(Struct, frozen=True, gc=False):
     """Operator, slot and index of a tensor; prints `conv1:output:0`."""
 
     op: str
