@@ -65,6 +65,7 @@ def test_an_error_of_a_branch_is_inherited_downstream() -> None:
     assert (finding.operator, finding.kind, finding.path) == ("c", "scale", ("c", "d"))
     assert finding.share == 1.0
     assert (found.first_bad, found.worst) == ("c", "c")
+    assert because("judge.hidden_faults", count=1) in found.advice
     assert "target = 1.09999" in str(finding.evidence[1])
 
 

@@ -65,6 +65,7 @@ def _sentences(judgement: Judgement) -> Iterator[Reason]:
     elif not judgement.first_unit or has_accumulated:
         yield from _no_faults(judgement, compared)
     yield from judgement.remarks
+    yield from _hidden_faults(judgement)
     if coverage.share >= MIN_COVERAGE:
         yield _coverage(coverage)
 
@@ -146,6 +147,13 @@ def _faults(judgement: Judgement) -> Iterator[Reason]:
         listed = tuple(map(_named_fault, others[:_MAX_NAMES]))
         more = because("judge.more_faults", count=len(others) - _MAX_NAMES) if len(others) > _MAX_NAMES else None
         yield because("judge.also_at_fault", faults=listed, more=more)
+
+
+def _hidden_faults(judgement: Judgement) -> Iterator[Reason]:
+    """Yield how many tensors have errors so large that an error of their own operators would not show."""
+    hidden = sum(verdict.level.is_bad and verdict.origin is Origin.INHERITED for verdict in judgement.verdicts)
+    if hidden and judgement.findings:
+        yield because("judge.hidden_faults", count=hidden)
 
 
 def _named_fault(finding: Finding) -> Reason:

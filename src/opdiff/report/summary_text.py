@@ -34,6 +34,8 @@ _SHARE_WIDTH = 5
 _TONES = {Outcome.WRONG: "bad", Outcome.SUSPICIOUS: "warning", Outcome.UNSURE: "warning", Outcome.CLEAN: "good"}
 # Sentences of the advice that the table of findings and other lines of the summary take the place of.
 _IN_TABLE = frozenset({"judge.also_at_fault", "judge.output_share"})
+# Sentences of the advice that are details.
+_DETAILS = frozenset({"judge.hidden_faults"})
 
 
 class Tone(StrEnum):
@@ -66,7 +68,7 @@ def summary_lines(
     comparison: Comparison, language: Language = Language.ENGLISH, *, has_details: bool = True
 ) -> Iterator[SummaryLine]:
     """Yield the advice, the operators at fault and, as details, what was not compared and where the accuracy is low."""
-    yield from advice_lines(comparison, language)
+    yield from advice_lines(comparison, language, has_details=has_details)
     yield from finding_table(comparison.judgement.findings, language)
     if comparison.mode is Mode.GRAPH:
         from opdiff.report.graph_summary import Tally, tally_lines
@@ -154,11 +156,11 @@ def first_bad_operator(comparison: Comparison) -> str:
     return next((row.label.target for row, verdict in pairs if verdict.level.is_bad), "")
 
 
-def advice_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
+def advice_lines(comparison: Comparison, language: Language, *, has_details: bool = True) -> Iterator[SummaryLine]:
     """Yield the advice in lines of a terminal."""
     judgement = comparison.judgement
-    has_table = len(judgement.findings) > 1
-    shown = [reason for reason in judgement.advice if not has_table or reason.code not in _IN_TABLE]
+    hidden = (_IN_TABLE if len(judgement.findings) > 1 else frozenset()) | (frozenset() if has_details else _DETAILS)
+    shown = [reason for reason in judgement.advice if reason.code not in hidden]
     for number, reason in enumerate(shown):
         tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
         tone = Tone(_TONES[judgement.outcome]) if number == 0 else tone
