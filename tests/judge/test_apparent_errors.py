@@ -130,3 +130,19 @@ def test_an_input_of_unknown_origin_is_that_of_the_missing_operator() -> None:
     found = judge_rows(rows, *nodes)
     assert [(finding.operator, finding.missing) for finding in found.findings] == [("x", vanished.reason)]
     assert (found.coverage.operators, found.coverage.compared) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "survivors", "error", "level"),
+    [
+        pytest.param("Conv2D", 1, 0.01, "noise", id="one sum that nearly cancels"),
+        pytest.param("Conv2D", 8, 0.01, "suspicious", id="all sums"),
+        pytest.param("Conv2D", 1, 0.06, "wrong", id="large error"),
+        pytest.param("Mul", 1, 0.01, "suspicious", id="no sum"),
+    ],
+)
+def test_few_sums_may_nearly_cancel(op_type: str, survivors: int, error: float, level: str) -> None:
+    golden = np.zeros((1, 8, 1, 1), np.float32)
+    golden[0, :survivors] = 0.3
+    found = judge_rows([row("c", golden * (1 + error), golden, op_type=op_type)], GraphNode("c", op_type, ("x:0",)))
+    assert found.verdicts[0].level == level

@@ -59,6 +59,14 @@ def test_one_channel_is_located() -> None:
     assert str(found.evidence[0]) == "100% of the squared error is in slice 7 of the 32 along axis 1"
 
 
+def test_a_wrong_channel_of_quantized_values_is_not_permuted() -> None:
+    target = np.round(GOLDEN * 2) / 2
+    golden = target.copy()
+    # The same few steps in another order.
+    target[:, 7] = golden[:, 7, ::-1, ::-1]
+    assert finding(target, golden, op_type="AscendDequant").kind == "quantization"
+
+
 def test_as_many_elements_as_a_channel_has_are_no_channel() -> None:
     target = GOLDEN.copy()
     target.reshape(-1)[5::31] += 3

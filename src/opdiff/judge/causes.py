@@ -10,7 +10,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import coordinates
 from opdiff.judge.cases import Case, Cause, content_of
 from opdiff.judge.computations import wrong_computation
-from opdiff.judge.concentration import few_elements, one_channel
+from opdiff.judge.concentration import few_elements, is_in_slice, one_channel
 from opdiff.judge.error_distribution import error_distribution
 from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
 from opdiff.judge.error_model import Propagation
@@ -230,7 +230,8 @@ def _permuted(case: Case) -> Cause | None:
     facts = case.facts
     if facts is None or facts.is_sample:
         return Cause(ErrorKind.PERMUTED, (because("judge.same_distribution", error=magnitude.error),))
-    if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error):
+    # Sorted, a wrong channel of quantized values may agree, too: its steps are few, and their noise is large.
+    if facts.sorted_error > max(4 * noise, _MAX_SORTED_SHARE * magnitude.error) or is_in_slice(facts):
         return None
     same = because("judge.same_values", error=magnitude.error, sorted_error=facts.sorted_error)
     return Cause(ErrorKind.PERMUTED, (same, because("judge.reordered")))

@@ -32,7 +32,7 @@ def one_channel(case: Case) -> Cause | None:
     """The elements of one slice deviate, and hardly any others."""
     facts = case.facts
     # Values are quantized by channel, so a bad channel of a quantized operator is a matter of quantization.
-    if facts is None or case.is_quantized or not _is_in_slice(facts):
+    if facts is None or case.is_quantized or not is_in_slice(facts):
         return None
     located: dict[str, Fact] = {"share": facts.slice_share, "index": facts.index, "axis": facts.axis}
     channel = because("judge.in_slice", extent=facts.extent, **located)
@@ -40,7 +40,8 @@ def one_channel(case: Case) -> Cause | None:
     return Cause(ErrorKind.CHANNEL, (channel, *sample, _worst_element(case)))
 
 
-def _is_in_slice(facts: ErrorFacts) -> bool:
+def is_in_slice(facts: ErrorFacts) -> bool:
+    """Return whether the error is that of one slice."""
     if facts.slice_share < _MIN_SLICE_SHARE or facts.golden_share > _MAX_GOLDEN_SHARE:
         return False
     return facts.carriers > max(_MAX_OUTLIERS, _MIN_CARRIERS_OF_SLICE * facts.count / facts.extent)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from opdiff.core.judgement import Level, Origin, Verdict
 from opdiff.core.reasons import because
 from opdiff.judge.defects import result_or_defect
-from opdiff.judge.error_magnitude import error_magnitude, has_magnitude
+from opdiff.judge.error_magnitude import error_magnitude, golden_peak, has_magnitude
 from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import Limits, coarser
@@ -26,6 +26,7 @@ from opdiff.judge.noise import (
     TensorState,
     allowed_gain,
     cancellation_error,
+    chance_of_few,
     coarsest,
     created_share,
     error_budget,
@@ -308,6 +309,7 @@ class LocatePass:
         noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
         quantized = is_quantized(operator, self._rows, inputs)
         rounding = rounding_error(operator, self._rows, inputs, noise, quantized=quantized) * self._noise
+        rounding *= chance_of_few(operator.model, magnitude, golden_peak(metrics), metrics.count)
         rounding += cancellation_error(operator.model, inputs, magnitude)
         budget = error_budget(operator.model, inputs, rounding, magnitude, metrics.count)
         if dtype == "integer" and not is_quantity(operator, self._rows, inputs):

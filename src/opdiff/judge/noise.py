@@ -52,6 +52,9 @@ _MAX_CONCENTRATION = 16.0
 _MAX_TERMS_TO_SUM = 2.0**30
 # Of smaller quotients, the rounding of the result is all that matters.
 _MIN_TERMS_TO_SUM = 256.0
+# Tensors in which most sums may cancel by chance have no more elements; and what a single element adds to its error.
+_MAX_FEW_ELEMENTS = 64
+_CHANCE_OF_ONE = 9.0
 
 
 class TensorState(Struct, frozen=True):
@@ -233,6 +236,18 @@ def cancellation_error(model: OpErrorModel, inputs: Sequence[TensorState], magni
         return 0.0
     terms = max((ratio(state.rms, magnitude.rms) for state in inputs), default=0.0)
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
+
+
+def chance_of_few(model: OpErrorModel, magnitude: ErrorMagnitude, golden_peak: float, count: int) -> float:
+    """Return the factor by which the relative error of a few sums may be larger, since all may nearly cancel by chance.
+
+    Elements that an activation set to zero do not count. A normal variable is below a tenth of its standard deviation
+    with a chance of 8 %, two are at once with 0.6 %.
+    """
+    if model.propagation is not Propagation.LINEAR or count > _MAX_FEW_ELEMENTS or not magnitude.rms:
+        return 1.0
+    elements = count * min(ratio(magnitude.rms, golden_peak), 1.0) ** 2
+    return 1 + _CHANCE_OF_ONE / max(elements, 1.0) ** 2
 
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
