@@ -60,10 +60,10 @@ def test_one_channel_is_located() -> None:
 
 
 def test_a_wrong_channel_of_quantized_values_is_not_permuted() -> None:
-    target = np.round(GOLDEN * 2) / 2
-    golden = target.copy()
+    golden = np.round(GOLDEN[:, :6] * 2) / 2
+    target = golden.copy()
     # The same few steps in another order.
-    target[:, 7] = golden[:, 7, ::-1, ::-1]
+    target[:, 3] = golden[:, 3, ::-1, ::-1]
     assert finding(target, golden, op_type="AscendDequant").kind == "quantization"
 
 
