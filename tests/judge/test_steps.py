@@ -24,7 +24,7 @@ from opdiff.core.judgement import (
 )
 from opdiff.core.reasons import because, quoted, render
 from opdiff.core.stages import ChainVerdict, Change, Loss, Stage, StageKind, Step
-from opdiff.judge.change_causes import possible_changes
+from opdiff.judge.change_causes import is_not_fused, possible_changes
 from opdiff.judge.fusion_off import fusion_off_commands
 from opdiff.judge.steps import judge_chain, step_loss
 
@@ -156,14 +156,19 @@ NODES = (
         ("a", ErrorKind.SCALE, CHANGES),
         ("a", ErrorKind.QUANTIZATION, CHANGES),
         ("a", ErrorKind.PERMUTED, (Change.CONVERSION, Change.FUSION)),
-        ("b", ErrorKind.SCALE, (Change.QUANTIZATION, Change.CONVERSION)),
-        ("c", ErrorKind.SCALE, (Change.CONVERSION,)),
+        ("c", ErrorKind.SCALE, (Change.CONVERSION, Change.FUSION)),
         ("unknown", ErrorKind.SCALE, CHANGES),
     ],
 )
 def test_changes_that_can_cause_an_error(operator: str, kind: ErrorKind, left: tuple[Change, ...]) -> None:
     assert possible_changes(CHANGES, finding(kind, operator), NODES) == left
     assert possible_changes((Change.QUANTIZATION,), finding(kind, operator), NODES) == (Change.QUANTIZATION,)
+
+
+@pytest.mark.parametrize(("operator", "is_single"), [("a", False), ("b", True), ("unknown", False)])
+def test_operators_that_are_not_fused(operator: str, *, is_single: bool) -> None:
+    assert is_not_fused(finding(operator=operator), NODES) is is_single
+    assert not is_not_fused(replace(finding(operator=operator), before=("q",)), NODES)
 
 
 @pytest.mark.parametrize(

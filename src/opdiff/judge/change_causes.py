@@ -21,16 +21,24 @@ _NOT_BY_QUANTIZATION = frozenset({
 
 
 def possible_changes(changes: tuple[Change, ...], finding: Finding, nodes: Sequence[GraphNode]) -> tuple[Change, ...]:
-    """Return those of several changes that can cause a finding; all of them if none can."""
+    """Return those of several changes that can cause a finding.
+
+    Fusion of other operators changes memory and layouts, so that it may be the cause for any operator.
+    """
     if len(changes) < 2:
         return changes
+    is_known = any(node.name == finding.operator for node in nodes)
+    if finding.kind in _NOT_BY_QUANTIZATION or (is_known and not is_on_quantized_values(finding, nodes)):
+        return tuple(change for change in changes if change is not Change.QUANTIZATION)
+    return changes
+
+
+def is_not_fused(finding: Finding, nodes: Sequence[GraphNode]) -> bool:
+    """Return whether an operator at fault is known to be compiled from one original, without a fusion pass."""
     node = next((node for node in nodes if node.name == finding.operator), None)
-    excluded = set()
-    if finding.kind in _NOT_BY_QUANTIZATION or (node and not is_on_quantized_values(finding, nodes)):
-        excluded.add(Change.QUANTIZATION)
-    if node and not finding.before and not (len(node.originals) > 1 or node.passes or node.buffer_passes):
-        excluded.add(Change.FUSION)
-    return tuple(change for change in changes if change not in excluded) or changes
+    if node is None or finding.before:
+        return False
+    return not (len(node.originals) > 1 or node.passes or node.buffer_passes)
 
 
 def is_on_quantized_values(finding: Finding, nodes: Sequence[GraphNode]) -> bool:

@@ -25,7 +25,7 @@ _QUANTIZABLE_TYPES = frozenset({
 
 def quantized_layer(node: GraphNode) -> str:
     """Return the quantized layer that an operator was compiled from; empty if none is known."""
-    inserted = (match[1] for name in node.originals if (match := _INSERTED.fullmatch(name)))
+    inserted = (match[1] for name in (*node.originals, node.name) if (match := _INSERTED.fullmatch(name)))
     layer = next(inserted, "")
     if layer or node.op_type not in _QUANTIZABLE_TYPES:
         return layer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import reduce
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,9 +10,10 @@ from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Origin
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Change, Loss
 from opdiff.judge.advice import fault_sentence, remedy_sentence
-from opdiff.judge.change_causes import is_on_quantized_values
+from opdiff.judge.change_causes import is_not_fused, is_on_quantized_values
 from opdiff.judge.error_model import is_quantizing
 from opdiff.judge.fusion_off import FUSION_OFF_FILE, fusion_off_commands
+from opdiff.judge.quantized_layers import end_layers
 from opdiff.judge.remedies import FUSION_SWITCH, next_command
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _MIN_SHARE_OF_LARGEST, _MAX_RATIO_TO_SUM = 0.5, 1.5
 # Smaller errors of outputs are rounding.
 _MIN_ERROR = 1.5e-3
-# Ends of the names of operators that quantization inserts before a layer.
-_QUANT_SUFFIX = re.compile(r"(?:_quant_layer|_quant|\.quant|/AscendQuant)$")
 _LOST = (Loss.NODE, Loss.ACCUMULATED)
 
 
@@ -204,6 +202,7 @@ def _separation(facts: ChainFacts, number: int) -> Iterator[Reason]:
     target = facts.stages[step.target]
     if len(verdict.changes) > 1:
         yield because("stages.not_separated", changes=named_changes(verdict.changes))
+        yield from _unlikely_fusion(facts, number)
     if Change.QUANTIZATION in verdict.changes and len(verdict.changes) > 1:
         yield because("stages.run_quantized")
     if Change.FUSION in verdict.changes and len(verdict.changes) > 1:
@@ -214,24 +213,25 @@ def _separation(facts: ChainFacts, number: int) -> Iterator[Reason]:
         yield because("stages.say_which")
 
 
+def _unlikely_fusion(facts: ChainFacts, number: int) -> Iterator[Reason]:
+    verdict, comparison = facts.verdicts[number], facts.shown(number)
+    if Change.FUSION not in verdict.changes or verdict.finding is None or comparison is None:
+        return
+    if is_not_fused(verdict.finding, comparison.graphs[0].nodes if comparison.graphs else ()):
+        yield because("stages.not_fused", operator=verdict.finding.operator)
+
+
 def _quantization(facts: ChainFacts, number: int) -> Iterator[Reason]:
     verdict, comparison = facts.verdicts[number], facts.shown(number)
     if verdict.finding is None:
         yield because("stages.advice_quantization_configuration")
     elif verdict.finding.kind is not ErrorKind.QUANTIZATION:
         yield because("stages.advice_quantized_layer")
-    layers = _outer_layers(comparison) if comparison else ()
+    nodes = comparison.graphs[0].nodes if comparison and comparison.graphs else ()
+    layers = end_layers(node for node in nodes if is_quantizing(node.op_type))
     yield because("stages.advice_outer_layers", layers=because("stages.layers", names=layers) if layers else None)
     yield because("stages.advice_calibration")
     yield because("stages.advice_task_accuracy")
-
-
-def _outer_layers(comparison: Comparison) -> tuple[str, ...]:
-    """Return the first and the last quantized layer."""
-    nodes = comparison.graphs[0].nodes if comparison.graphs else ()
-    quantizing = [node for node in nodes if is_quantizing(node.op_type) and "deq" not in node.op_type.lower()]
-    names = [_QUANT_SUFFIX.sub("", node.name) for node in quantizing]
-    return tuple(dict.fromkeys((names[0], names[-1]))) if names else ()
 
 
 def _conversion(facts: ChainFacts, number: int) -> Iterator[Reason]:
