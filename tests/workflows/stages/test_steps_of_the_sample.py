@@ -191,6 +191,21 @@ def test_arrays_without_quantizing_names_are_quantized_if_there_are_quantization
     assert "with -qfr" in render(chain.stages[1].evidence[1])
 
 
+@pytest.mark.parametrize("given", ["fusion_rules", "fusion_off_rules"])
+@pytest.mark.parametrize("fault", ["", "fusion", "conversion"])
+def test_a_missing_rule_file_does_not_turn_fusion_into_a_version(
+    samples: dict[str, StageSample], fault: str, given: str
+) -> None:
+    """The rules of one dump have half of the operators of the other; its names show that it is fused otherwise."""
+    absent = {"fusion_rules": "", "fusion_off_rules": ""}
+    del absent[given]
+    chain = chain_of(samples[fault], *NO_QUANTIZED, **absent)
+    assert [stage.kind for stage in chain.stages] == [StageKind.ORIGINAL, StageKind.FUSION_OFF, StageKind.OFFLINE]
+    assert chain.steps[1].changes == (Change.FUSION,)
+    culprit = chain.verdict.culprit
+    assert culprit is None or Change(fault) in chain.verdict.steps[culprit].changes
+
+
 # Missing data
 
 

@@ -20,13 +20,14 @@ from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
 from opdiff.read.directory import scan
-from opdiff.read.dump import read_dump, read_folder_dump
+from opdiff.read.dump import read_folder_dump
 from opdiff.read.golden_arrays import read_golden
-from opdiff.read.rules import read_rule_directory, read_rules
+from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.environments import offline_differences
 from opdiff.workflows.compare.golden_origin import golden_origin_notes
 from opdiff.workflows.compare.input_checks import offline_problems, option_problems, refuse_certain, refuse_graph_mode
+from opdiff.workflows.compare.input_reader import InputReader
 from opdiff.workflows.compare.options import check_options, choose_mode, has_graph_text
 
 if TYPE_CHECKING:
@@ -90,8 +91,15 @@ class NotCompared(Struct, frozen=True):
     reason: Reason
 
 
-def read_inputs(options: CompareOptions, *, every_operator: bool = False) -> Iterator[Inputs | NotCompared]:
-    """Read both sides, or those of every step of a training run; `every_operator` as in `PairOptions`.
+def read_inputs(
+    options: CompareOptions, *, every_operator: bool = False, reader: InputReader | None = None
+) -> Iterator[Inputs | NotCompared]:
+    """Read both sides, or those of every step of a training run.
+
+    Args:
+        options: the comparison.
+        every_operator: as in `PairOptions`.
+        reader: shared by comparisons of the same dumps.
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -107,17 +115,18 @@ def read_inputs(options: CompareOptions, *, every_operator: bool = False) -> Ite
         yield from _read_steps(options, every_operator=every_operator)
         return
     # No variable keeps the descriptions of all tensors: they are released when the last pair is measured.
-    yield _inputs(result_file_name(time.localtime()), *_read_sides(options), options, every_operator=every_operator)
+    name = result_file_name(time.localtime())
+    yield _inputs(name, *_read_sides(options, reader or InputReader()), options, every_operator=every_operator)
 
 
-def _read_sides(options: CompareOptions) -> tuple[Dump, Dump, Rules]:
+def _read_sides(options: CompareOptions, reader: InputReader) -> tuple[Dump, Dump, Rules]:
     if has_graph_text(options.target):
         refuse_graph_mode(options.target, options.golden)
     with_rules = any(options.rule_paths)
-    rules = Rules(*(read_rules(path) if path else None for path in options.rule_paths))
+    rules = Rules(*(reader.rules(path) if path else None for path in options.rule_paths))
     try:
-        target = read_dump(options.target, with_rules=with_rules)
-        return target, read_golden(options.golden, _original_names(rules.files), with_rules=with_rules), rules
+        target = reader.dump(options.target, with_rules=with_rules)
+        return target, reader.golden(options.golden, _original_names(rules.files), with_rules=with_rules), rules
     except InputError:
         refuse_graph_mode(options.target, options.golden)
         raise

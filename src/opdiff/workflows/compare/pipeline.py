@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import ModelGraph, Pair, Row
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.compare.inputs import Inputs
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import Written
@@ -63,6 +64,7 @@ def compare(
     progress: Progress,
     on_workers: OnWorkers | None = None,
     report_replay: ReplayReport | None = None,
+    reader: InputReader | None = None,
 ) -> Iterator[Compared | NotCompared]:
     """Compare two dumps, or every step of a training run; nothing is written.
 
@@ -72,6 +74,7 @@ def compare(
         on_workers: called with the number of workers of a cluster, about once a second.
         report_replay: called with the number of operators that were computed again, their total, and the seconds that
             are left for it.
+        reader: shared by comparisons of the same dumps.
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -81,7 +84,7 @@ def compare(
     options = _for_workers(options) if options.cluster else options
     with _find_cluster(options, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
-        for inputs in read_inputs(options):
+        for inputs in read_inputs(options, reader=reader):
             if isinstance(inputs, NotCompared):
                 yield inputs
                 continue

@@ -11,6 +11,7 @@ from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.steps import judge_chain
+from opdiff.workflows.compare.input_reader import InputReader
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.outputs import write_outputs
 from opdiff.workflows.compare.pipeline import compare
@@ -47,7 +48,8 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
     """
     if not MIN_STAGES <= len(options.folders) <= MAX_STAGES:
         raise UsageError(f"give {MIN_STAGES} to {MAX_STAGES} directories, not {len(options.folders)}")
-    stages, notes = recognize(options)
+    reader = InputReader()
+    stages, notes = recognize(options, reader)
     made: list[Compared] = []
     written: list[Written] = []
 
@@ -56,7 +58,7 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         wanted = pair_options(stages[golden], stages[target], options)
         folder = os.path.join(options.compare.output, folder_name(golden, target, changes))
         wanted = replace(wanted, output=folder)
-        result = _compare(wanted, progress)
+        result = _compare(wanted, progress, reader)
         if isinstance(result, Step):
             return result._replace(golden=golden, target=target, changes=changes)
         made.append(result)
@@ -70,10 +72,10 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
     return ComparedStages(chain, tuple(defect for each in made for defect in each.defects), tuple(written))
 
 
-def _compare(options: CompareOptions, progress: Progress) -> Compared | Step:
+def _compare(options: CompareOptions, progress: Progress, reader: InputReader) -> Compared | Step:
     """Return the comparison, or a step with the problem."""
     try:
-        (result,) = compare(options, progress)
+        (result,) = compare(options, progress, reader=reader)
     except (InputError, UsageError) as error:
         return Step(0, 0, (), problem=error.reason)
     return Step(0, 0, (), problem=result.reason) if isinstance(result, NotCompared) else result

@@ -15,8 +15,6 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.stages import Change, Stage, StageKind
 from opdiff.read.dump import is_quantization
-from opdiff.read.golden_arrays import read_golden
-from opdiff.read.rules import read_rules
 from opdiff.workflows.compare.input_checks import count_fused, find_fused, rules_fit
 from opdiff.workflows.stages.options import StageName
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.core.reasons import Reason
+    from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.stages.options import StagesOptions
 
 # Share of the dumped operators that the rules of the same model have, at least.
@@ -58,15 +57,15 @@ class _Rules(NamedTuple):
     is_version: bool = False
 
 
-def recognize(options: StagesOptions) -> Recognized:
+def recognize(options: StagesOptions, reader: InputReader) -> Recognized:
     """Return what the directories hold; those that cannot be read are left out, unless fewer than two remain.
 
     Raises:
         UsageError: what a directory holds cannot be told, and the user has to say it.
         InputError: fewer than two directories can be used, or a rule file cannot.
     """
-    runs, notes = _read_runs(options)
-    rules, exchanged = _read_rule_files(options)
+    runs, notes = _read_runs(options, reader)
+    rules, exchanged = _read_rule_files(options, reader)
     arrays = [run for run in runs if run.dump.kind is DumpKind.ARRAYS]
     devices = [run for run in runs if run.dump.kind is DumpKind.NPU]
     found = [*_array_stages(arrays, with_quant_rules=bool(options.quant_rules)), *_device_stages(devices, rules)]
@@ -80,13 +79,13 @@ def recognize(options: StagesOptions) -> Recognized:
     )
 
 
-def _read_runs(options: StagesOptions) -> tuple[list[_Run], list[Reason]]:
+def _read_runs(options: StagesOptions, reader: InputReader) -> tuple[list[_Run], list[Reason]]:
     runs: list[_Run] = []
     notes: list[Reason] = []
     errors: list[InputError] = []
     for position, path in enumerate(options.folders):
         try:
-            runs.append(_Run(position, read_golden(path, (), with_rules=True), options.name(position)))
+            runs.append(_Run(position, reader.golden(path, (), with_rules=True), options.name(position)))
         except InputError as error:
             errors.append(error)
             notes.append(because("stages.left_out", path=path, problem=error.problem))
@@ -95,7 +94,7 @@ def _read_runs(options: StagesOptions) -> tuple[list[_Run], list[Reason]]:
     return runs, notes
 
 
-def _read_rule_files(options: StagesOptions) -> tuple[list[_Rules], list[Reason]]:
+def _read_rule_files(options: StagesOptions, reader: InputReader) -> tuple[list[_Rules], list[Reason]]:
     """Read the rule files of compiled models; those of fusion on and off are exchanged if their operators say so."""
     found = [
         _Rules(file, count_fused(file), is_off=is_off, is_version=is_version)
@@ -105,7 +104,7 @@ def _read_rule_files(options: StagesOptions) -> tuple[list[_Rules], list[Reason]
             (options.version_rules, False, True),
         )
         if path
-        for file in (read_rules(path),)
+        for file in (reader.rules(path),)
     ]
     if not (options.fusion_off_rules and options.fusion_rules) or found[0].fused <= found[1].fused:
         return found, []
@@ -169,13 +168,32 @@ def _said_quantized(run: _Run) -> bool:
 def _device_stages(runs: Sequence[_Run], rules: Sequence[_Rules]) -> Iterator[tuple[int, Stage]]:
     for run in runs:
         dump, chosen = run.dump, _choose_rules(run, runs, rules)
+        fused = _find_fusion(run, runs)
+        if chosen is not None and _is_of_other_fusion(chosen, run, runs):
+            chosen = None
         evidence = [because("stages.dump", count=len(dump.operators))]
-        kind, why = _device_kind(run, runs, chosen)
+        kind, why = _device_kind(run, chosen, fused)
         evidence += [why] if why else []
         stage = Stage(dump.path, kind, dump.kind, dump.quantized, evidence=tuple(evidence), change=_said_change(run))
         if chosen is not None:
             stage = stage._replace(rules=chosen.file.path, fused=chosen.fused, origin=chosen.file.origin)
         yield run.position, stage
+
+
+def _find_fusion(run: _Run, runs: Sequence[_Run]) -> Reason | None:
+    """Return which operator of another dump joins several operators of this one; `None` if there is none."""
+    for other in runs:
+        fused = find_fused(other.dump.operators, run.dump.operators) if other is not run else None
+        if fused is not None:
+            return because("stages.fuses_others", name=fused[0], parts=fused[1])
+    return None
+
+
+def _is_of_other_fusion(rules: _Rules, run: _Run, runs: Sequence[_Run]) -> bool:
+    """Return whether rules fit another dump better, whose operators are fused otherwise."""
+    own = rules_fit(run.dump, rules.file)
+    better = [other for other in runs if other is not run and rules_fit(other.dump, rules.file) > own]
+    return any(_find_fusion(*pair) is not None for other in better for pair in ((run, (other,)), (other, (run,))))
 
 
 def _choose_rules(run: _Run, runs: Sequence[_Run], rules: Sequence[_Rules]) -> _Rules | None:
@@ -194,7 +212,7 @@ def _choose_rules(run: _Run, runs: Sequence[_Run], rules: Sequence[_Rules]) -> _
     return max(equal, key=preference)
 
 
-def _device_kind(run: _Run, runs: Sequence[_Run], chosen: _Rules | None) -> tuple[StageKind, Reason | None]:
+def _device_kind(run: _Run, chosen: _Rules | None, fused: Reason | None) -> tuple[StageKind, Reason | None]:
     if run.name in (StageName.ORIGINAL, StageName.QUANTIZED):
         raise UsageError(f"--stage {run.name}={run.dump.path}: it contains a dump of an NPU, not arrays of a model")
     if run.name in (StageName.FUSION_OFF, StageName.OFFLINE):
@@ -203,11 +221,7 @@ def _device_kind(run: _Run, runs: Sequence[_Run], chosen: _Rules | None) -> tupl
         name = os.path.basename(chosen.file.path)
         why = because("stages.fits_rules", rules=name, fused=chosen.fused)
         return StageKind.FUSION_OFF if chosen.is_off else StageKind.OFFLINE, why
-    for other in runs:
-        fused = find_fused(other.dump.operators, run.dump.operators) if other is not run else None
-        if fused is not None:
-            return StageKind.FUSION_OFF, because("stages.fuses_others", name=fused[0], parts=fused[1])
-    return StageKind.OFFLINE, None
+    return StageKind.OFFLINE if fused is None else StageKind.FUSION_OFF, fused
 
 
 def _said_change(run: _Run) -> Change | None:
