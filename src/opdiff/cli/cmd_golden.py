@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import add_input_data, given_inputs, run_model
 from opdiff.cli.terminal import counted, json_text, printable
+from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="offline model or rule file: check the names that it asks for, and take input shapes from it",
     )  # fmt: skip
     parser.add_argument(
+        "--only-needed", action="store_true",
+        help="with --for: write only operators whose outputs a comparison with this file looks up",
+    )  # fmt: skip
+    parser.add_argument(
         "--only",
         action="append",
         default=[],
@@ -79,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> GoldenOptions:
     from opdiff.workflows.golden.options import GoldenOptions
 
+    if args.only_needed and not args.rules:
+        raise UsageError("--only-needed requires --for, which says what a comparison needs")
     inputs, shapes = given_inputs(args)
     return GoldenOptions(
         args.model,
@@ -89,6 +96,7 @@ def _options(args: argparse.Namespace) -> GoldenOptions:
         seed=args.seed,
         rules=args.rules,
         input_dump=args.input_from_dump,
+        only_needed=args.only_needed,
         only=tuple(args.only),
         until=args.until,
         constants=args.constants,

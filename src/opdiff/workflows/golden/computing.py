@@ -183,9 +183,8 @@ def _plans(
 def _check_disk(model: OriginalModel, plans: Sequence[ArrayPlan], free_nbytes: int) -> None:
     needed = sum(plan.nbytes for plan in plans)
     if needed > free_nbytes:
-        problem = (
-            f"its results take {size(needed)}, but only {size(free_nbytes)} are free; limit them with --only or --for"
-        )
+        advice = "limit them with --only, or with --for and --only-needed"
+        problem = f"its results take {size(needed)}, but only {size(free_nbytes)} are free; {advice}"
         raise InputError(model.path, problem)
 
 

@@ -15,7 +15,7 @@ from opdiff.core.tensor import file_safe_name
 from opdiff.workflows.golden.original import Omitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from opdiff.workflows.golden.options import GoldenOptions
     from opdiff.workflows.golden.original import Operator, OriginalModel
@@ -46,17 +46,25 @@ class FilePlan(Struct, frozen=True):
     omitted: tuple[Omitted, ...]
 
 
-def plan_files(model: OriginalModel, options: GoldenOptions, timestamp: int) -> FilePlan:
-    """Return the files of a run; `timestamp` in microseconds is part of every name.
+def plan_files(
+    model: OriginalModel, options: GoldenOptions, timestamp: int, needed: Collection[str] | None = None
+) -> FilePlan:
+    """Return the files of a run.
+
+    Args:
+        model: the model.
+        options: the selection of operators.
+        timestamp: microseconds, a part of every name.
+        needed: names of operators to write, in the form of file names; `None` for all.
 
     Raises:
-        UsageError: `--only` or `--until` names no operator.
+        UsageError: no operator is selected.
     """
     omitted = list(model.omitted)
     files: dict[str, list[str]] = {}
     owners: dict[str, Candidate] = {}
     renamed: list[tuple[str, str]] = []
-    for candidate in _candidates(model, options, omitted):
+    for candidate in _candidates(model, _Selection(model, options, needed), omitted):
         real = f"{file_safe_name(candidate.op)}.{candidate.number}.{timestamp}.npy"
         owner = owners.setdefault(real, candidate)
         name = _fitting_name(real)
@@ -71,17 +79,18 @@ def plan_files(model: OriginalModel, options: GoldenOptions, timestamp: int) -> 
     return FilePlan({tensor: tuple(names) for tensor, names in files.items()}, tuple(renamed), tuple(omitted))
 
 
-def _candidates(model: OriginalModel, options: GoldenOptions, omitted: list[Omitted]) -> Iterator[Candidate]:
+def _candidates(model: OriginalModel, selected: _Selection, omitted: list[Omitted]) -> Iterator[Candidate]:
     """Yield the tensors to write; inputs come first, so that their names are free."""
-    selected = _Selection(model, options)
     yield from (Candidate(spec.name, 0, spec.name) for spec in model.inputs)
     replaced = {alias.name for alias in model.aliases if alias.replaces}
     for operator in model.operators:
         reason = None
-        if operator.op_type in _CONSTANTS and not options.constants:
+        if operator.op_type in _CONSTANTS and not selected.has_constants:
             reason = because("golden.constant")
         elif operator.name not in selected.names:
             reason = because("golden.not_selected")
+        elif not selected.needs(operator.name):
+            reason = because("golden.not_needed")
         elif operator.name in replaced:
             reason = because("golden.replaced")
         if reason:
@@ -102,10 +111,12 @@ def _outputs(operator: Operator) -> Iterable[Candidate]:
 
 
 class _Selection:
-    """Operators that `--only` and `--until` select."""
+    """Operators that `--only`, `--until` and `--only-needed` select."""
 
-    def __init__(self, model: OriginalModel, options: GoldenOptions) -> None:
+    def __init__(self, model: OriginalModel, options: GoldenOptions, needed: Collection[str] | None) -> None:
         self._patterns = options.only
+        self._needed = needed
+        self.has_constants = options.constants
         names = [operator.name for operator in model.operators]
         if options.until:
             if options.until not in names:
@@ -114,11 +125,20 @@ class _Selection:
         self.names = {name for name in names if self._matches(name)}
         if not self.names:
             raise UsageError(f"--only {' '.join(options.only)}: no operator of the model fits")
+        second = (alias.name for alias in model.aliases)
+        if not any(self.needs(name) for name in (*self.names, *second)):
+            raise UsageError(f"--only-needed: {options.rules} asks for no operator of this model")
         self._is_limited = bool(options.until or options.only)
 
     def has(self, alias: str) -> bool:
         """Return whether a second name is selected."""
+        if not self.needs(alias):
+            return False
         return not self._is_limited or (bool(self._patterns) and self._matches(alias))
+
+    def needs(self, name: str) -> bool:
+        """Return whether a comparison looks up the outputs of an operator, as far as that was asked for."""
+        return self._needed is None or file_safe_name(name) in self._needed
 
     def _matches(self, name: str) -> bool:
         return not self._patterns or any(fnmatchcase(name, pattern) for pattern in self._patterns)

@@ -100,7 +100,8 @@ def run_key(model: Sequence[HashedFile], inputs: Sequence[InputEntry], options: 
     import hashlib
 
     libraries = hash_files(options.libraries)
-    parts = (__version__, model, inputs, options.only, options.until, options.constants, libraries)
+    needed = hash_files([options.rules]) if options.only_needed else ()
+    parts = (__version__, model, inputs, options.only, options.until, options.constants, libraries, needed)
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

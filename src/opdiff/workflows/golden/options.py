@@ -24,6 +24,7 @@ class GoldenOptions(Struct, frozen=True):
         seed: makes random data for inputs without a file; `None` to refuse the run instead.
         rules: rule file whose originals are checked, and that may tell shapes.
         input_dump: NPU dump from which inputs without a file are taken.
+        only_needed: write only operators whose outputs a comparison with these rules looks up.
         only: patterns of operators to write; empty for all.
         until: name of the last operator to write; empty for all.
         constants: whether outputs of `Constant` nodes are written.
@@ -39,6 +40,7 @@ class GoldenOptions(Struct, frozen=True):
     seed: int | None = None
     rules: str = ""
     input_dump: str = ""
+    only_needed: bool = False
     only: tuple[str, ...] = ()
     until: str = ""
     constants: bool = False

@@ -98,7 +98,8 @@ def make_golden(options: GoldenOptions, notify: Notify, progress: Progress) -> G
     if present is not None and present.key == origin.key:
         return GoldenResult(target, present.files, present.nbytes, (), is_reused=True)
     prepared = source.prepare(inputs, options.libraries)
-    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000), origin)
+    needed = compiled.compared if compiled and options.only_needed else None
+    run = _Run(prepared, inputs, plan_files(prepared.model, options, time.time_ns() // 1000, needed), origin)
     with fill_folder(target) as folder:
         result = run.write(folder, progress)
     files = tuple(os.path.join(target, name) for name in result.input_files)

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
+from opdiff.pair.fusion import group_rules
+from opdiff.pair.true_origins import claims_of
 from opdiff.read.rules import read_model
 from opdiff.read.rules.model import to_rules
 
@@ -30,6 +32,7 @@ class CompiledModel(Struct, frozen=True):
         path: its rule file or offline model.
         original_model: base name of the model file it was compiled from; empty if unknown.
         originals: names of original operators that it asks for.
+        compared: names of original operators whose outputs a comparison looks up, in the form of file names.
         shapes: shapes of its inputs.
         has_aipp: whether it prepares images itself, so that its input is not that of the original model.
     """
@@ -37,6 +40,7 @@ class CompiledModel(Struct, frozen=True):
     path: str
     original_model: str
     originals: tuple[str, ...]
+    compared: frozenset[str]
     shapes: Mapping[str, Shape]
     has_aipp: bool
 
@@ -57,7 +61,14 @@ def read_compiled(path: str) -> CompiledModel:
         if op.op_type == "Data" and op.output_descs and all(extent > 0 for extent in op.output_descs[0].shape)
     }
     rules = to_rules(model, path)
-    return CompiledModel(path, rules.origin.option("--model"), _originals(rules), {} if has_aipp else shapes, has_aipp)
+    return CompiledModel(
+        path,
+        rules.origin.option("--model"),
+        _originals(rules),
+        frozenset(file_safe_name(name) for name, _ in claims_of(group_rules(rules).operators())),
+        {} if has_aipp else shapes,
+        has_aipp,
+    )
 
 
 def check_original(compiled: CompiledModel, model_file: str, names: Collection[str]) -> tuple[Reason, ...]:
