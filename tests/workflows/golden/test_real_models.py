@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from downloaded_models import find_model
+from downloaded_models import find_member
 from onnx_models import files_of, golden, plain_run
 from opdiff.core.tensor import file_safe_name
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def test_every_operator_has_a_file_with_the_numbers_of_a_plain_run(
     tmp_path: Path, package: str, name: str, shapes: dict[str, tuple[int, ...]], scalar: dict[str, int]
 ) -> None:
-    path = find_model(package, name)
+    path = find_member(package, name)
     random = np.random.default_rng(0)
     inputs = {key: random.random(shape, np.float32) for key, shape in shapes.items()}
     inputs |= {key: np.array(number) for key, number in scalar.items()}

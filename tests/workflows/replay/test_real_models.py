@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from device_runs import DeviceRun, Fused, fuse
-from downloaded_models import find_model
+from downloaded_models import find_member
 from opdiff.core.replay import ReplayVerdict
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
@@ -26,7 +26,7 @@ def shifted_padding(part: Any) -> None:
 
 
 def test_only_the_operator_with_a_planted_fault_is_guilty(tmp_path: Path) -> None:
-    made = onnx.load(str(find_model("rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx")))
+    made = onnx.load(str(find_member("rapidocr-onnxruntime", "ch_ppocr_mobile_v2.0_cls_infer.onnx")))
     inputs = {"x": np.random.default_rng(0).random(SHAPE, np.float32)}
     operators = fuse(made, inputs)
     position = next(number for number, operator in enumerate(operators) if _is_padded(made, operator) and number > 50)

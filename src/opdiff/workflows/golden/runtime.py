@@ -112,12 +112,20 @@ class Runner:
             options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
         for name, extent in self._dimensions.items():
             options.add_free_dimension_override_by_name(name, extent)
+        for library in self._libraries:
+            self._register(options, library)
         try:
-            for library in self._libraries:
-                options.register_custom_ops_library(os.path.abspath(library))
             return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except _runtime_errors() as error:
             raise InputError(model.path, f"ONNX Runtime cannot load the model: {_message(error)}") from error
+
+    @staticmethod
+    def _register(options: Any, library: str) -> None:  # noqa: ANN401  untyped
+        """Load a library of operators; its code is executed."""
+        try:
+            options.register_custom_ops_library(os.path.abspath(library))
+        except _runtime_errors() as error:
+            raise InputError(library, f"ONNX Runtime cannot load this library: {_message(error)}") from error
 
     def run(self, model: OriginalModel, session: Any, tensors: Sequence[str]) -> list[AnyArray]:  # noqa: ANN401  untyped
         """Run a session and return some of its outputs."""

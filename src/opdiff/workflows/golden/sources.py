@@ -65,6 +65,8 @@ def read_source(options: GoldenOptions, known_shapes: Mapping[str, Shape]) -> Mo
     if options.model.endswith(_TENSORFLOW_ENDING):
         from opdiff.workflows.golden.tensorflow_graph import TensorFlowOriginal
 
+        if options.libraries:
+            raise UsageError("--library has operators for ONNX Runtime, which does not run TensorFlow graphs")
         return TensorFlowOriginal(options.model)
     from opdiff.workflows.golden.onnx_original import OnnxOriginal
 
