@@ -206,6 +206,17 @@ def test_a_missing_rule_file_does_not_turn_fusion_into_a_version(
     assert culprit is None or Change(fault) in chain.verdict.steps[culprit].changes
 
 
+def test_rules_of_another_version(samples: dict[str, StageSample], tmp_path: Path) -> None:
+    """The file is that of the last dump even if both files fit both dumps."""
+    sample = samples["version"]
+    other = str(tmp_path / "next.json")
+    shutil.copy(sample.fusion_on_rules, other)
+    chain = chain_of(sample, *VERSIONS, fusion_off_rules="", version_rules=other)
+    assert [stage.rules for stage in chain.stages] == ["", sample.fusion_on_rules, other]
+    assert chain.verdict.culprit == 1
+    assert chain.verdict.steps[1].changes == (Change.VERSION, Change.PROCESSOR)
+
+
 # Missing data
 
 
