@@ -127,7 +127,7 @@ def test_the_step_that_lost_most(
         ((GOOD, judgement(0.3, finding(ErrorKind.INPUT)), GOOD), (BAD, BAD), "were run on different inputs"),
         ((GOOD, ACCUMULATED, GOOD), (BAD, BAD), "It is an accumulated error"),
         ((ACCUMULATED, BAD, GOOD), (BAD, BAD), "Also in quantization (stage 1 to 2, relative error 0.2)"),
-        ((GOOD, None, BAD), (None, BAD), "could not be compared: no rules. It may hold a part of the loss."),
+        ((GOOD, None, BAD), (None, BAD), "could not be compared. It may hold a part of the loss. Reason: no rules"),
         ((ACCUMULATED, GOOD, GOOD), (BAD, BAD), "repeat the quantization with another configuration"),
     ],
 )

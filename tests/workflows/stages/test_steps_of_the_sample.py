@@ -206,6 +206,12 @@ def test_a_missing_rule_file_does_not_turn_fusion_into_a_version(
     assert culprit is None or Change(fault) in chain.verdict.steps[culprit].changes
 
 
+def test_one_directory_twice_is_said_first(samples: dict[str, StageSample]) -> None:
+    chain = chain_of(samples[""], "original", "fusion_on", "fusion_on")
+    (note,) = (note for note in chain.notes if note.code == "stages.step_warning")
+    assert render(note).startswith("Stages 2 and 3: target and golden are the same dump")
+
+
 def test_rules_of_another_version(samples: dict[str, StageSample], tmp_path: Path) -> None:
     """The file is that of the last dump even if both files fit both dumps."""
     sample = samples["version"]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.steps import judge_chain
 from opdiff.workflows.compare.input_reader import InputReader
@@ -21,6 +22,7 @@ from opdiff.workflows.stages.recognition import recognize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from opdiff.core.reasons import Reason
     from opdiff.core.stages import Stage
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import Written
@@ -68,8 +70,16 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
 
     steps = tuple(run(number, number + 1) for number in range(len(stages) - 1))
     totals = tuple(run(0, number) for number in range(2, len(stages)))
-    chain = Chain(stages, steps, totals, judge_chain(stages, steps, totals), notes)
+    chain = Chain(stages, steps, totals, judge_chain(stages, steps, totals), (*notes, *_warnings(steps)))
     return ComparedStages(chain, tuple(defect for each in made for defect in each.defects), tuple(written))
+
+
+def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
+    """Yield the signs of mixed-up inputs that comparisons of neighbours found."""
+    for step in steps:
+        for warning in step.comparison.warnings if step.comparison else ():
+            numbers = {"golden": step.golden + 1, "target": step.target + 1}
+            yield because("stages.step_warning", **numbers, warning=warning, command=warning.fact("command"))
 
 
 def _compare(options: CompareOptions, progress: Progress, reader: InputReader) -> Compared | Step:
