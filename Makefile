@@ -91,6 +91,7 @@ bench: $(STAMPS)/base
 	$(BIN)/python -m bench.compare
 	$(BIN)/python bench/torchair.py
 	$(BIN)/python bench/report.py
+	$(BIN)/python -m bench.golden
 
 faults: $(STAMPS)/base
 	PYTHONPATH=tests $(BIN)/python bench/faults.py
