@@ -90,7 +90,7 @@ def test_the_program_is_that_of_the_wheel(installed: Installation) -> None:
 
 
 def test_native_code_is_used(installed: Installation) -> None:
-    assert "native" in json.loads(installed.saved.read_text())["environment"]
+    assert json.loads(installed.saved.read_text())["environment"]["kernel"] == "native"
     installed.run("python", "-c", "import opdiff._native")
 
 
