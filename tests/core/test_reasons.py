@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import pickle
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_templates_of_both_languages_have_the_same_facts(code: str) -> None:
     english, chinese = ({field.name for field in template(code, language) if field.name} for language in Language)
     assert english == chinese
     assert set(catalogue()[code]) == set(Language)
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "core" / "catalogue").glob("*.json")), ids=lambda path: path.stem)
+def test_no_code_is_in_the_catalogue_twice(path: Path) -> None:
+    def codes(pairs: list[tuple[str, object]]) -> list[str]:
+        return [name for name, _ in pairs]
+
+    found = json.loads(path.read_text(), object_pairs_hook=codes)
+    assert sorted(found) == sorted(set(found))
 
 
 def test_str_is_the_english_sentence() -> None:

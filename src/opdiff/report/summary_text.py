@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
 # Codes of reasons for rows that cannot have a golden tensor by their nature.
-_NO_COUNTERPART = frozenset({"pair.constant", "pair.not_run"})
+_NO_COUNTERPART = frozenset({"pair.constant", "pair.graph_constant", "pair.not_run"})
 _MAX_REASONS = 3
 _MAX_WORST = 10
 _MAX_CHARACTERS = 160

@@ -120,7 +120,7 @@ class FxPairing:
         if op is None:
             return because("pair.no_producer", tensor=_edge_name(edge))
         if op.op_type in CONSTANTS:
-            return because("pair.constant", name=op.name)
+            return because("pair.graph_constant", name=op.name)
         name = self._graph.fx_name(*edge)
         if self._evidence.is_refuted(edge):
             return because("pair.name_refuted", tensor=name)
