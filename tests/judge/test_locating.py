@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from opdiff.core import dtypes
-from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row
+from opdiff.core.comparison import GraphNode, ModelGraph, OpLabel, Row, SideInfo
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Language, because, catalogue, quoted, render
 from opdiff.core.tensor import Slot, TensorKey
@@ -98,6 +98,14 @@ def test_an_input_stands_in_for_an_output_that_was_not_compared() -> None:
     assert finding.missing == quoted("no file")
     assert [verdict.origin for verdict in found.verdicts[1:]] == ["inherited"] * 5
     assert [found.advice[0].code, found.advice[1].code] == ["judge.outputs_significant", "judge.suspect"]
+
+
+def test_an_output_whose_damaged_header_has_another_type_is_passed_through() -> None:
+    target, golden = SideInfo(dtype="int8"), SideInfo(dtype="float32")
+    label, key = OpLabel(0, 0, "Relu", "b", "b"), TensorKey("b", Slot.OUTPUT, 0)
+    damaged = Row(label, key, target=target, golden=golden, reason=quoted("sizes differ"))
+    found = judge_rows([row("a", noisy(A), A), damaged, *rows(A, B, noisy(C), noisy(D))[2:]], *NODES)
+    assert (found.findings, found.defects) == ((), ())
 
 
 def test_a_missing_operator_with_a_good_stand_in_is_not_a_suspect() -> None:

@@ -378,7 +378,9 @@ class LocatePass:
     def _operator_noise(self, operator: Operator) -> float:
         """Limit of the coarsest float type that an operator reads or writes; 0 if it has none."""
         rows = [self._rows[number] for number in operator.rows if not is_integer(self._rows[number])]
-        return max((self._limit(row.target_dtype, row).noise for row in rows if row.target_dtype), default=0.0)
+        # A damaged file may have integers where the golden dump has floats.
+        types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows if row.target_dtype)
+        return max((self._limit(dtype, row).noise for dtype, row in types if dtype != "integer"), default=0.0)
 
     def _state(self, metrics: Metrics, magnitude: ErrorMagnitude, noise: float | None, source: str = "") -> TensorState:
         """State of a bad tensor with this noise; if `noise` is `None`, of a good one whose whole error is noise."""

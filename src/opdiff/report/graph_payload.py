@@ -70,10 +70,13 @@ def _networks(graphs: Sequence[ModelGraph]) -> tuple[list[tuple[GraphNode, ...]]
 
 
 def _findings(comparison: Comparison, units: Mapping[Unit, int]) -> list[dict[str, Any]]:
-    """Return the units of each finding, and its row in the first of them."""
+    """Return the units of each finding, and its row in the first of them; -1 if it is not known."""
     rows = {(row.unit, str(row.key)): number for number, row in enumerate(comparison.rows)}
     return [
-        {"units": [units[unit] for unit in finding.units], "row": rows.get((finding.units[0], finding.tensor), -1)}
+        {
+            "units": [units[unit] for unit in finding.units if unit in units],
+            "row": next((rows.get((unit, finding.tensor), -1) for unit in finding.units), -1),
+        }
         for finding in comparison.judgement.findings
     ]
 

@@ -127,9 +127,11 @@ def _examine_sample(number: int, row: Row, pairing: Pairing) -> ErrorFacts | Non
         return None
     try:
         pair = open_pair(*pairing.operands, None)
-        count = min(pair.target.count, pair.golden.count)
-        starts = np.random.default_rng(0).integers(0, max(count - _BLOCK, 1), _MAX_BLOCKS)
-        places = np.unique((starts[:, None] + np.arange(_BLOCK)).ravel())
+        count = min(pair.target.count, pair.golden.count) if pair.shape else 0
+        if not count:
+            return None
+        starts = np.random.default_rng(0).integers(0, max(count - _BLOCK, 0) + 1, _MAX_BLOCKS)
+        places = np.unique((starts[:, None] + np.arange(min(_BLOCK, count))).ravel())
         target, golden = (codes.decode(side.take(places), side.dtype) for side in (pair.target, pair.golden))
     except (OpdiffError, MemoryError):
         return None

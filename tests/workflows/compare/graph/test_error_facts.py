@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from command_line import run
+from opdiff.report.html_page import write_html
 from opdiff.sample.graph_text import TextNode
 from opdiff.workflows.compare import error_facts
+from opdiff.workflows.compare.saved import load_saved
 
 if TYPE_CHECKING:
     from graph_dumps import GraphCase
@@ -37,3 +40,24 @@ def test_a_wrong_slice_is_located(bad_token: GraphCase, monkeypatch: pytest.Monk
     judged = run(bad_token.capsys, "judge", bad_token.out).out.replace("\n  ", " ")
     assert IN_SLICE in judged
     assert ("estimated from 1,9" in judged) == (max_elements == 100)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
+def test_few_elements_in_a_large_file(case: GraphCase, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+    # A sparse file may be large for any number of elements.
+    monkeypatch.setattr(error_facts, "_MAX_LOADED_BYTES", 0)
+    golden = np.ones(shape, np.float32)
+    case.one(3 * golden, golden)
+    done = case.run()
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_finding_without_units_is_reported(bad_token: GraphCase) -> None:
+    bad_token.run()
+    comparison = load_saved([str(bad_token.out)])
+    findings = tuple(replace(finding, units=()) for finding in comparison.judgement.findings)
+    assert findings
+    judgement = replace(comparison.judgement, findings=findings)
+    page = bad_token.root / "report.html"
+    write_html(replace(comparison, judgement=judgement), str(page))
+    assert page.read_bytes().rstrip().endswith(b"</html>")
