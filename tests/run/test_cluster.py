@@ -82,9 +82,9 @@ def test_the_window_is_bounded(cluster: ClusterProcesses, monkeypatch: pytest.Mo
     with connected(cluster) as connection:
         wait = connection._wait
 
-        def spy(pending: dict[Any, Any]) -> list[Any]:
-            sizes.append(len(pending))
-            return wait(pending)
+        def spy(done: Any) -> list[Any]:
+            sizes.append(count_tasks(connection))
+            return wait(done)
 
         monkeypatch.setattr(connection, "_wait", spy)
         assert len(list(connection.run(work(double_each), range(5000)))) == 5000

@@ -144,6 +144,11 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
         "--memory", type=byte_count, metavar="SIZE", help="memory limit of all workers together, such as 4G"
     )
     add_cluster(parser)
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="save finished units, and continue an interrupted run with its output directory",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -329,6 +334,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         memory=args.memory or 0,
         cluster=args.cluster,
         cluster_config=args.cluster_config,
+        resume=args.resume,
         limits=args.limits,
         reports=chosen_reports(args),
         mode=chosen_mode(args),

@@ -14,6 +14,7 @@ from collections import deque
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
@@ -90,13 +91,16 @@ class Cluster:
         """Yield results; return batches that failed, with the reason. `max_tasks` is 0 for the usual window."""
         waiting = deque(batches)
         pending: dict[Future[_Results[Result]], tuple[Job, ...]] = {}
+        done: SimpleQueue[Future[_Results[Result]]] = SimpleQueue()
         failed: list[tuple[tuple[Job, ...], Reason]] = []
         try:
             while (waiting or pending) and self._obstacle is None:
                 while waiting and len(pending) < (max_tasks or max(_TASKS_PER_THREAD * self._threads, 1)):
                     task = _Task(function, waiting[0], software_versions())
-                    pending[self._client.submit(_run_task, task, pure=False, retries=_RETRIES)] = waiting.popleft()
-                for future in self._wait(pending):
+                    future = self._client.submit(_run_task, task, pure=False, retries=_RETRIES)
+                    future.add_done_callback(done.put)
+                    pending[future] = waiting.popleft()
+                for future in self._wait(done):
                     batch = pending.pop(future)
                     found: Sequence[Result] | Reason = _results(future)
                     # Otherwise the worker keeps the results until the garbage collector runs here.
@@ -111,14 +115,15 @@ class Cluster:
         finally:
             self._cancel(pending)
 
-    def _wait(self, pending: dict[Future[_Results[Result]], tuple[Job, ...]]) -> list[Future[_Results[Result]]]:
-        """Return the futures that are done, after a second at the latest."""
-        from distributed import wait
-
-        with self._client.as_current(), suppress(TimeoutError, CancelledError):
-            wait(list(pending), timeout=_SECONDS_PER_LOOK, return_when="FIRST_COMPLETED")
+    def _wait(self, done: SimpleQueue[Future[_Results[Result]]]) -> list[Future[_Results[Result]]]:
+        """Return the futures that are done; wait for the first one, a second at the longest."""
+        found = []
+        with suppress(Empty):
+            found.append(done.get(timeout=_SECONDS_PER_LOOK))
+            while True:
+                found.append(done.get_nowait())
         self._look()
-        return [future for future in pending if future.done()]
+        return found
 
     def _look(self) -> None:
         """Note how many threads the workers have, at most once a second."""

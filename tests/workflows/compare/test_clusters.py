@@ -17,6 +17,7 @@ from command_line import COMMAND, run
 from made_dumps import Case, numbers, perturbed, read_result, rule
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
+from opdiff.workflows.compare.finished_units import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,3 +144,19 @@ def test_interrupt(processes: ClusterProcesses, case: Case, is_local: bool) -> N
 def test_contradictory_options(case: Case, words: tuple[str, ...], message: str) -> None:
     case.one(numbers(2), numbers(2))
     assert message in case.refused(*words, code=2)
+
+
+def test_killed_client_is_continued(processes: ClusterProcesses, case: Case) -> None:
+    golden = numbers(2)
+    for number in range(2500):
+        case.npu(f"op{number}", golden)
+    words = [*COMMAND, "compare", *map(str, (case.target, case.target, "-o", case.out, "--no-html"))]
+    subprocess.run(words, check=True, capture_output=True)
+    (plain,) = case.results()
+    client = subprocess.Popen([*words, "--resume", "--cluster", processes.address], stdout=subprocess.DEVNULL)
+    wait_for(case.out / FOLDER)
+    client.kill()
+    client.wait()
+    subprocess.run([*words, "--resume", "--cluster", processes.address], check=True, capture_output=True)
+    (resumed,) = set(case.results()) - {plain}
+    assert resumed.read_bytes() == plain.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -41,6 +42,7 @@ class Measuring(Struct, frozen=True):
         memory: bytes that workers may use; 0 for no limit.
         in_process: use threads only.
         cluster: workers that measure instead of this process.
+        resume_folder: output folder of an interrupted run that is continued, and where units are saved; empty for none.
     """
 
     options: MeasureOptions = MeasureOptions()
@@ -49,6 +51,7 @@ class Measuring(Struct, frozen=True):
     memory: int = 0
     in_process: bool = False
     cluster: Cluster | None = None
+    resume_folder: str = ""
 
     @classmethod
     def of(cls, options: CompareOptions, cluster: Cluster | None = None) -> Measuring:
@@ -62,7 +65,15 @@ class Measuring(Struct, frozen=True):
         custom = _custom_metrics(options)
         selected = select_metrics(options.metrics, [metric.name for metric in custom])
         measure_options = MeasureOptions(any(metric.needs_kl for metric in selected), conversions(options), custom)
-        return cls(measure_options, options.data_mode, options.workers, options.memory, options.in_process, cluster)
+        return cls(
+            measure_options,
+            options.data_mode,
+            options.workers,
+            options.memory,
+            options.in_process,
+            cluster,
+            options.output if options.resume else "",
+        )
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -95,8 +106,33 @@ def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Pro
 
 def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, Outcome]]:
     total = sum(job.weight for job in jobs)
+    if not measuring.resume_folder:
+        yield from _measure_now(jobs, measuring, _after(0, total, progress))
+        return
+    from opdiff.workflows.compare.finished_units import FinishedUnits
+
+    units = FinishedUnits(measuring.resume_folder, jobs)
+    yield from units.known
+    # A cluster gets all of them at once and has its own batches.
+    parts = units.missing if measuring.cluster is None else [tuple(chain.from_iterable(units.missing))]
+    before = sum(job.weight for job, _ in units.known)
+    for part in parts:
+        for job, outcome in _measure_now(part, measuring, _after(before, total, progress)):
+            units.add(job, outcome)
+            yield job, outcome
+        before += sum(job.weight for job in part)
+
+
+def _after(before: int, total: int, progress: Progress) -> Callable[[int], None]:
+    """Return the progress of a part of the work."""
+    return lambda done: progress(before + done, total)
+
+
+def _measure_now(
+    jobs: Sequence[Job], measuring: Measuring, progress: Callable[[int], None]
+) -> Iterator[tuple[Job, Outcome]]:
     if measuring.cluster is None:
-        batch = measure_batch(jobs, measuring.workers or usable_cores(), lambda done: progress(done, total))
+        batch = measure_batch(jobs, measuring.workers or usable_cores(), progress)
         yield from batch.done
         left = batch.left
         workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in left))
@@ -106,12 +142,12 @@ def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> I
 
         left = list(jobs)
         results = measuring.cluster.run(BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight), left)
-    done = total - sum(job.weight for job in left)
-    progress(done, total)
+    done = sum(job.weight for job in jobs) - sum(job.weight for job in left)
+    progress(done)
     for job, outcome in results:
         yield job, outcome
         done += job.weight
-        progress(done, total)
+        progress(done)
 
 
 def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:

@@ -45,6 +45,7 @@ class CompareOptions(Struct, frozen=True):
         in_process: use threads only.
         cluster: address of a scheduler of dask.distributed, a scheduler file, or `local:N`; empty for this process.
         cluster_config: YAML file with settings of dask, such as certificates.
+        resume: save finished units in the output folder, and do not measure those that are there again.
         limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
         reports: names of the report forms to write.
         mode: offline or graph mode; `None` to decide by the target directory.
@@ -77,6 +78,7 @@ class CompareOptions(Struct, frozen=True):
     in_process: bool = False
     cluster: str = ""
     cluster_config: str = ""
+    resume: bool = False
     limits: str = ""
     reports: tuple[str, ...] = ("html",)
     mode: Mode | None = None
@@ -131,6 +133,8 @@ def check_options(options: CompareOptions) -> None:
             raise InputError(path, "no such file or directory")
     if options.is_selected and not options.fusion_rules:
         raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
+    if options.resume and options.custom:
+        raise UsageError("--resume cannot be combined with -c: user-defined code may have changed since")
     if options.custom and not os.path.isdir(options.custom):
         raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
 

@@ -27,7 +27,7 @@ from opdiff.workflows.compare.outputs import find_environment, write_outputs
 from opdiff.workflows.compare.profiles import find_profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from opdiff.core.comparison import ModelGraph, Pair, Row
@@ -84,16 +84,41 @@ def compare(
     options = _for_workers(options) if options.cluster else options
     with _find_cluster(options, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
-        for inputs in read_inputs(options, reader=reader):
-            if isinstance(inputs, NotCompared):
-                yield inputs
-                continue
-            try:
-                yield _with_replays(_compare(inputs, limits, options, measuring, progress), options, report_replay)
-            except (InputError, UsageError) as error:
-                if not inputs.is_step:
-                    raise
-                yield NotCompared(inputs.target.path, error.reason)
+        replayed = partial(_with_replays, options=options, report=report_replay)
+        compare_one = partial(_compare, limits=limits, options=options, measuring=measuring, progress=progress)
+        results = _compare_all(read_inputs(options, reader=reader), lambda inputs: replayed(compare_one(inputs)))
+        yield from _with_resume(results, options.output) if options.resume else results
+
+
+def _compare_all(
+    all_inputs: Iterable[Inputs | NotCompared], compare_one: Callable[[Inputs], Compared]
+) -> Iterator[Compared | NotCompared]:
+    for inputs in all_inputs:
+        if isinstance(inputs, NotCompared):
+            yield inputs
+            continue
+        try:
+            yield compare_one(inputs)
+        except (InputError, UsageError) as error:
+            if not inputs.is_step:
+                raise
+            yield NotCompared(inputs.target.path, error.reason)
+
+
+def _with_resume(results: Iterator[Compared | NotCompared], folder: str) -> Iterator[Compared | NotCompared]:
+    """Yield the results. After the last one, which the caller has written then, remove the saved units.
+
+    They are kept if a further run may measure rows that this one could not.
+    """
+    from opdiff.workflows.compare.finished_units import is_transient, remove_units
+
+    is_complete = True
+    for result in results:
+        yield result
+        rows = () if isinstance(result, NotCompared) else result.comparison.rows
+        is_complete = is_complete and not any(map(is_transient, rows))
+    if is_complete:
+        remove_units(folder)
 
 
 def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> AbstractContextManager[Cluster | None]:

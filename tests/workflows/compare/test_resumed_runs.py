@@ -1,0 +1,166 @@
+"""Interrupted comparisons that are continued: finished units are not measured again, and results are the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from command_line import COMMAND, run
+from made_dumps import Case, numbers, perturbed, rule
+from opdiff.sample.graph_mode import write_graph_sample
+from opdiff.workflows.compare import finished_units, measuring
+from opdiff.workflows.compare.batch import measure_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from opdiff.workflows.compare.job import Job
+
+
+class Spy:
+    """Count the jobs that are measured; interrupt after some calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[int] = []
+        self.max_calls = 1 << 30
+        monkeypatch.setattr(measuring, "measure_batch", self)
+
+    def __call__(self, jobs: Sequence[Job], threads: int, progress: Any) -> Any:
+        if len(self.calls) >= self.max_calls:
+            raise KeyboardInterrupt
+        self.calls.append(len(jobs))
+        return measure_batch(jobs, threads, progress)
+
+    def again(self) -> None:
+        self.calls.clear()
+        self.max_calls = 1 << 30
+
+
+@pytest.fixture
+def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+    monkeypatch.setattr(finished_units, "_MAX_UNIT_JOBS", 10)
+    return Spy(monkeypatch)
+
+
+def write_many(case: Case, count: int = 35) -> Path:
+    golden = numbers(4, 6)
+    for number in range(count):
+        case.npu(f"op{number}", perturbed(golden, seed=number))
+        # One golden tensor has other extents, and its row a reason.
+        case.npy(f"op{number}", golden if number != 7 else numbers(5))
+    return case.rules(*(rule(f"op{number}") for number in range(count)))
+
+
+def saved_units(case: Case) -> list[Path]:
+    return sorted((case.out / finished_units.FOLDER).glob("*"))
+
+
+def interrupted(case: Case, spy: Spy, rules: Path, *words: object) -> None:
+    """Run until two of the four units are finished."""
+    spy.again()
+    spy.max_calls = 2
+    outcome = case.run("-fr", rules, "--resume", *words)
+    assert outcome.code == 130, outcome
+    assert len(saved_units(case)) == 2
+    spy.again()
+
+
+def test_finished_units_are_not_measured_again(case: Case, spy: Spy) -> None:
+    rules = write_many(case)
+    plain = case.compared("-fr", rules).path.read_bytes()
+    interrupted(case, spy, rules)
+    assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
+    assert spy.calls == [10, 5]
+    assert not (case.out / finished_units.FOLDER).exists()
+
+
+def test_changed_file_is_measured_again(case: Case, spy: Spy) -> None:
+    rules = write_many(case)
+    interrupted(case, spy, rules)
+    path = next(case.golden.glob("op3.*"))
+    np.save(path, numbers(4, 6, seed=5))
+    os.utime(path, ns=(0, 0))
+    resumed = case.compared("-fr", rules, "--resume").path.read_bytes()
+    assert spy.calls == [10, 10, 5]
+    assert resumed == case.compared("-fr", rules).path.read_bytes()
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense"], ids=["empty", "other bytes"])
+def test_damaged_unit_is_measured_again(case: Case, spy: Spy, damage: bytes) -> None:
+    rules = write_many(case)
+    plain = case.compared("-fr", rules).path.read_bytes()
+    interrupted(case, spy, rules)
+    saved_units(case)[0].write_bytes(damage)
+    assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
+    assert spy.calls == [10, 10, 5]
+
+
+def test_rows_that_failed_for_lack_of_memory_are_measured_again(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = write_many(case)
+    plain = case.compared("-fr", rules).path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("opdiff.workflows.compare.batch.native.find_library", lambda: None)
+        patch.setattr("opdiff.measure.reference.blocks.measure", raise_memory_error)
+        case.compared("-fr", rules, "--resume", code=3)
+    assert saved_units(case) == []
+    assert case.compared("-fr", rules, "--resume").path.read_bytes() == plain
+
+
+def raise_memory_error(*_arguments: object) -> None:
+    raise MemoryError
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {re.sub(r"[0-9]{14,}", "", path.name): path.read_bytes() for path in folder.glob("*.csv")}
+
+
+def test_graph_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str], spy: Spy) -> None:
+    sample = write_graph_sample(str(tmp_path), ranks=2)
+    words = "compare", sample.target, sample.golden, "-m", "torchair", "-o"
+    assert run(capsys, *words, tmp_path / "plain").code == 0
+    spy.again()
+    spy.max_calls = 2
+    assert run(capsys, *words, tmp_path / "out", "--resume").code == 130
+    spy.again()
+    assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
+    assert tables(tmp_path / "out") == tables(tmp_path / "plain")
+    total = sum(spy.calls)
+    spy.again()
+    assert run(capsys, *words, tmp_path / "out", "--resume").code == 0
+    assert sum(spy.calls) == total + 20
+
+
+def test_killed_run_is_continued(case: Case) -> None:
+    """Units have at most 2,000 tensors, so that one is finished long before the run."""
+    golden = numbers(2)
+    for number in range(4500):
+        case.npu(f"op{number}", golden)
+    case.golden = case.target
+    words = ["compare", case.target, case.golden, "-o", case.out, "--no-html"]
+    plain = subprocess.run([*COMMAND, *map(str, words)], check=True, capture_output=True)
+    (first,) = case.results()
+    process = subprocess.Popen([*COMMAND, *map(str, [*words, "--resume"])], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not any(path.suffix == ".rows" for path in saved_units(case)):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert saved_units(case)
+    resumed = case.compared("--resume", "--no-html")
+    assert resumed.path.read_bytes() == first.read_bytes()
+    assert plain.returncode == 0
+
+
+def test_user_defined_code_cannot_be_resumed(case: Case) -> None:
+    case.one(numbers(2), numbers(2))
+    (case.root / "own").mkdir()
+    assert "--resume cannot be combined with -c" in case.refused("--resume", "-c", case.root / "own", code=2)
