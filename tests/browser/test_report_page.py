@@ -66,8 +66,12 @@ def test_the_table_sorts_both_ways_and_back(demo: Opened) -> None:
 
 
 def column(report: Opened, number: int) -> list[float]:
-    cells = report.texts(f".vrow > div:nth-child({number + 1})")
+    cells = column_texts(report, number)
     return [float(cell.replace(" e", "e").replace("∞", "inf").replace("\u202f", "")) for cell in cells]
+
+
+def column_texts(report: Opened, number: int) -> list[str]:
+    return report.texts(f".vrow > div:nth-child({number + 1})")
 
 
 def test_the_table_is_filtered_by_level_type_and_text(demo: Opened) -> None:
@@ -218,7 +222,7 @@ def test_names_are_never_parsed_as_html(opened: Open, tmp_path: Path) -> None:
         report.go(view)
         report.page.wait_for_timeout(100)
         assert report.page.locator("#app script, #app img, #app b:text-is('x')").count() == 0
-    assert report.page.title().startswith("opdiff")
+    assert report.page.title().startswith("Not compared · opdiff · <script>")
 
 
 def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> None:
@@ -236,6 +240,48 @@ def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> Non
     assert "b_bn" in report.page.inner_text(".panel")
     assert "ConvBatchnormFusionPass" in report.page.inner_text(".panel")
     assert "The path from here" in report.page.inner_text(".panel")
+
+
+def test_fused_operators_have_short_names(demo: Opened) -> None:
+    long, short = "local/conv1local/conv1_relu", "local · conv1 + conv1_relu"
+    assert short in demo.texts(".finding .name.big")
+    assert demo.page.get_attribute(f".finding .name.big:text-is('{short}')", "title") == long
+    demo.go("table?search=local/conv1")
+    assert short in column_texts(demo, 2)
+
+
+def test_address_has_what_is_chosen(demo: Opened) -> None:
+    demo.go("table?search=context&levels=wrong&outputs=1&sort=-distance")
+    assert demo.page.input_value(".search") == "context"
+    assert demo.page.inner_text(".count") == "6 of 249"
+    distances = column(demo, 8)
+    assert distances == sorted(distances, reverse=True)
+    demo.page.click(".vrow >> nth=0")
+    assert demo.page.evaluate("() => location.hash").startswith("#/tensor/context%2F")
+    assert demo.page.title() == f"{demo.page.inner_text('.row-head h1')} · opdiff"
+    demo.page.click(".row-head >> text=Back")
+    assert demo.page.evaluate("() => location.hash") == "#/table?search=context&levels=wrong&outputs=1&sort=-distance"
+
+
+@pytest.mark.parametrize("where", ["nowhere", "tensor/none%3Aoutput%3A0", "row/99999"])
+def test_unknown_address_is_told(demo: Opened, where: str) -> None:
+    demo.go(where)
+    assert "There is no such view or tensor" in demo.page.inner_text(".notice")
+    demo.go("table")
+    assert demo.page.locator(".notice").count() == 0
+
+
+def test_constants_are_counted_apart(demo: Opened) -> None:
+    legend = demo.page.inner_text(".legend")
+    assert "+ 118 inputs and constants" in legend
+    assert [line for line in demo.texts(".legend button") if "not comparable" in line] == ["–\n1\nnot comparable"]  # noqa: RUF001
+
+
+def test_nan_sorts_as_worst(demo: Opened) -> None:
+    demo.go("table?sort=cosine")
+    assert column_texts(demo, 7)[0] == "NaN"
+    demo.go("table?sort=-cosine")
+    assert column_texts(demo, 7)[0] == "1"
 
 
 def test_view_of_changes(opened: Open, tmp_path: Path) -> None:

@@ -69,9 +69,9 @@ def test_levels_are_those_of_the_judgement() -> None:
     assert column(found, "rows", "excess") == [None, 7.5, None, None]
     (finding,) = found[0]["story"]["findings"]
     assert (finding["kind"], finding["share"], finding["path"]) == ("scale", 0.93, ["b", "c"])
-    assert sentences(found[0]["story"]["advice"], found[0], Language.CHINESE) == [
-        render(FAULT.remedies[0], Language.CHINESE) + "。"
-    ]
+    # The card of the finding says it; the headline does not repeat it.
+    assert found[0]["story"]["advice"] == []
+    assert sentences(finding["remedies"], found[0], Language.CHINESE) == [render(FAULT.remedies[0], Language.CHINESE)]
     assert column(found, "graph", "fanIn") == [0, 2, 1, 2]
     assert column(found, "graph", "inputs") == [0, -1, 1, 2, 0]
 

@@ -40,7 +40,7 @@ export function curveMetrics({ tokens }: Report): CurveMetric[] {
   return [...(modes.has(REAL) ? CURVE_METRICS : []), ...(modes.has(STATISTICS) ? BY_STATISTICS : []), ...(modes.has(CHECKSUMS) ? [BY_CHECKSUM] : [])];
 }
 
-const LEFT = 62, RIGHT = 16, TOP = 22, BOTTOM = 30, HEIGHT = 300, REACH = 14, DENSE = 1500;
+const LEFT = 62, RIGHT = 16, TOP = 22, BOTTOM = 30, HEIGHT = 300, REACH = 14, DENSE = 1500, MOST_NUMBERS = 9;
 interface Point { row: number; order: number; value: number }
 
 export class Curve {
@@ -199,10 +199,24 @@ export class Curve {
         mark(context, this.x(point.order), this.y.at(point.value), radius + (origin === BORN ? 2 : 0), paint, colour("card"), origin === INHERITED);
       }
     });
+    this.drawNumbers(context, colour, seen);
     if (this.hovered) {
       context.strokeStyle = colour("text");
       context.lineWidth = 1.5;
       ring(context, this.x(this.hovered.order), this.yOf(this.hovered), radius + 4);
+    }
+  }
+
+  /** The numbers of the findings beside their points. */
+  private drawNumbers(context: CanvasRenderingContext2D, colour: (name: string) => string, seen: Point[]): void {
+    const numbers = new Map(this.app.report.story.findings.slice(0, MOST_NUMBERS).map(({ tensor }, n) => [tensor, n + 1]));
+    context.font = `700 12px ${colour("font")}`;
+    context.textAlign = "center";
+    context.textBaseline = "bottom";
+    context.fillStyle = colour("text");
+    for (const point of seen) {
+      const number = this.app.report.origins[point.row] === BORN ? numbers.get(this.app.report.tensor(point.row)) : undefined;
+      if (number) context.fillText(String(number), this.x(point.order), this.y.at(point.value) - 8);
     }
   }
 

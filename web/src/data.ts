@@ -123,6 +123,9 @@ export class Report {
     return slot < 0 ? "" : `${this.text("operator", row)}:${slot ? "output" : "input"}:${this.row("number").numbers[row]}`;
   }
 
+  /** Whether the row is of an input or a constant of the compiled model, which no golden tensor can equal. */
+  isAlone(row: number): boolean { return this.row("alone").numbers[row] === 1; }
+
   isOutput(row: number): boolean { return this.row("slot").numbers[row] === 1; }
 
   /** A column of the network; graph mode may have several of them. */

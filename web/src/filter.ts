@@ -10,7 +10,7 @@ export function filtered(app: App): Int32Array {
   // Texts repeat: each is looked through once, as it is and as it is shown.
   const shown = app.language === "zh" && /[^ -~]/.test(wanted) ? report.texts("zh") : texts;
   const fits = wanted ? texts.map((text, number) => text.toLowerCase().includes(wanted) || shown[number]!.toLowerCase().includes(wanted)) : null;
-  const columns = ["target", "golden", "operator", "goldenTensor", "type", "reason", "why"].map((name) => report.row(name).numbers);
+  const columns = ["target", "golden", "operator", "goldenTensor", "reason", "why"].map((name) => report.row(name).numbers);
   const types = report.row("type").numbers, slots = report.row("slot").numbers;
   const units = wantedUnits(app);
   const found = new Int32Array(report.count);
@@ -71,5 +71,11 @@ function numberKeys(app: App, rows: Int32Array, column: string): Float64Array {
   if (tokens && DIMENSIONS.includes(column as Dimension)) return Float64Array.from(rows, (row) => tokens.of(row)[column as Dimension] ?? NaN);
   if (tokens && column === "result") return Float64Array.from(rows, (row) => tokens.column("result").numbers[row]!);
   if (tokens && column.endsWith("_relative")) return Float64Array.from(rows, (row) => tokens.figure("statistics", column, row) ?? NaN);
-  return Float64Array.from(rows, (row) => report.metric(METRICS[column]!, row) ?? NaN);
+  // NaN is as bad as can be; what was not measured comes last.
+  const worst = column === "cosine" ? -Infinity : Infinity;
+  if (!Object.hasOwn(METRICS, column)) return Float64Array.from(rows);
+  return Float64Array.from(rows, (row) => {
+    const value = report.metric(METRICS[column]!, row);
+    return value === null ? NaN : Number.isNaN(value) ? worst : value;
+  });
 }

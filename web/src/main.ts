@@ -47,12 +47,17 @@ async function start(): Promise<void> {
 }
 
 /** The view that the address names, and what of it; an address that names none is that of the overview. */
-function address({ report }: App): [where: string, argument: string] {
-  const [where = "", argument = ""] = location.hash.replace(/^#\/?/, "").split("/").map(safeDecode);
+function address(app: App): [where: string, argument: string] {
+  const { report } = app;
+  const [where = "", argument = ""] = pathOf(location.hash).split("/").map(safeDecode);
   const isRow = /^\d+$/.test(argument) && Number(argument) < report.count;
-  const known: Record<string, boolean> = { row: isRow, graph: report.hasGraph, table: true, missing: true, changes: !!report.document.changes, about: true };
-  return Object.hasOwn(known, where) && known[where] ? [where, argument] : ["overview", ""];
+  const known: Record<string, boolean> = { row: isRow, tensor: app.rowOfTensor(argument) >= 0, graph: report.hasGraph, table: true, missing: true, changes: !!report.document.changes, about: true };
+  if (!Object.hasOwn(known, where) || !known[where]) return ["overview", ""];
+  return where === "tensor" ? ["row", String(app.rowOfTensor(argument))] : [where, argument];
 }
+
+/** An address without its mark and without what is chosen in the view. */
+const pathOf = (hash: string): string => hash.replace(/^#\/?/, "").split("?")[0]!;
 
 function makeView(app: App): View {
   const [where, argument] = address(app);
@@ -73,17 +78,29 @@ function safeDecode(text: string): string {
 
 function show(app: App): void {
   view?.gone?.();
+  const isOther = pathOf(shownAddress) !== pathOf(location.hash);
   shownAddress = location.hash;
   document.documentElement.lang = app.language;
-  document.title = `opdiff · ${titleOf(app)}`;
-  if (address(app)[0] !== "row") app.from = location.hash || "#/";
+  const [where] = address(app);
+  const isUnknown = where === "overview" && pathOf(location.hash) !== "";
   view = makeView(app);
-  root.replaceChildren(topBar(app), view.element);
+  document.title = titleOf(app, where);
+  root.replaceChildren(topBar(app), ...(isUnknown ? [h("p", { class: "notice", attrs: { role: "alert" } }, app.t("unknown_address", { address: safeDecode(location.hash) }))] : []), view.element);
+  if (isOther) scrollTo(0, 0);
   view.shown?.();
+  // A view may add to the address what is chosen in it.
+  shownAddress = location.hash;
+  if (where !== "row") app.from = location.hash || "#/";
+}
+
+/** What the tab is called: the tensor, or the view and the headline. */
+function titleOf(app: App, where: string): string {
+  if (where === "row") return `${app.report.tensor(app.selected) || app.report.text("target", app.selected)} · opdiff`;
+  return where === "overview" ? `opdiff · ${headlineOf(app)}` : `${app.t(where as Key)} · opdiff · ${headlineOf(app)}`;
 }
 
 /** The headline in short: the operator that it names, or what else it says. */
-function titleOf(app: App): string {
+function headlineOf(app: App): string {
   const { headline, findings: [finding], first } = app.report.story;
   return headline ? app.t(`verdict_${headline}`) : finding?.operator || first || app.scenario;
 }

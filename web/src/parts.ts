@@ -53,9 +53,9 @@ function copy(text: string): void {
   field.remove();
 }
 
-/** A name that may be long: its end tells most, so it is cut at the front. */
-export function name(text: string, className = ""): HTMLElement {
-  return h("code", { class: `name ${className}`, title: text }, text);
+/** A name that may be long: its end tells most, so it is cut at the front. A short form is shown in its place, if there is one. */
+export function name(text: string, className = "", short = text): HTMLElement {
+  return h("code", { class: `name ${className}`, title: text }, short);
 }
 
 export function definition(pairs: [string, Node | string][]): HTMLElement {

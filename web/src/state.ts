@@ -18,7 +18,8 @@ export class App {
   language: Language = "en";
   theme: "light" | "dark" = "light";
   readonly filter: Filter = { text: "", levels: new Set(), type: "", outputs: false, where: { rank: null, token: null, graph: null } };
-  readonly curve = { metric: "distance", log: true, outputs: true };
+  // The relative error, which a wrong scale shows in, too.
+  readonly curve = { metric: "relative_euclidean_distance", log: true, outputs: true };
   readonly sort = { column: "", down: false };
   /** The row that is looked at; -1 for none. */
   selected = -1;
@@ -33,8 +34,7 @@ export class App {
     const { tokens } = report;
     if (!tokens) return;
     this.unit = this.firstBad();
-    // Levels of data go by the relative error, which a wrong scale shows in, too.
-    this.curve.metric = tokens.modes.has(REAL) ? "relative_euclidean_distance" : tokens.modes.has(CHECKSUMS) ? "checksum" : "norm_relative";
+    if (!tokens.modes.has(REAL)) this.curve.metric = tokens.modes.has(CHECKSUMS) ? "checksum" : "norm_relative";
   }
 
   /** The first unit, in the order of time, that is worst. */
@@ -76,8 +76,22 @@ export class App {
 
   open(row: number): void {
     this.selected = row;
-    this.go("row", row);
+    // In graph mode a tensor is in every token; there, rows are numbered.
+    const tensor = this.report.tokens ? "" : this.report.tensor(row);
+    if (tensor && this.rowOfTensor(tensor) === row) this.go("tensor", tensor);
+    else this.go("row", row);
   }
+
+  /** The row of a tensor, as `conv1:output:0`; -1 for none. */
+  rowOfTensor(tensor: string): number {
+    if (!this.rows) {
+      this.rows = new Map();
+      for (let row = this.report.count - 1; row >= 0; row--) this.rows.set(this.report.tensor(row), row);
+    }
+    return tensor ? this.rows.get(tensor) ?? -1 : -1;
+  }
+
+  private rows: Map<string, number> | null = null;
 
   /** The first row of an operator: its worst one. */
   rowOf(operator: string): number {

@@ -15,7 +15,7 @@ from opdiff.core.tensor import Slot
 from opdiff.report.offline_table import reservations
 from opdiff.report.packing import Packer
 from opdiff.report.printable import printable
-from opdiff.report.summary_text import first_bad_operator
+from opdiff.report.summary_text import first_bad_operator, has_no_counterpart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +46,10 @@ _COUNTS = (
 )  # fmt: skip
 _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 _ORIGINS = tuple(Origin)
+# Sentences about the operators at fault, each of which has a card of its own.
+_IN_FINDINGS = frozenset(
+    f"judge.{code}" for code in ("fault", "advice", "advice_or_pass", "output_share", "also_at_fault")
+)
 _PERMILLE = 1000
 
 
@@ -114,6 +118,7 @@ def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
         "reason": packer.reasons([_row_reasons(row) for row in rows]),
         "rule": packer.reasons([(row.evidence,) if row.evidence else () for row in rows]),
         "confidence": integers(_map(_permille, [row.confidence for row in rows])),
+        "alone": integers([int(has_no_counterpart(row)) for row in rows]),
         "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
     }
 
@@ -185,9 +190,14 @@ def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
     return {
         "first": printable(first_bad_operator(comparison)),
         "headline": _headline(judgement),
-        "advice": packer.sentences(judgement.advice),
+        "advice": packer.sentences(_shown_advice(judgement)),
         "findings": [_finding(finding, packer) for finding in judgement.findings],
     }
+
+
+def _shown_advice(judgement: Judgement) -> list[Reason]:
+    """Return the advice without the sentences that the headline and the findings below it say, too."""
+    return [reason for reason in judgement.advice if not judgement.findings or reason.code not in _IN_FINDINGS]
 
 
 def _headline(judgement: Judgement) -> str:

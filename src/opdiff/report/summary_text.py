@@ -77,7 +77,7 @@ def summary_lines(
         return
     rows = comparison.rows
     compared = [row for row in rows if row.metrics is not None]
-    missing = [row for row in rows if row.metrics is None and not _has_no_counterpart(row)]
+    missing = [row for row in rows if row.metrics is None and not has_no_counterpart(row)]
     has_reasons = has_details or comparison.judgement.coverage.share < MIN_COVERAGE
     lines = _details(rows, compared) if has_details else _missing(missing, has_hint=not has_reasons)
     yield from (_line(*each, language) for each in lines)
@@ -217,12 +217,12 @@ def reason_lines(groups: Sequence[ReasonGroup], language: Language = Language.EN
 
 
 def _details(rows: Sequence[Row], compared: Sequence[Row]) -> Iterator[tuple[Reason, Tone]]:
-    by_nature = sum(row.metrics is None and _has_no_counterpart(row) for row in rows)
+    by_nature = sum(row.metrics is None and has_no_counterpart(row) for row in rows)
     names = {row.label.target for row in compared}
     yield because("report.compared", tensors=len(compared), operators=len(names)), Tone.PLAIN
     if by_nature:
         yield because("report.nothing_to_compare", count=by_nature), Tone.FAINT
-    missing = [row for row in rows if row.metrics is None and not _has_no_counterpart(row)]
+    missing = [row for row in rows if row.metrics is None and not has_no_counterpart(row)]
     yield from _missing(missing, has_hint=False)
 
 
@@ -240,7 +240,7 @@ def _listed(parts: Sequence[Reason]) -> Reason:
     return parts[0] if len(parts) == 1 else because("report.both", first=parts[0], second=parts[1])
 
 
-def _has_no_counterpart(row: Row) -> bool:
+def has_no_counterpart(row: Row) -> bool:
     """Return whether it is an input or a constant of the compiled model, which no golden tensor can equal."""
     return row.reason is not None and not _NO_COUNTERPART.isdisjoint(kind_of(row.reason))
 

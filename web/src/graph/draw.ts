@@ -127,7 +127,7 @@ function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left:
   const shape = scene.folded.shapes[n]!;
   const operator = scene.network.operators[shape.members[0]!]!;
   const several = shape.members.length > 1;
-  const title = several ? shape.label || scene.foldedText(shape.members.length) : operator.name;
+  const title = several ? shape.label || scene.foldedText(shape.members.length) : operator.short;
   const under = several ? (shape.label ? scene.foldedText(shape.members.length) : "") : operator.type + (operator.originals.length > 1 ? `  ⊕ ${operator.originals.length}` : "");
   context.textBaseline = "alphabetic";
   context.fillStyle = colour("text");

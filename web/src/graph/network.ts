@@ -1,8 +1,9 @@
 // The network that is drawn: its operators with their levels, and what is folded to one.
 import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
+import { fused } from "../names";
 
 export interface Operator {
-  name: string; type: string; level: number; origin: number;
+  name: string; short: string; type: string; level: number; origin: number;
   /** Its worst row; -1 when it has none. */
   row: number;
   originals: string[]; passes: string[];
@@ -47,7 +48,10 @@ function described(report: Report, names: string[], unit: number): Operator[] {
   const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => texts[text]!);
   const [types, originals, passes] = [column("type"), column("originals"), column("passes")];
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);
-  return names.map((name, n) => ({ name, type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: lines(originals[n]!), passes: lines(passes[n]!) }));
+  return names.map((name, n) => {
+    const parts = lines(originals[n]!);
+    return { name, short: fused(name, parts), type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: parts, passes: lines(passes[n]!) };
+  });
 }
 
 function byRows(report: Report, unit: number): Operator[] {
@@ -56,7 +60,7 @@ function byRows(report: Report, unit: number): Operator[] {
     const name = report.text("operator", row);
     if (!name || found.has(name) || report.unit(row) !== unit || !report.isCompared(row)) continue;
     const originals = report.text("golden", row).split(",").filter((one) => one && one !== "*");
-    found.set(name, { name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [] });
+    found.set(name, { name, short: name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [] });
   }
   return [...found.values()];
 }

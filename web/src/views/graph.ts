@@ -173,7 +173,7 @@ class GraphView {
     const shape = this.scene!.folded.shapes[this.scene!.folded.of[node]!]!;
     const near = (title: "producers" | "consumers", nodes: number[]): (HTMLElement | null)[] => !nodes.length ? [] : [h("h3", {}, app.t(title)),
       h("div", { class: "looks" }, ...nodes.slice(0, MOST_NEAR).map((other) => h("a", { class: "look", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); this.goTo(network.operators[other]!.name); } },
-        dot(network.operators[other]!.level), name(network.operators[other]!.name)))), nodes.length > MOST_NEAR ? h("p", { class: "muted" }, `… + ${nodes.length - MOST_NEAR}`) : null];
+        dot(network.operators[other]!.level), name(network.operators[other]!.name, "", network.operators[other]!.short)))), nodes.length > MOST_NEAR ? h("p", { class: "muted" }, `… + ${nodes.length - MOST_NEAR}`) : null];
     const list = (title: "originals" | "passes", texts: string[]): (HTMLElement | null)[] => !texts.length ? [] : [h("h3", {}, app.t(title)), h("ul", {}, ...texts.map((text) => h("li", {}, name(text))))];
     this.panel.replaceChildren(
       h("header", {}, name(operator.name, "big"), button("×", () => this.panel.setAttribute("hidden", ""), "small quiet", app.t("close"))),
@@ -261,6 +261,7 @@ class GraphView {
     if (key === "/") this.search.focus();
     else if (key === "Enter" && typing) this.find(1);
     else if (key === "Enter" && this.current >= 0 && this.network.operators[this.current]!.row >= 0) this.app.open(this.network.operators[this.current]!.row);
+    else if (key === "Escape" && !typing && !this.panel.hasAttribute("hidden")) this.panel.setAttribute("hidden", "");
     else if (key === "Escape" && typing) { this.search.value = ""; this.find(0); this.search.blur(); }
     else if ((key === "j" || key === "k") && !typing) this.goTo(this.network.operators[this.current + (key === "j" ? 1 : -1)]?.name ?? "");
     else return false;

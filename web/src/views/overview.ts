@@ -3,6 +3,7 @@ import { BORN, type Finding, LEVELS, SUSPICIOUS, UNKNOWN, WRONG } from "../data"
 import { Curve, curveMetrics } from "../curve";
 import { button, h, select } from "../dom";
 import * as format from "../format";
+import { readable } from "../names";
 import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
@@ -32,16 +33,18 @@ export function overview(app: App): View {
   return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone(), printing: () => curve.draw() };
 }
 
+/** Tensors by level; those that cannot have a golden one by nature are not counted. */
 function countLevels(app: App): number[] {
+  const { report } = app;
   const counts = LEVELS.map(() => 0);
-  for (let row = 0; row < app.report.count; row++) counts[app.report.levels[row]!]!++;
+  for (let row = 0; row < report.count; row++) if (!report.isAlone(row)) counts[report.levels[row]!]!++;
   return counts;
 }
 
 function hero(app: App, counts: number[]): HTMLElement {
   const { report } = app;
   const { story } = report;
-  const compared = report.count - counts[UNKNOWN]!;
+  const compared = counts.reduce((sum, count, level) => sum + (level === UNKNOWN ? 0 : count), 0);
   const worst = counts[WRONG] ? WRONG : counts[SUSPICIOUS] ? SUSPICIOUS : compared ? 0 : UNKNOWN;
   const advice = story.advice.map((each) => app.sentence(each));
   return h(
@@ -72,7 +75,7 @@ function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
 }
 
 function operatorLink(app: App, operator: string, finding = -1): HTMLElement {
-  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator, finding); } }, operator);
+  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator, finding); }, title: operator }, readable(app.report, operator));
 }
 
 /** Graph mode has an operator in every token: a finding tells in which one. */
@@ -98,6 +101,8 @@ function levelBar(app: App, counts: number[]): HTMLElement {
     legend.append(h("button", { attrs: { type: "button" }, title: app.t(`about_${LEVELS[level]!}` as Key), onclick: () => show(level) },
       dot(level), h("b", {}, format.number(counts[level]!)), ` ${levelText(app, level)}`));
   }
+  const alone = app.report.count - counts.reduce((sum, count) => sum + count, 0);
+  if (alone) legend.append(h("span", { class: "muted", title: app.t("about_alone") }, app.t("alone", { count: format.number(alone) })));
   return h("div", { class: "levels" }, bar, legend);
 }
 
@@ -118,7 +123,7 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
   return h(
     "article",
     { class: `card finding level-${LEVELS[finding.level]!}` },
-    h("header", {}, h("span", { class: "rank" }, number + 1), name(finding.operator, "big"), h("span", { class: "muted" }, finding.type)),
+    h("header", {}, h("span", { class: "rank" }, number + 1), name(finding.operator, "big", readable(app.report, finding.operator)), h("span", { class: "muted" }, finding.type)),
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),

@@ -1,11 +1,12 @@
 // All tensors: filtered, sorted, of any number.
-import { LEVELS, UNKNOWN } from "../data";
+import { LEVELS, type LevelName, UNKNOWN } from "../data";
 import { button, h, select } from "../dom";
 import { filtered, sorted } from "../filter";
 import * as format from "../format";
+import { readable } from "../names";
 import { chip, dot, levelText } from "../parts";
 import type { App, View } from "../state";
-import { REAL } from "../tokens";
+import { DIMENSIONS, REAL } from "../tokens";
 import { type Cell, type ColumnSpec, VirtualTable } from "../virtual";
 import { unitColumns, unitFigures } from "./unit_columns";
 import { unitFilters } from "./units";
@@ -13,6 +14,7 @@ import { unitFilters } from "./units";
 const SEARCH_DELAY_MS = 120;
 
 export function table(app: App): View {
+  applyQuery(app, location.hash.split("?")[1]);
   const grid = new VirtualTable(columns(app), (row) => app.open(row), (column) => {
     const { sort } = app;
     if (sort.column === column && sort.down) sort.column = "";
@@ -23,6 +25,8 @@ export function table(app: App): View {
   const empty = h("p", { class: "empty", attrs: { hidden: "" } });
   const update = (): void => {
     const rows = sorted(app, filtered(app));
+    history.replaceState(null, "", `#/table${queryOf(app)}`);
+    app.from = location.hash;
     app.order = rows;
     grid.show(rows, { ...app.sort });
     count.textContent = app.t("shown", { count: format.number(rows.length), all: format.number(app.report.count) });
@@ -41,6 +45,30 @@ export function table(app: App): View {
   };
   const shown = (): void => { update(); if (app.selected >= 0) grid.selectRow(app.selected); };
   return { element, key, shown, printing: (isPrinting) => grid.printing(isPrinting) };
+}
+
+/** What is searched, filtered and sorted, for the address; empty for nothing. */
+function queryOf({ filter, sort }: App): string {
+  const query = new URLSearchParams();
+  if (filter.text) query.set("search", filter.text);
+  if (filter.levels.size) query.set("levels", [...filter.levels].sort().map((level) => LEVELS[level]).join(","));
+  if (filter.type) query.set("type", filter.type);
+  if (filter.outputs) query.set("outputs", "1");
+  for (const dimension of DIMENSIONS) if (filter.where[dimension] !== null) query.set(dimension, String(filter.where[dimension]));
+  if (sort.column) query.set("sort", `${sort.down ? "-" : ""}${sort.column}`);
+  const text = query.toString();
+  return text ? `?${text}` : "";
+}
+
+/** Choose what an address says; one without a query leaves everything as it is. */
+function applyQuery({ filter, sort }: App, text: string | undefined): void {
+  if (text === undefined) return;
+  const query = new URLSearchParams(text);
+  const levels = (query.get("levels") ?? "").split(",").map((level) => LEVELS.indexOf(level as LevelName)).filter((level) => level >= 0);
+  Object.assign(filter, { text: query.get("search") ?? "", type: query.get("type") ?? "", outputs: query.has("outputs"), levels: new Set(levels) });
+  for (const dimension of DIMENSIONS) filter.where[dimension] = query.has(dimension) ? Number(query.get(dimension)) : null;
+  const column = query.get("sort") ?? "";
+  Object.assign(sort, { column: column.replace(/^-/, ""), down: column.startsWith("-") });
 }
 
 const isNothingCompared = ({ report }: App): boolean => report.levels.every((level) => level === UNKNOWN);
@@ -72,6 +100,7 @@ function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTML
   const clear = button(app.t("clear"), () => {
     Object.assign(filter, { text: "", type: "", outputs: false, where: { rank: null, token: null, graph: null } });
     filter.levels.clear();
+    history.replaceState(null, "", "#/table");
     app.redraw();
   }, "small quiet");
   const bar = h("div", { class: "toolbar" }, search, h("div", { class: "toggles" }, ...chips), ...unitFilters(app, update), types,
@@ -91,7 +120,7 @@ function columns(app: App): ColumnSpec[] {
     { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.sentences("why", row) }) },
     ...unitColumns(app),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
-    { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
+    { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
     { key: "tensor", title: app.t("c_tensor"), width: "5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
     { key: "dtype", title: app.t("c_dtype"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: types(app, row) }) },
