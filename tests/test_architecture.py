@@ -73,6 +73,10 @@ def test_files_stay_small(path: Path) -> None:
         ("import opdiff.cli", {"numpy", "rich"}),
         ("from opdiff.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass", {"numpy", "rich"}),
         ("from opdiff.cli import main\nmain(['inspect', 'nothing'])", {"numpy"}),
+        (
+            "import opdiff.cli.cmd_compare, opdiff.workflows.compare.pipeline",
+            {"numpy", "rich", "hashlib", "dataclasses", "concurrent.futures", "distributed"},
+        ),
     ],
 )
 def test_start_up_imports_no_heavy_library(statement: str, unwanted: set[str]) -> None:
