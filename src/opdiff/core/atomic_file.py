@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import contextmanager, suppress
+from threading import get_native_id
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
