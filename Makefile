@@ -101,7 +101,7 @@ deceptions: $(STAMPS)/base
 
 # The page of the HTML report: web/ bundled to the one file in the package.
 web: $(STAMPS)/web
-	cd web && npm run --silent check && npm run --silent build
+	cd web && npm run --silent check && npm test --silent && npm run --silent build
 
 # Pages in Chinese need a font that has its characters.
 screenshots: $(STAMPS)/test $(STAMPS)/browser

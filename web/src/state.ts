@@ -14,13 +14,20 @@ export interface View {
   printing?: (isPrinting: boolean) => void;
 }
 
+/** The order of the table unless another is chosen: by level, within a level by execution. */
+export const WORST_FIRST = { column: "level", down: true };
+
 export class App {
   language: Language = "en";
   theme: "light" | "dark" = "light";
   readonly filter: Filter = { text: "", levels: new Set(), type: "", outputs: false, where: { rank: null, token: null, graph: null } };
   // The relative error, which a wrong scale shows in, too.
   readonly curve = { metric: "relative_euclidean_distance", log: true, outputs: true };
-  readonly sort = { column: "", down: false };
+  readonly sort = { ...WORST_FIRST };
+  /** Columns of the table that the reader chose; `null` for those that there is room for. */
+  columns: Set<string> | null = null;
+  /** Whether the choice of columns is open. */
+  choosing = false;
   /** The row that is looked at; -1 for none. */
   selected = -1;
   /** The rows of the table as they are filtered and sorted; next and previous go by them. */

@@ -8,6 +8,9 @@ const HEIGHT = 34;
 const SPARE = 6;
 const MOST_PRINTED = 2000;
 
+/** What columns need at least, in rem: the first number of each width. */
+export const leastWidth = (columns: ColumnSpec[]): number => columns.reduce((sum, { width }) => sum + parseFloat(width.replace("minmax(", "")), 0);
+
 export class VirtualTable {
   readonly element: HTMLElement;
   private rows: ArrayLike<number> = [];
@@ -27,8 +30,7 @@ export class VirtualTable {
     this.header = h("div", { class: "vhead", attrs: { role: "row" } }, ...columns.map((column) => this.heading(column, sort)));
     this.element = h("div", { class: "vtable", attrs: { role: "grid", tabindex: "0" }, onscroll: () => this.draw() }, this.header, this.body);
     this.element.style.setProperty("--columns", layout);
-    // What all columns need at least: the first number of each width.
-    this.element.style.setProperty("--least", `${columns.reduce((sum, { width }) => sum + parseFloat(width.replace("minmax(", "")), 0)}rem`);
+    this.element.style.setProperty("--least", `${leastWidth(columns)}rem`);
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
@@ -109,7 +111,7 @@ export class VirtualTable {
     const row = this.rows[place]!;
     const cells = this.columns.map((column) => {
       const { text, node, title, class: extra } = column.cell(row);
-      return h("div", { class: `${column.right ? "right num" : ""} ${extra ?? ""}`, title: title ?? text ?? "", attrs: { role: "gridcell" } }, node ?? text ?? "");
+      return h("div", { class: `${column.right ? "right num" : ""} ${extra ?? ""}`, title: title ?? text ?? "", attrs: { role: "gridcell", "data-column": column.key } }, node ?? text ?? "");
     });
     const element = h("div", { class: place === this.selected ? "vrow selected" : "vrow", attrs: { role: "row", "data-row": String(row) }, onclick: () => this.open(row) }, ...cells);
     element.style.transform = `translateY(${place * HEIGHT}px)`;

@@ -2,11 +2,14 @@
 import { BORN, INHERITED, LEVELS } from "../data";
 import { colours } from "../dom";
 import { SIGNS } from "../parts";
-import type { Layout } from "./layout";
+import { GUTTER, type Layout } from "./layout";
 import { type Folded, type Network, isBad } from "./network";
 
 export const STEP_X = 208, STEP_Y = 92, WIDTH = 180, HEIGHT = 46;
-const READABLE = 0.42, CURVED = 0.12;
+// Below these scales there is no text, there are no curves.
+const READABLE = 0.3, CURVED = 0.12;
+// Text is this large on the screen, as far as its node has room.
+const FONT = 12, LARGEST_FONT = 26, LETTER = 0.66, CORNER = 8, LANE = 3, LANES = 5;
 
 export interface Camera { scale: number; x: number; y: number }
 export interface Scene {
@@ -53,28 +56,48 @@ function drawEdges(context: CanvasRenderingContext2D, scene: Scene, camera: Came
   context.stroke();
 }
 
-function isSeen({ x, y }: Layout, from: number, to: number, view: Rectangle): boolean {
-  const [low, high] = [Math.min(y[from]!, y[to]!) * STEP_Y, Math.max(y[from]!, y[to]!) * STEP_Y + HEIGHT];
+function isSeen({ x, y, columns }: Layout, from: number, to: number, view: Rectangle): boolean {
   const [left, right] = [Math.min(x[from]!, x[to]!) * STEP_X - 4 * STEP_X, Math.max(x[from]!, x[to]!) * STEP_X + 5 * STEP_X];
-  return high >= view.top && low <= view.bottom && right >= view.left && left <= view.right;
+  if (right < view.left || left > view.right) return false;
+  // An edge to another column may pass any layer.
+  if (columnAt(columns, x[from]!) !== columnAt(columns, x[to]!)) return true;
+  const [low, high] = [Math.min(y[from]!, y[to]!) * STEP_Y, Math.max(y[from]!, y[to]!) * STEP_Y + HEIGHT];
+  return high >= view.top && low <= view.bottom;
 }
 
-function trace(context: CanvasRenderingContext2D, { x, y, bends, bendStart }: Layout, edge: number, from: number, to: number, curved: boolean): void {
-  let px = x[from]! * STEP_X + WIDTH / 2, py = y[from]! * STEP_Y + HEIGHT;
-  context.moveTo(px, py);
+/** The column of a place: the last one that starts before it. */
+function columnAt(columns: Float32Array, x: number): number {
+  let found = 0;
+  while (found + 1 < columns.length && columns[found + 1]! <= x + GUTTER / 2) found++;
+  return found;
+}
+
+function trace(context: CanvasRenderingContext2D, { x, y, bends, bendStart, columns }: Layout, edge: number, from: number, to: number, curved: boolean): void {
+  const middle = (place: number): number => place * STEP_X + WIDTH / 2;
+  let px = x[from]!, py = y[from]! * STEP_Y + HEIGHT;
+  context.moveTo(middle(px), py);
   const go = (qx: number, qy: number): void => {
-    const bend = (qy - py) / 2;
-    if (curved) context.bezierCurveTo(px, py + bend, qx, qy - bend, qx, qy);
-    else context.lineTo(qx, qy);
+    const column = columnAt(columns, qx);
+    if (columnAt(columns, px) !== column) around(context, [middle(px), py], [middle(qx), qy], (columns[column]! - GUTTER / 2) * STEP_X, edge % LANES);
+    else if (curved && px !== qx) context.bezierCurveTo(middle(px), (py + qy) / 2, middle(qx), (py + qy) / 2, middle(qx), qy);
+    else context.lineTo(middle(qx), qy);
     [px, py] = [qx, qy];
   };
   for (let n = bendStart[edge]!; n < bendStart[edge + 1]!; n++) {
-    const bx = bends[2 * n]! * STEP_X + WIDTH / 2, by = bends[2 * n + 1]! * STEP_Y;
-    go(bx, by);
-    context.lineTo(bx, by + HEIGHT);
+    const by = bends[2 * n + 1]! * STEP_Y;
+    go(bends[2 * n]!, by);
+    context.lineTo(middle(px), by + HEIGHT);
     py = by + HEIGHT;
   }
-  go(x[to]! * STEP_X + WIDTH / 2, y[to]! * STEP_Y);
+  go(x[to]!, y[to]! * STEP_Y);
+}
+
+/** Go to another column: between two layers, along the gutter before that column, between two layers again. */
+function around(context: CanvasRenderingContext2D, [px, py]: [number, number], [qx, qy]: [number, number], gutter: number, lane: number): void {
+  const gap = (STEP_Y - HEIGHT) / 2 + (lane - 2) * LANE, at = gutter - WIDTH * 0.1 + (lane - 2) * LANE;
+  const corners = [[px, py + gap], [at, py + gap], [at, qy - gap], [qx, qy - gap], [qx, qy]] as const;
+  for (let n = 0; n + 1 < corners.length; n++) context.arcTo(...corners[n]!, ...corners[n + 1]!, CORNER);
+  context.lineTo(qx, qy);
 }
 
 function drawShapes(context: CanvasRenderingContext2D, scene: Scene, camera: Camera, view: Rectangle, colour: Colour): void {
@@ -110,7 +133,7 @@ function drawShape(context: CanvasRenderingContext2D, scene: Scene, n: number, l
     context.fillRect(left, top, 4, HEIGHT);
   } else context.fillRect(left, top, shape.origin === BORN ? 10 : 7, HEIGHT);
   context.restore();
-  label(context, scene, n, left + 18, top, colour, paint);
+  label(context, scene, n, left + 18, top, scale, colour, paint);
 }
 
 function box(context: CanvasRenderingContext2D, left: number, top: number, fill: string, stroke: string, width: number): void {
@@ -123,25 +146,41 @@ function box(context: CanvasRenderingContext2D, left: number, top: number, fill:
   context.stroke();
 }
 
-function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left: number, top: number, colour: Colour, paint: string): void {
+function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left: number, top: number, scale: number, colour: Colour, paint: string): void {
   const shape = scene.folded.shapes[n]!;
   const operator = scene.network.operators[shape.members[0]!]!;
-  const several = shape.members.length > 1;
-  const title = several ? shape.label || scene.foldedText(shape.members.length) : operator.short;
-  const under = several ? (shape.label ? scene.foldedText(shape.members.length) : "") : operator.type + (operator.originals.length > 1 ? `  ⊕ ${operator.originals.length}` : "");
+  const isFolded = shape.members.length > 1;
+  const title = isFolded ? shape.label || scene.foldedText(shape.members.length) : operator.short;
   context.textBaseline = "alphabetic";
   context.fillStyle = colour("text");
+  const size = Math.min(LARGEST_FONT, FONT / scale);
+  if (size > FONT * 1.3) {
+    // There is room for one line.
+    context.font = `600 ${size}px ${colour("font")}`;
+    context.fillText(compact(title, Math.floor((WIDTH - 26) / (size * LETTER))), left, top + HEIGHT / 2 + size * 0.35);
+    return;
+  }
+  const under = isFolded ? (shape.label ? scene.foldedText(shape.members.length) : "") : operator.type + (operator.originals.length > 1 ? `  ⊕ ${operator.originals.length}` : "");
   context.font = `600 12px ${colour("font")}`;
-  context.fillText(shortened(title, 23), left, top + (under ? 19 : 28));
-  context.fillStyle = colour("muted");
-  context.font = `11px ${colour("font")}`;
-  context.fillText(shortened(under, 24), left, top + 36);
+  context.fillText(ending(title, 23), left, top + (under ? 19 : 28));
   context.fillStyle = isBad(shape.level) ? paint : colour("muted");
-  context.font = `700 12px ${colour("font")}`;
+  context.font = `11px ${colour("font")}`;
   context.textAlign = "right";
-  context.fillText(SIGNS[shape.level]!, left + WIDTH - 28, top + 36);
+  const value = `${isFolded ? "" : operator.value} ${SIGNS[shape.level]!}`;
+  context.fillText(value, left + WIDTH - 26, top + 36);
   context.textAlign = "left";
+  context.fillStyle = colour("muted");
+  context.fillText(ending(under, 25 - value.length), left, top + 36);
 }
 
-/** The end of a name tells more than its beginning. */
-const shortened = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+/** The end of a name says more than its beginning. */
+const ending = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+
+/** The parts of a name without their common path, and of a path its last steps. */
+function compact(title: string, most: number): string {
+  let text = title.replace(/^.* · /, "");
+  while (text.length > most && text.includes("/")) text = text.slice(text.indexOf("/") + 1);
+  const [first, ...others] = text.split(" + ");
+  if (text.length <= most || !others.length) return ending(text, most);
+  return first!.length + 2 <= most ? `${first!} …` : ending(first!, most);
+}

@@ -1,20 +1,29 @@
-// A layered drawing of a network: operators from top to bottom in the order of execution.
+// A layered drawing of a network: operators from top to bottom in the order of execution, in columns as a text.
 //
 // Longest paths give the layers, mean positions of neighbours the order within them, and the best positions that keep
-// that order and the distances are found exactly, layer by layer (isotonic regression).
-export interface LayoutJob { count: number; from: Int32Array; to: Int32Array }
-/** Positions of nodes in units of nodes and layers, and for each edge the places between its ends. */
-export interface Layout { x: Float32Array; y: Float32Array; bends: Float32Array; bendStart: Int32Array }
+// that order and the distances are found exactly, layer by layer (isotonic regression). Then the layers are wrapped.
+/** `aspect`: how many nodes fit beside each other in a view that shows one layer. */
+export interface LayoutJob { count: number; from: Int32Array; to: Int32Array; aspect: number }
+/** Positions of nodes in units of nodes and layers, for each edge the places between its ends, and the left edges of the columns. */
+export interface Layout { x: Float32Array; y: Float32Array; bends: Float32Array; bendStart: Int32Array; columns: Float32Array }
 
+// Room between columns, for the edges that go from the end of one to the start of the next.
+export const GUTTER = 0.6;
+const MOST_COLUMNS = 48, LEAST_ROWS = 6;
+// Columns may be a little shorter, to end where few edges are cut.
+const SHORTER = 0.15;
 const SWEEPS = 6;
+// How far, in nodes, the middle of `2 * AROUND + 1` layers may drift.
+const DRIFT = 3, AROUND = 12;
 // A longer edge is drawn straight: nobody can follow it anyhow, and it would cost a place in every layer.
 const LONGEST = 24;
 
-export function layOut({ count, from, to }: LayoutJob): Layout {
+export function layOut({ count, from, to, aspect }: LayoutJob): Layout {
   const layer = layersOf(count, from, to);
   const net = withPlaces(count, from, to, layer);
   order(net);
   const x = place(net);
+  straighten(net, x);
   const bendStart = new Int32Array(from.length + 1);
   for (let edge = 0; edge < from.length; edge++) bendStart[edge + 1] = bendStart[edge]! + net.bends[edge]!.length;
   const bends = new Float32Array(2 * bendStart[from.length]!);
@@ -22,7 +31,72 @@ export function layOut({ count, from, to }: LayoutJob): Layout {
     bends[2 * n] = x[node]!;
     bends[2 * n + 1] = net.layerOf[node]!;
   });
-  return { x: x.slice(0, count), y: Float32Array.from(layer), bends, bendStart };
+  return wrapped({ x: x.slice(0, count), y: Float32Array.from(layer), bends, bendStart, columns: new Float32Array(1) }, aspect);
+}
+
+interface Extent { left: number; right: number; places: number }
+
+/** The same drawing in as many columns as let it fill the view best. */
+function wrapped(layout: Layout, aspect: number): Layout {
+  const extents = extentsOf(layout);
+  let best = { scale: 0, starts: [0] };
+  for (let count = 1; count <= MOST_COLUMNS && (count === 1 || extents.length / count >= LEAST_ROWS); count++) {
+    const starts = startsOf(extents, Math.ceil(extents.length / count));
+    const parts = starts.map((start, n) => extents.slice(start, starts[n + 1] ?? extents.length));
+    const wide = parts.reduce((sum, part) => sum + width(part) + GUTTER, -GUTTER);
+    const scale = Math.min(aspect / wide, 1 / Math.max(...parts.map((part) => part.length)));
+    if (scale > best.scale * 1.05) best = { scale, starts };
+  }
+  return moved(layout, extents, best.starts);
+}
+
+function extentsOf({ x, y, bends }: Layout): Extent[] {
+  const found: Extent[] = [];
+  const add = (at: number, layer: number): void => {
+    while (found.length <= layer) found.push({ left: Infinity, right: -Infinity, places: 0 });
+    const extent = found[layer]!;
+    found[layer] = { left: Math.min(extent.left, at), right: Math.max(extent.right, at), places: extent.places + 1 };
+  };
+  for (let node = 0; node < x.length; node++) add(x[node]!, y[node]!);
+  for (let n = 0; n < bends.length; n += 2) add(bends[n]!, bends[n + 1]!);
+  return found;
+}
+
+/** First layers of columns of at most `rows` layers, each after a narrow layer. */
+function startsOf(extents: Extent[], rows: number): number[] {
+  const starts = [0];
+  for (let start = rows; start < extents.length; start += rows) {
+    let narrowest = start;
+    for (let at = start; at > start - rows * SHORTER; at--) if (extents[at - 1]!.places < extents[narrowest - 1]!.places) narrowest = at;
+    starts.push(start = narrowest);
+  }
+  return starts;
+}
+
+const width = (part: Extent[]): number => Math.max(...part.map(({ right }) => right)) - Math.min(...part.map(({ left }) => left)) + 1;
+
+function moved({ x, y, bends, bendStart }: Layout, extents: Extent[], starts: number[]): Layout {
+  const shifts: number[] = [], columns: number[] = [];
+  let edge = 0;
+  starts.forEach((start, n) => {
+    const part = extents.slice(start, starts[n + 1] ?? extents.length);
+    columns.push(edge);
+    shifts.push(part.length ? edge - Math.min(...part.map(({ left }) => left)) : 0);
+    edge += (part.length ? width(part) : 0) + GUTTER;
+  });
+  const columnOf = new Int32Array(extents.length);
+  starts.forEach((start, n) => columnOf.fill(n, start));
+  for (let node = 0; node < x.length; node++) {
+    const column = columnOf[y[node]!]!;
+    x[node]! += shifts[column]!;
+    y[node]! -= starts[column]!;
+  }
+  for (let n = 0; n < bends.length; n += 2) {
+    const column = columnOf[bends[n + 1]!]!;
+    bends[n]! += shifts[column]!;
+    bends[n + 1]! -= starts[column]!;
+  }
+  return { x, y, bends, bendStart, columns: Float32Array.from(columns) };
 }
 
 /** The layer of each node, one below the lowest of those that feed it. An edge that goes back is taken the other way. */
@@ -111,7 +185,25 @@ function place(net: Net): Float32Array {
       spaced(wish).forEach((at, n) => (x[nodes[n]!] = at));
     }
   }
-  return x;
+  // On half places chains are straight, and nodes as far apart as before.
+  return x.map((at) => Math.round(2 * at) / 2);
+}
+
+/** Keep a long drawing upright: where the middle of its layers has drifted far to one side, what follows moves back. */
+function straighten({ layers }: Net, x: Float32Array): void {
+  const middles = layers.map((nodes) => nodes.reduce((sum, node) => sum + x[node]!, 0) / nodes.length);
+  let base = Math.round(average(middles, 0));
+  layers.forEach((nodes, layer) => {
+    const middle = average(middles, layer);
+    if (Math.abs(middle - base) > DRIFT) base = Math.round(middle);
+    for (const node of nodes) x[node]! -= base;
+  });
+}
+
+/** The mean of the numbers around a place. */
+function average(values: number[], place: number): number {
+  const near = values.slice(Math.max(0, place - AROUND), place + AROUND + 1).filter((value) => !Number.isNaN(value));
+  return near.reduce((sum, value) => sum + value, 0) / Math.max(near.length, 1);
 }
 
 /** The nearest positions to those wished for that are at least 1 apart and in the same order. */

@@ -1,5 +1,6 @@
 // The network that is drawn: its operators with their levels, and what is folded to one.
 import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
+import * as format from "../format";
 import { fused } from "../names";
 
 export interface Operator {
@@ -7,6 +8,8 @@ export interface Operator {
   /** Its worst row; -1 when it has none. */
   row: number;
   originals: string[]; passes: string[];
+  /** Its relative distance, as text. */
+  value: string;
 }
 export interface Edge { from: number; to: number; guess: boolean }
 export interface Network { operators: Operator[]; edges: Edge[]; known: boolean; byName: Map<string, number> }
@@ -19,7 +22,7 @@ export interface Folded { shapes: Shape[]; of: Int32Array; edges: Edge[] }
 export const isBad = (level: number): boolean => level === SUSPICIOUS || level === WRONG;
 const weight = (level: number): number => (level === UNKNOWN ? -1 : level);
 
-// Holders of weights: they run nowhere, and there are two for every convolution.
+// Holders of weights: they run nowhere, and there are two for every convolution. Without connections are events of streams.
 const CONSTANT = /^(const|constant|constplaceholder|fileconstant|variable)$/i;
 
 /** The network, coloured by the rows of one token. */
@@ -31,13 +34,15 @@ export function networkOf(report: Report, withConstants: boolean, unit = 0): Net
   const byName = new Map(operators.map(({ name }, n) => [name, n]));
   rate(report, operators, byName, unit);
   const network = { operators, edges: known ? edgesOf(report, unit) : chain(operators.length), known, byName };
-  return withConstants || !known ? network : without(network, ({ type, row }) => CONSTANT.test(type) && row < 0);
+  if (withConstants || !known) return network;
+  const connected = new Set(network.edges.flatMap(({ from, to }) => [from, to]));
+  return without(network, ({ type, row }, n) => row < 0 && (CONSTANT.test(type) || !connected.has(n)));
 }
 
 /** The network less some operators. */
-function without({ operators, edges, known }: Network, unwanted: (operator: Operator) => boolean): Network {
+function without({ operators, edges, known }: Network, unwanted: (operator: Operator, place: number) => boolean): Network {
   let count = 0;
-  const places = operators.map((operator) => (unwanted(operator) ? -1 : count++));
+  const places = operators.map((operator, n) => (unwanted(operator, n) ? -1 : count++));
   const kept = operators.filter((_, n) => places[n]! >= 0);
   const links = edges.map(({ from, to, guess }) => ({ from: places[from]!, to: places[to]!, guess })).filter(({ from, to }) => from >= 0 && to >= 0);
   return { operators: kept, edges: links, known, byName: new Map(kept.map(({ name }, n) => [name, n])) };
@@ -50,7 +55,7 @@ function described(report: Report, names: string[], unit: number): Operator[] {
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);
   return names.map((name, n) => {
     const parts = lines(originals[n]!);
-    return { name, short: fused(name, parts), type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: parts, passes: lines(passes[n]!) };
+    return { name, short: fused(name, parts), type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: parts, passes: lines(passes[n]!), value: "" };
   });
 }
 
@@ -60,7 +65,7 @@ function byRows(report: Report, unit: number): Operator[] {
     const name = report.text("operator", row);
     if (!name || found.has(name) || report.unit(row) !== unit || !report.isCompared(row)) continue;
     const originals = report.text("golden", row).split(",").filter((one) => one && one !== "*");
-    found.set(name, { name, short: name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [] });
+    found.set(name, { name, short: name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [], value: "" });
   }
   return [...found.values()];
 }
@@ -76,6 +81,12 @@ function rate(report: Report, operators: Operator[], byName: Map<string, number>
       operator.row = row;
     }
   }
+  for (const operator of operators) if (operator.row >= 0) operator.value = valueOf(report, operator.row);
+}
+
+function valueOf(report: Report, row: number): string {
+  const value = report.metric("relative_euclidean_distance", row);
+  return value === null ? "" : format.number(value, 2);
 }
 
 function edgesOf(report: Report, unit: number): Edge[] {

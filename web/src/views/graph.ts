@@ -2,13 +2,15 @@
 import { button, h, select, sharp } from "../dom";
 import { type Camera, HEIGHT, STEP_X, STEP_Y, type Scene, WIDTH, draw } from "../graph/draw";
 import type { Layout, LayoutJob } from "../graph/layout";
+import { facts, legend } from "../graph/legend";
+import { Minimap, extentOf } from "../graph/minimap";
 import { type Edge, type Folding, type Network, fold, isBad, networkOf, pathFrom } from "../graph/network";
 import { chip, dot, name } from "../parts";
 import type { App, View } from "../state";
 import { unitSelects } from "./units";
 
 declare const WORKER_SOURCE: string;
-const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 400, PANEL = 300, NARROW = 700, MOST_NEAR = 8;
+const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 150, MARGIN = 30, TOOLS = 60, PANEL = 300, NARROW = 700, MOST_NEAR = 8;
 // What is chosen stays when the view is left.
 const chosen: { folding: Folding | ""; open: Set<string>; constants: boolean; network: Network | null; unit: number } = { folding: "", open: new Set(), constants: false, network: null, unit: 0 };
 
@@ -20,6 +22,8 @@ class GraphView {
   private readonly camera: Camera = { scale: 1, x: 0, y: 0 };
   private readonly canvas = h("canvas", { attrs: { tabindex: "0", role: "img" } });
   private readonly status = h("div", { class: "graph-status muted", attrs: { role: "status" } });
+  private readonly tip = h("div", { class: "tip", attrs: { hidden: "" } });
+  private readonly minimap = new Minimap((x, y) => this.centre(x, y));
   private readonly panel = h("aside", { class: "panel", attrs: { hidden: "" } });
   private readonly found = h("span", { class: "muted" });
   private readonly search: HTMLInputElement;
@@ -38,7 +42,7 @@ class GraphView {
     if (!chosen.folding) chosen.folding = this.network.operators.length > LARGE ? "good" : "none";
     this.canvas.setAttribute("aria-label", app.t("graph"));
     this.search = h("input", { class: "search", attrs: { type: "search", placeholder: app.t("find_operator"), "aria-label": app.t("find_operator") }, oninput: () => this.find(0) });
-    this.element = h("main", { class: "full graph-view" }, this.canvas, this.tools(), this.panel, this.status);
+    this.element = h("main", { class: "full graph-view" }, this.canvas, this.tools(), this.minimap.element, this.panel, this.status, this.tip);
     this.listen();
   }
 
@@ -66,7 +70,7 @@ class GraphView {
     return h("div", { class: "graph-tools" }, this.search, this.found, ...unitSelects(app, () => app.go("graph", this.currentName())), folding,
       this.network.known ? h("label", { class: "toggle" }, constants, app.t("constants")) : null,
       button("+", () => this.zoom(1.4), "small quiet"), button("−", () => this.zoom(1 / 1.4), "small quiet"),
-      button(app.t("fit"), () => this.fit(), "small quiet"), button(app.t("culprit"), () => this.goTo(this.culprit), "small quiet"));
+      button(app.t("fit"), () => this.fit(), "small quiet"), button(app.t("culprit"), () => this.goTo(this.culprit), "small quiet"), legend(app, this.network));
   }
 
   private get culprit(): string {
@@ -89,10 +93,13 @@ class GraphView {
       this.scene = { network: this.network, folded, layout: event.data, selected: -1, hovered: -1, path: new Set(), matches: new Set(), foldedText: text };
       this.status.textContent = this.note(folded.edges);
       this.element.dataset["laid"] = String(folded.shapes.length);
+      this.minimap.show(this.scene);
       this.fit();
       this.goTo(operator || this.culprit);
     };
-    const job: LayoutJob = { count: folded.shapes.length, from: Int32Array.from(folded.edges, ({ from }) => from), to: Int32Array.from(folded.edges, ({ to }) => to) };
+    const { clientWidth, clientHeight } = this.element;
+    const aspect = ((clientWidth - 2 * MARGIN) / STEP_X) / ((clientHeight - TOOLS - 2 * MARGIN) / STEP_Y);
+    const job: LayoutJob = { count: folded.shapes.length, from: Int32Array.from(folded.edges, ({ from }) => from), to: Int32Array.from(folded.edges, ({ to }) => to), aspect };
     this.worker.postMessage(job);
   }
 
@@ -115,18 +122,23 @@ class GraphView {
 
   private paint(): void {
     const { clientWidth: width, clientHeight: height } = this.element;
-    if (this.scene && width) draw(sharp(this.canvas, width, height), this.scene, this.camera, width, height);
+    if (!this.scene || !width) return;
+    draw(sharp(this.canvas, width, height), this.scene, this.camera, width, height);
+    this.minimap.frame(this.camera, width, height);
   }
 
   private fit(): void {
     if (!this.scene) return;
-    const { x, y } = this.scene.layout;
-    let [left, right, bottom] = [Infinity, -Infinity, 0];
-    for (let n = 0; n < x.length; n++) [left, right, bottom] = [Math.min(left, x[n]!), Math.max(right, x[n]!), Math.max(bottom, y[n]!)];
-    const [wide, high] = [(right - left) * STEP_X + WIDTH, bottom * STEP_Y + HEIGHT];
+    const { wide, high } = extentOf(this.scene.layout);
     const { clientWidth, clientHeight } = this.element;
-    const scale = Math.max(LEAST_ZOOM, Math.min(1, (clientWidth - 80) / wide, (clientHeight - 120) / high));
-    Object.assign(this.camera, { scale, x: clientWidth / 2 - (left * STEP_X + wide / 2) * scale, y: (clientHeight - high * scale) / 2 + 20 });
+    const scale = Math.max(LEAST_ZOOM, Math.min(1, (clientWidth - 2 * MARGIN) / wide, (clientHeight - TOOLS - 2 * MARGIN) / high));
+    Object.assign(this.camera, { scale, x: (clientWidth - wide * scale) / 2, y: TOOLS + (clientHeight - TOOLS - high * scale) / 2 });
+    this.redraw();
+  }
+
+  private centre(x: number, y: number): void {
+    const { camera, element } = this;
+    Object.assign(camera, { x: element.clientWidth / 2 - x * camera.scale, y: element.clientHeight / 2 - y * camera.scale });
     this.redraw();
   }
 
@@ -224,6 +236,7 @@ class GraphView {
     let drag: { x: number; y: number; moved: boolean } | null = null;
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
+      this.hover(-1);
       this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), event.offsetX, event.offsetY);
     }, { passive: false });
     canvas.addEventListener("pointerdown", (event) => { drag = { x: event.clientX, y: event.clientY, moved: false }; canvas.setPointerCapture(event.pointerId); });
@@ -231,11 +244,13 @@ class GraphView {
       if (!drag) return this.hover(this.at(event));
       const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
       if (!drag.moved && Math.hypot(dx, dy) < 4) return;
+      this.hover(-1);
       camera.x += dx;
       camera.y += dy;
       drag = { x: event.clientX, y: event.clientY, moved: true };
       this.redraw();
     });
+    canvas.addEventListener("pointerleave", () => { if (!drag) this.hover(-1); });
     canvas.addEventListener("pointerup", (event) => {
       const shape = drag && !drag.moved ? this.at(event) : -1;
       drag = null;
@@ -253,7 +268,22 @@ class GraphView {
     if (!this.scene || shape === this.scene.hovered) return;
     this.scene.hovered = shape;
     this.canvas.style.cursor = shape >= 0 ? "pointer" : "grab";
+    this.showTip(shape);
     this.redraw();
+  }
+
+  private showTip(shape: number): void {
+    this.tip.toggleAttribute("hidden", shape < 0);
+    if (shape < 0) return;
+    const { camera, network, tip } = this;
+    const { folded, layout } = this.scene!;
+    tip.replaceChildren(...facts(this.app, network, folded.shapes[shape]!).filter((part) => part !== null));
+    const top = layout.y[shape]! * STEP_Y * camera.scale + camera.y;
+    const isHigh = top < tip.offsetHeight + TOOLS;
+    tip.classList.toggle("under", isHigh);
+    const half = tip.offsetWidth / 2 + 8;
+    tip.style.left = `${Math.max(half, Math.min(this.element.clientWidth - half, (layout.x[shape]! * STEP_X + WIDTH / 2) * camera.scale + camera.x))}px`;
+    tip.style.top = `${isHigh ? top + HEIGHT * camera.scale : top}px`;
   }
 
   private key(key: string): boolean {

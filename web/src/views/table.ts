@@ -5,19 +5,25 @@ import { filtered, sorted } from "../filter";
 import * as format from "../format";
 import { readable } from "../names";
 import { chip, dot, levelText } from "../parts";
-import type { App, View } from "../state";
+import { type App, type View, WORST_FIRST } from "../state";
 import { DIMENSIONS, REAL } from "../tokens";
-import { type Cell, type ColumnSpec, VirtualTable } from "../virtual";
+import { type Cell, type ColumnSpec, VirtualTable, leastWidth } from "../virtual";
 import { unitColumns, unitFigures } from "./unit_columns";
 import { unitFilters } from "./units";
 
 const SEARCH_DELAY_MS = 120;
+// Left and right of the table, in pixels.
+const MARGIN = 46;
+// Columns that are left out first where a window is narrow.
+const LEAST_USE = ["ulp", "dtype", "relative", "shape", "type", "index", "cosine", "reason"];
 
 export function table(app: App): View {
   applyQuery(app, location.hash.split("?")[1]);
-  const grid = new VirtualTable(columns(app), (row) => app.open(row), (column) => {
+  const available = columns(app);
+  const shownKeys = app.columns ?? roomFor(available);
+  const grid = new VirtualTable(available.filter(({ key }) => shownKeys.has(key)), (row) => app.open(row), (column) => {
     const { sort } = app;
-    if (sort.column === column && sort.down) sort.column = "";
+    if (sort.column === column && sort.down) Object.assign(sort, WORST_FIRST);
     else [sort.column, sort.down] = [column, sort.column === column];
     update();
   });
@@ -35,7 +41,7 @@ export function table(app: App): View {
     empty.textContent = text || type || outputs || levels.size || !isNothingCompared(app) ? app.t("no_rows") : `${app.t("verdict_nothing")}. ${app.t("nothing_text")}`;
   };
   const { bar, search } = toolbar(app, update);
-  bar.append(count);
+  bar.append(chooser(app, available, shownKeys), count);
   const element = h("main", { class: "full table-view" }, bar, grid.element, empty);
   const key = (pressed: string): boolean => {
     if (pressed === "/") search.focus();
@@ -55,7 +61,7 @@ function queryOf({ filter, sort }: App): string {
   if (filter.type) query.set("type", filter.type);
   if (filter.outputs) query.set("outputs", "1");
   for (const dimension of DIMENSIONS) if (filter.where[dimension] !== null) query.set(dimension, String(filter.where[dimension]));
-  if (sort.column) query.set("sort", `${sort.down ? "-" : ""}${sort.column}`);
+  if (sort.column !== WORST_FIRST.column || sort.down !== WORST_FIRST.down) query.set("sort", `${sort.down ? "-" : ""}${sort.column}`);
   const text = query.toString();
   return text ? `?${text}` : "";
 }
@@ -67,8 +73,39 @@ function applyQuery({ filter, sort }: App, text: string | undefined): void {
   const levels = (query.get("levels") ?? "").split(",").map((level) => LEVELS.indexOf(level as LevelName)).filter((level) => level >= 0);
   Object.assign(filter, { text: query.get("search") ?? "", type: query.get("type") ?? "", outputs: query.has("outputs"), levels: new Set(levels) });
   for (const dimension of DIMENSIONS) filter.where[dimension] = query.has(dimension) ? Number(query.get(dimension)) : null;
-  const column = query.get("sort") ?? "";
-  Object.assign(sort, { column: column.replace(/^-/, ""), down: column.startsWith("-") });
+  const column = query.get("sort");
+  Object.assign(sort, column === null ? WORST_FIRST : { column: column.replace(/^-/, ""), down: column.startsWith("-") });
+}
+
+/** All columns, less those of least use as long as the window has no room for them. */
+function roomFor(available: ColumnSpec[]): Set<string> {
+  const shown = new Set(available.map(({ key }) => key));
+  const room = (window.innerWidth - MARGIN) / parseFloat(getComputedStyle(document.documentElement).fontSize);
+  for (const key of LEAST_USE) {
+    if (leastWidth(available.filter((column) => shown.has(column.key))) <= room) break;
+    shown.delete(key);
+  }
+  return shown;
+}
+
+/** The choice of columns. */
+function chooser(app: App, available: ColumnSpec[], shown: Set<string>): HTMLElement {
+  const boxes = available.map(({ key, title }) => {
+    const box = h("input", { attrs: { type: "checkbox" }, onchange: () => {
+      const chosen = new Set(shown);
+      if (!chosen.delete(key)) chosen.add(key);
+      app.columns = chosen;
+      app.choosing = true;
+      app.redraw();
+    } });
+    box.checked = shown.has(key);
+    box.disabled = key === "operator";
+    return h("label", { class: "toggle" }, box, title);
+  });
+  const element = h("details", { class: "popover" }, h("summary", {}, app.t("columns")), h("div", {}, ...boxes));
+  element.open = app.choosing;
+  element.addEventListener("toggle", () => (app.choosing = element.open));
+  return element;
 }
 
 const isNothingCompared = ({ report }: App): boolean => report.levels.every((level) => level === UNKNOWN);
@@ -132,7 +169,7 @@ function columns(app: App): ColumnSpec[] {
       { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
     ] : []),
     ...unitFigures(app),
-    { key: "reason", title: app.t("c_reason"), width: "minmax(10rem, 2fr)", cell: (row) => ({ text: app.sentences("reason", row) }) },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(8rem, 2fr)", cell: (row) => ({ text: app.sentences("reason", row), title: app.sentences("reason", row) }) },
   ];
 }
 

@@ -1,0 +1,98 @@
+"""The view of the network in a real browser: wrapped, with minimap, legend and hover texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from made_reports import with_network
+from opdiff.report.html_page import write_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from browser_page import Opened
+
+# Pixels of the canvas that are not background, by sixteenths of its width.
+_DRAWN = """() => {
+    const canvas = document.querySelector(".graph-view > canvas");
+    const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const drawn = new Array(16).fill(0);
+    for (let at = 3; at < data.length; at += 4) if (data[at]) drawn[Math.floor(((at >> 2) % width) * 16 / width)]++;
+    return drawn;
+}"""
+
+_PICTURE = "() => document.querySelector('.graph-view > canvas').toDataURL()"
+
+
+@pytest.fixture
+def graph(opened: Callable[..., Opened], demo_report: Path) -> Opened:
+    report = opened(demo_report)
+    report.go("graph")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    return report
+
+
+def fit(report: Opened) -> None:
+    report.page.keyboard.press("Escape")
+    report.page.click(".graph-tools >> text=Fit")
+    report.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_the_whole_network_fills_the_window(graph: Opened) -> None:
+    fit(graph)
+    assert sum(pixels > 0 for pixels in graph.page.evaluate(_DRAWN)) >= 14
+
+
+def test_hover_text_has_the_full_name_and_numbers(graph: Opened) -> None:
+    # The operator at fault is in the middle, less the panel.
+    width = graph.page.evaluate("() => document.querySelector('.graph-view').clientWidth")
+    height = graph.page.evaluate("() => document.querySelector('.graph-view').clientHeight")
+    top = graph.page.locator(".graph-view").bounding_box()
+    assert top is not None
+    graph.page.mouse.move((width - 300) / 2, top["y"] + height * 0.4)
+    tip = graph.page.inner_text(".graph-view .tip")
+    assert "context/pool" in tip
+    assert "relative Euclidean distance: 0.3677" in tip
+    assert "cosine: 0.9" in tip
+    graph.page.mouse.move(5, top["y"] + height - 5)
+    assert not graph.page.locator(".graph-view .tip").is_visible()
+
+
+def test_minimap_is_shown_unless_everything_is_in_view_and_goes_where_it_is_clicked(graph: Opened) -> None:
+    minimap = graph.page.locator(".minimap")
+    assert minimap.is_visible()
+    before = graph.page.evaluate(_PICTURE)
+    minimap.click(position={"x": 12, "y": 12})
+    graph.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert graph.page.evaluate(_PICTURE) != before
+    fit(graph)
+    assert not minimap.is_visible()
+
+
+def test_legend_names_what_is_drawn(graph: Opened) -> None:
+    graph.page.click(".graph-tools >> text=Legend")
+    legend = graph.page.inner_text(".graph-legend > div")
+    for sign in ("wrong", "noise", "inherited", "stands for several originals"):
+        assert sign in legend
+    assert "guessed" not in legend
+
+
+def test_escape_closes_the_panel_first(graph: Opened) -> None:
+    assert graph.page.locator(".panel").is_visible()
+    graph.page.keyboard.press("Escape")
+    assert not graph.page.locator(".panel").is_visible()
+    assert graph.page.locator(".graph-view").count() == 1
+
+
+def test_five_thousand_operators_fill_the_window(opened: Callable[..., Opened], tmp_path: Path) -> None:
+    write_html(with_network(5000), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("graph")
+    report.page.wait_for_selector(".graph-view[data-laid]")
+    report.page.select_option(".graph-tools select", "none")
+    report.page.wait_for_selector(".graph-view[data-laid='5000']", timeout=5000)
+    fit(report)
+    assert sum(pixels > 0 for pixels in report.page.evaluate(_DRAWN)) >= 14
