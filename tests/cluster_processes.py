@@ -51,9 +51,15 @@ class ClusterProcesses:
         for name in names:
             if name not in self.workers or self.workers[name].poll() is not None:
                 options = "--name", name, "--nthreads", "1", "--no-nanny", *_LOOPBACK
-                folder = "--local-directory", str(self._folder / name)
-                file = "--scheduler-file", str(self.scheduler_file)
-                self.workers[name] = self._start("worker", *file, *options, *folder, **settings)
+                folder = self.folder_of(name)
+                more = "--local-directory", str(folder), "--scheduler-file", str(self.scheduler_file)
+                self.workers[name] = self._start("worker", *options, *more, folder=folder, **settings)
+
+    def folder_of(self, name: str) -> Path:
+        """Return the current folder of a worker: `/proc/self/cwd` are different files on different workers."""
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def kill(self, *names: str) -> None:
         """Kill workers."""
@@ -67,7 +73,7 @@ class ClusterProcesses:
             process.kill()
             process.wait()
 
-    def _start(self, *words: str, **settings: str) -> subprocess.Popen[bytes]:
+    def _start(self, *words: str, folder: Path | None = None, **settings: str) -> subprocess.Popen[bytes]:
         log = self._folder / "cluster.log"
         with log.open("ab") as file:
             return subprocess.Popen(
@@ -75,7 +81,7 @@ class ClusterProcesses:
                 stdout=file,
                 stderr=file,
                 env=self._environment | settings,
-                cwd=self._folder,
+                cwd=folder or self._folder,
             )
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEADLY = frozenset({7, 500, 501})
+# Longer than tests wait for a task.
+_HANG_SECONDS = 4
 
 
 def double(number: int) -> int:
@@ -79,3 +81,45 @@ def double_each_or_fail(numbers: Sequence[int]) -> list[int]:
 def process_ids(numbers: Sequence[int]) -> list[int]:
     """Return the id of the worker process for each number."""
     return [process_id(number) for number in numbers]
+
+
+def double_or_fail(number: int) -> int:
+    """Return twice the number, or raise an exception."""
+    return fail(number) if number in DEADLY else 2 * number
+
+
+def hang_once(jobs: Sequence[tuple[int, str]]) -> list[int]:
+    """Return twice each number; pause for long if a job names a file that does not exist yet."""
+    for _, path in jobs:
+        if path and not os.path.exists(path):
+            with open(path, "wb"):
+                time.sleep(_HANG_SECONDS)
+    return [2 * number for number, _ in jobs]
+
+
+def hang_on_seven(numbers: Sequence[int]) -> list[int]:
+    """Return twice each number, after a long pause if there is a 7."""
+    time.sleep(_HANG_SECONDS if 7 in numbers else 0)
+    return double_each(numbers)
+
+
+def worker_name(_job: object) -> str:
+    """Return the name of the worker."""
+    from distributed import get_worker
+
+    return str(get_worker().name)
+
+
+def worker_names(jobs: Sequence[object]) -> list[str]:
+    """Return the name of the worker for each job."""
+    return [worker_name(job) for job in jobs]
+
+
+def worker_names_after(jobs: Sequence[str]) -> list[str]:
+    """Return each job with the name of the worker."""
+    return [f"{job} {worker_name(job)}" for job in jobs]
+
+
+def read_on_host(paths: Sequence[str]) -> list[str]:
+    """Return the name of the worker for each path that begins with it, else an empty string."""
+    return [worker_name(path) if path.split()[0] == worker_name(path) else "" for path in paths]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,16 +14,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster_processes import ClusterProcesses, running_cluster
-from opdiff.run import cluster as engine
-from opdiff.run.cluster import BatchWork
+from opdiff.run import task_round, workers
 from opdiff.run.connection import open_cluster
+from opdiff.run.task_round import BatchWork, Place, Round
 from worker_functions import (
     DEADLY,
     double_each,
     double_each_or_die,
     double_each_or_fail,
     double_each_slowly,
+    double_or_fail,
+    double_slowly,
+    hang_on_seven,
+    hang_once,
     process_ids,
+    read_on_host,
+    worker_name,
+    worker_names,
+    worker_names_after,
 )
 
 if TYPE_CHECKING:
@@ -80,13 +89,13 @@ def test_all_workers_get_jobs_and_are_counted(cluster: ClusterProcesses) -> None
 def test_the_window_is_bounded(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     with connected(cluster) as connection:
-        wait = connection._wait
+        wait = Round._wait
 
-        def spy(done: Any) -> list[Any]:
+        def spy(tasks: Round[Any, Any]) -> list[Any]:
             sizes.append(count_tasks(connection))
-            return wait(done)
+            return wait(tasks)
 
-        monkeypatch.setattr(connection, "_wait", spy)
+        monkeypatch.setattr(Round, "_wait", spy)
         assert len(list(connection.run(work(double_each), range(5000)))) == 5000
     assert 1 < max(sizes) <= 9
 
@@ -120,7 +129,7 @@ def test_killed_worker_costs_no_result(cluster: ClusterProcesses) -> None:
 def test_a_cluster_without_workers_gives_every_job_the_reason(
     cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     with connected(cluster) as connection:
         Timer(0.3, cluster.kill, NAMES).start()
         results = dict(connection.run(work(double_each_slowly), range(1000)))
@@ -128,10 +137,106 @@ def test_a_cluster_without_workers_gives_every_job_the_reason(
     assert set(results.values()) - {2 * job for job in range(1000)} == {"run.no_workers"}
 
 
+def test_batch_of_a_hung_worker_is_repeated_elsewhere(
+    cluster: ClusterProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
+    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+    jobs = [(number, str(tmp_path / "hung") if number == 3 else "") for number in range(40)]
+    with connected(cluster) as connection:
+        results = dict(connection.run(BatchWork(hang_once, lambda _job, _reason: -1, lambda _job: 1 << 24), jobs))
+    assert results == {job: 2 * job[0] for job in jobs}
+
+
+def test_batch_that_hangs_everywhere_is_given_up(cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_round, "_MIN_SECONDS_OVERDUE", 0.5)
+    monkeypatch.setattr(task_round, "_OVERDUE_RATIO", 0.0)
+    with connected(cluster) as connection:
+        results = dict(connection.run(work(hang_on_seven), [7]))
+        assert results == {7: "run.overdue"}
+        assert_no_tasks(connection)
+
+
+def test_stopped_worker_is_replaced_by_others(tmp_path: Path) -> None:
+    """The scheduler notices that a worker is silent, and gives its tasks to others."""
+    settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
+    with running_cluster(tmp_path, *NAMES, **settings) as processes, connected(processes) as connection:
+        connection._client.wait_for_workers(len(NAMES))
+        Timer(0.5, processes.workers["w1"].send_signal, [signal.SIGSTOP]).start()
+        results = dict(connection.run(work(double_each_slowly), range(200)))
+    assert results == {job: 2 * job for job in range(200)}
+
+
+PINNED: BatchWork[str, str] = BatchWork(
+    worker_names, lambda _job, reason: reason.code, lambda _job: 1 << 20, place=Place
+)
+
+
+def read_work() -> BatchWork[str, Any]:
+    return BatchWork(
+        read_on_host, lambda _job, reason: reason.code, lambda _job: 1 << 20, is_unread=lambda found: not found
+    )
+
+
+def test_file_that_one_host_can_read_is_read_there(cluster: ClusterProcesses) -> None:
+    jobs = [f"{name} {number}" for name in NAMES for number in range(40)]
+    with connected(cluster) as connection:
+        results = dict(connection.run(read_work(), [*jobs, "nowhere 0"]))
+    assert results == {job: job.split()[0] for job in jobs} | {"nowhere 0": ""}
+
+
+def test_jobs_run_on_their_host_only(cluster: ClusterProcesses) -> None:
+    with connected(cluster) as connection:
+        results = list(connection.run(PINNED, [*NAMES, "127.0.0.1"] * 40))
+    assert {found for job, found in results if job != "127.0.0.1"} == set(NAMES)
+    assert all(job in (found, "127.0.0.1") for job, found in results)
+
+
+def test_jobs_of_a_host_that_is_gone_have_the_reason(
+    cluster: ClusterProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 1.0)
+    cluster.kill("w1")
+    with connected(cluster) as connection:
+        results = set(connection.run(PINNED, NAMES * 20))
+    assert results == {("w0", "w0"), ("w1", "run.no_workers_of_host"), ("w2", "w2")}
+
+
+def test_jobs_of_a_host_wait_for_its_next_worker(cluster: ClusterProcesses) -> None:
+    """It has another address than the one that was killed."""
+    with connected(cluster) as connection:
+        results = connection.run(PINNED, ("w1",) * 200)
+        assert next(results) == ("w1", "w1")
+        cluster.kill("w1")
+        cluster.add_workers("w1")
+        assert set(results) == {("w1", "w1")}
+
+
+def test_data_of_another_host_is_moved(cluster: ClusterProcesses) -> None:
+    moving: BatchWork[str, str] = BatchWork(
+        worker_names_after,
+        lambda _job, reason: reason.code,
+        lambda _job: 1 << 20,
+        place=lambda _job: Place("w0", "w2"),
+        move=worker_names_after,
+    )
+    with connected(cluster) as connection:
+        assert list(connection.run(moving, ["job"] * 30)) == [("job", "job w2 w0")] * 30
+
+
+def test_map_keeps_the_order_and_raises_exceptions(cluster: ClusterProcesses) -> None:
+    with connected(cluster) as connection:
+        assert list(connection.map(double_slowly, range(50))) == [2 * number for number in range(50)]
+        assert list(connection.map(worker_name, NAMES * 4, lambda name: name)) == list(NAMES * 4)
+        with pytest.raises(ValueError, match="cannot double 7"):
+            list(connection.map(double_or_fail, range(50)))
+        assert_no_tasks(connection)
+
+
 INTERRUPTED = """
 import signal, sys
 from threading import Timer
-from opdiff.run.cluster import BatchWork
+from opdiff.run.task_round import BatchWork, Place, Round
 from opdiff.run.connection import open_cluster
 from worker_functions import double_each_slowly
 work = BatchWork(double_each_slowly, lambda job, reason: 0, lambda job: 1 << 20)
@@ -175,7 +280,7 @@ def test_closing_the_iterator_cancels_what_was_submitted(cluster: ClusterProcess
 
 
 def test_lost_scheduler_gives_every_job_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(workers, "_MAX_SECONDS_WITHOUT_WORKERS", 2.0)
     config = tmp_path / "dask.yaml"
     config.write_text("distributed: {comm: {timeouts: {connect: 500ms}}}")
     with running_cluster(tmp_path, "w0") as processes, connected(processes, config=str(config)) as connection:

@@ -13,13 +13,16 @@ from distributed import Security
 from cluster_processes import ClusterProcesses, running_cluster
 from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
-from opdiff.run.cluster import BatchWork, Cluster, _run_task, _Task, software_versions
 from opdiff.run.connection import open_cluster
+from opdiff.run.task_round import BatchWork
+from opdiff.run.worker_task import Task, run_task, software_versions
 from worker_functions import double_each, process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from opdiff.run.cluster import Cluster
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 
@@ -63,9 +66,9 @@ def test_worker_with_another_version_is_refused(processes: ClusterProcesses, tmp
 
 
 def test_task_on_a_worker_with_another_version_fails() -> None:
-    task = _Task(double_each, (1,), (("opdiff", "0.0.1"),))
+    task = Task(double_each, (1,), (("opdiff", "0.0.1"),))
     with pytest.raises(RuntimeError, match=r"the worker has {'opdiff': .*}, the client {'opdiff': '0\.0\.1'}"):
-        _run_task(task)
+        run_task(task)
 
 
 @pytest.mark.parametrize(

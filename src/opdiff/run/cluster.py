@@ -1,6 +1,8 @@
-"""Execution on the workers of dask.distributed: batches of jobs, submitted in a window of bounded size.
+"""Execution on the workers of dask.distributed, in rounds of batches.
 
 jobs ──make_batches──► batches ──tasks on workers──► results
+│ files could not be read
+├──► the same on hosts that have not tried, until one can
 │ failed
 ├──► its jobs, a task for each ──► results, or the reason of the failure
 │       │ worker died
@@ -9,51 +11,33 @@ jobs ──make_batches──► batches ──tasks on workers──► results
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import cache
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from msgspec import Struct
-
-from opdiff.core.reasons import Reason, because
+from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.run.batches import make_batches
+from opdiff.run.task_round import WORKER_DIED, Batch, Round
+from opdiff.run.worker_task import Each, Task, run_task, software_versions
+from opdiff.run.workers import SECONDS_PER_LOOK, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from distributed import Client, Future
 
+    from opdiff.core.reasons import Reason
+    from opdiff.run.task_round import BatchWork, Unread
+    from opdiff.run.worker_task import TaskResults
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+Key = TypeVar("Key")
 
-_WORKER_DIED = "run.worker_died"
-# Tasks of each thread that are submitted at once: one that runs, and others that are there when it ends.
-_TASKS_PER_THREAD = 3
-# How often a task that raised an exception is repeated. A task whose worker died is repeated by the scheduler.
-_RETRIES = 2
-# Between two looks at the workers.
-_SECONDS_PER_LOOK = 1.0
-# Workers that a supervisor starts again are back within this time.
-_MAX_SECONDS_WITHOUT_WORKERS = 60.0
-
-
-class BatchWork(Struct, Generic[Job, Result], frozen=True):
-    """A function for batches of jobs.
-
-    Attributes:
-        function: returns the results of a batch, in order; the function, jobs and results must be picklable.
-        on_failure: returns the result of a job that no worker could do.
-        nbytes: returns the amount of data of a job.
-    """
-
-    function: Callable[[Sequence[Job]], Sequence[Result]]
-    on_failure: Callable[[Job, Reason], Result]
-    nbytes: Callable[[Job], int]
+# Results of `map` that may be there before they are needed, for each thread.
+_RESULTS_AHEAD_PER_THREAD = 2
 
 
 class Cluster:
@@ -61,154 +45,145 @@ class Cluster:
 
     def __init__(self, client: Client, on_workers: Callable[[int], None]) -> None:
         self._client = client
-        self._on_workers = on_workers
-        self._threads = 0
-        self._seen_at = time.monotonic()
-        self._looked_at = 0.0
+        self._workers = Workers(client, on_workers)
 
     def run(self, work: BatchWork[Job, Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
         """Yield each job and its result as its batch is completed.
 
         A job may run several times. The jobs of a batch that fails are repeated one by one at the end, and a job that
-        fails again has the result of `on_failure`. All submitted tasks are cancelled if the iterator is closed or
-        interrupted.
+        fails again has the result of `on_failure`. Jobs whose files could not be read are repeated on other hosts. All
+        submitted tasks are cancelled if the iterator is closed or interrupted.
         """
-        self._look()
-        failed = yield from self._run_round(work.function, make_batches(jobs, work.nbytes, self._threads))
-        singles = [(job,) for batch, _ in failed for job in batch]
-        failed = yield from self._run_round(work.function, singles)
-        killed = [batch for batch, reason in failed if reason.code == _WORKER_DIED]
-        fatal = yield from self._run_round(work.function, killed, max_tasks=1)
-        fatal += [(batch, reason) for batch, reason in failed if reason.code != _WORKER_DIED]
-        yield from ((job, work.on_failure(job, reason)) for batch, reason in fatal for job in batch)
+        self._workers.look()
+        unread: list[Unread[Job, Result]] = []
+        batches = [
+            Batch(batch, place)
+            for place, group in _grouped(jobs, work.place).items()
+            for batch in make_batches(group, work.nbytes, self._workers.threads(place.host))
+        ]
+        failed = yield from self._run_round(work, batches, unread)
+        singles = [Batch((job,), batch.place, batch.avoided) for batch, _ in failed for job in batch.jobs]
+        failed = yield from self._run_round(work, singles, unread)
+        killed = [batch for batch, reason in failed if reason.code == WORKER_DIED]
+        fatal = yield from self._run_round(work, killed, unread, max_tasks=1)
+        fatal += [(batch, reason) for batch, reason in failed if reason.code != WORKER_DIED]
+        fatal += yield from self._read_elsewhere(work, unread)
+        yield from ((job, work.on_failure(job, reason)) for batch, reason in fatal for job in batch.jobs)
 
     def _run_round(
         self,
-        function: Callable[[Sequence[Job]], Sequence[Result]],
-        batches: Sequence[tuple[Job, ...]],
+        work: BatchWork[Job, Result],
+        batches: Sequence[Batch[Job]],
+        unread: list[Unread[Job, Result]],
         max_tasks: int = 0,
-    ) -> Generator[tuple[Job, Result], None, list[tuple[tuple[Job, ...], Reason]]]:
-        """Yield results; return batches that failed, with the reason. `max_tasks` is 0 for the usual window."""
-        waiting = deque(batches)
-        pending: dict[Future[_Results[Result]], tuple[Job, ...]] = {}
-        done: SimpleQueue[Future[_Results[Result]]] = SimpleQueue()
-        failed: list[tuple[tuple[Job, ...], Reason]] = []
-        try:
-            while (waiting or pending) and self._obstacle is None:
-                while waiting and len(pending) < (max_tasks or max(_TASKS_PER_THREAD * self._threads, 1)):
-                    task = _Task(function, waiting[0], software_versions())
-                    future = self._client.submit(_run_task, task, pure=False, retries=_RETRIES)
-                    future.add_done_callback(done.put)
-                    pending[future] = waiting.popleft()
-                for future in self._wait(done):
-                    batch = pending.pop(future)
-                    found: Sequence[Result] | Reason = _results(future)
-                    # Otherwise the worker keeps the results until the garbage collector runs here.
-                    future.release()
-                    if isinstance(found, Reason):
-                        failed.append((batch, found))
-                    else:
-                        yield from zip(batch, found, strict=True)
-            if self._obstacle is not None:
-                failed += [(batch, self._obstacle) for batch in (*pending.values(), *waiting)]
-            return failed
-        finally:
-            self._cancel(pending)
+    ) -> Generator[tuple[Job, Result], None, list[tuple[Batch[Job], Reason]]]:
+        tasks = Round(self._client, self._workers, work, max_tasks)
+        yield from tasks.results(batches)
+        unread += tasks.unread
+        return tasks.failed
 
-    def _wait(self, done: SimpleQueue[Future[_Results[Result]]]) -> list[Future[_Results[Result]]]:
-        """Return the futures that are done; wait for the first one, a second at the longest."""
-        found = []
-        with suppress(Empty):
-            found.append(done.get(timeout=_SECONDS_PER_LOOK))
+    def _read_elsewhere(
+        self, work: BatchWork[Job, Result], unread: list[Unread[Job, Result]]
+    ) -> Generator[tuple[Job, Result], None, list[tuple[Batch[Job], Reason]]]:
+        """Repeat jobs on hosts that have not tried to read their files; return batches that failed."""
+        fatal: list[tuple[Batch[Job], Reason]] = []
+        while unread:
+            batches: list[Batch[Job]] = []
+            for (place, tried), group in _grouped(unread, lambda each: (each.place, each.tried)).items():
+                if not self._workers.addresses(place.host, tried):
+                    yield from ((each.job, each.result) for each in group)
+                    continue
+                threads = self._workers.threads(place.host)
+                parts = make_batches([each.job for each in group], work.nbytes, threads)
+                batches += [Batch(part, place, tried) for part in parts]
+            unread = []
+            fatal += yield from self._run_round(work, batches, unread)
+        return fatal
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Iterable[Job], host: Callable[[Job], str] = lambda _job: ""
+    ) -> Iterator[Result]:
+        """Yield the result of each job, in order; a bounded number of them is computed ahead.
+
+        Args:
+            function: returns the result of a job; its exceptions are raised here.
+            jobs: the jobs.
+            host: returns the host where a job runs; empty for any.
+
+        Raises:
+            InputError: workers died, or the host or the scheduler is gone.
+        """
+        self._workers.look()
+        ahead: deque[_Mapped[Job, Result]] = deque()
+        waiting = iter(jobs)
+        try:
             while True:
-                found.append(done.get_nowait())
-        self._look()
-        return found
-
-    def _look(self) -> None:
-        """Note how many threads the workers have, at most once a second."""
-        now = time.monotonic()
-        if now - self._looked_at < _SECONDS_PER_LOOK:
-            return
-        self._looked_at = now
-        threads = self._find_threads()
-        if threads:
-            self._seen_at = now
-        self._threads = sum(threads)
-        self._on_workers(len(threads))
-
-    def _find_threads(self) -> tuple[int, ...]:
-        if self._client.status != "running":
-            return ()
-        try:
-            return tuple(self._client.nthreads().values())
-        except (OSError, TimeoutError):
-            return ()
-
-    @property
-    def _obstacle(self) -> Reason | None:
-        """Why nothing can be done any more; `None` if the cluster works."""
-        if self._client.status == "closed":
-            return because("run.scheduler_lost")
-        if time.monotonic() - self._seen_at > _MAX_SECONDS_WITHOUT_WORKERS:
-            return because("run.no_workers", seconds=_MAX_SECONDS_WITHOUT_WORKERS)
-        return None
-
-    def _cancel(self, pending: dict[Future[_Results[Result]], tuple[Job, ...]]) -> None:
-        # Without a scheduler nothing is left to cancel.
-        if self._client.status == "running":
-            with suppress(OSError, TimeoutError):
-                self._client.cancel(list(pending), force=True)
+                window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
+                for job in waiting:
+                    task = Task(Each(function), (job,), software_versions())
+                    ahead.append(_Mapped(self._client, self._workers, task, host(job)))
+                    if len(ahead) >= window:
+                        break
+                if not ahead:
+                    return
+                yield ahead[0].wait()
+                ahead.popleft()
+        finally:
+            if ahead and self._client.status == "running":
+                with suppress(OSError, TimeoutError):
+                    self._client.cancel([mapped.future for mapped in ahead], force=True)
 
 
-def _results(future: Future[_Results[Result]]) -> Sequence[Result] | Reason:
-    """Return the results of a task that is done, or why it has none."""
-    from distributed import KilledWorker
+class _Mapped(Generic[Job, Result]):
+    """A job of `map` that was submitted."""
 
-    try:
-        values: Sequence[Result] = future.result().values
-    except KilledWorker as error:
-        return because(_WORKER_DIED, times=error.allowed_failures + 1, worker=error.last_worker.address)
-    except CancelledError:
-        return because("run.scheduler_lost")
-    except Exception as error:  # noqa: BLE001  a border: whatever a task raises costs its jobs, not the run
-        return because("run.task_failed", error=str(error) or repr(error))
-    return values
+    def __init__(self, client: Client, workers: Workers, task: Task[Job, Result], host: str) -> None:
+        self._client, self._workers, self._task, self._host = client, workers, task, host
+        self.submit()
+
+    def submit(self) -> None:
+        """Submit the job."""
+        self._allowed = self._workers.addresses(self._host) if self._host else []
+        self.future: Future[TaskResults[Result]] = self._client.submit(
+            run_task, self._task, pure=False, workers=self._allowed or None
+        )
+
+    def wait(self) -> Result:
+        """Return the result."""
+        from distributed import KilledWorker
+
+        while True:
+            try:
+                found: TaskResults[Result] = self.future.result(timeout=SECONDS_PER_LOOK)
+            except TimeoutError:
+                self._check_workers()
+            except KilledWorker as error:
+                times, worker = error.allowed_failures + 1, error.last_worker.address
+                raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
+            except CancelledError as error:
+                raise InputError("cluster", because("run.scheduler_lost")) from error
+            else:
+                self.future.release()
+                return found.values[0]
+
+    def _check_workers(self) -> None:
+        """Submit the job again if its workers were replaced by others of the same host.
+
+        Raises:
+            InputError: the host or the scheduler is gone.
+        """
+        self._workers.look()
+        problem = self._workers.obstacle(self._host)
+        if problem is not None:
+            raise InputError(self._host or "cluster", problem)
+        if self._allowed and not set(self._allowed) & set(self._workers.addresses(self._host)):
+            self.future.cancel(force=True)
+            self.submit()
 
 
-@cache
-def software_versions() -> tuple[tuple[str, str], ...]:
-    """Return the software that results depend on, with versions."""
-    import platform
-    from importlib.metadata import version
-
-    return ("opdiff", version("opdiff")), ("numpy", version("numpy")), ("python", platform.python_version())
-
-
-# On a worker
-
-
-class _Task(Struct, Generic[Job, Result], frozen=True):
-    """A batch, which dask sees as one value and does not search for futures, and the software of its sender."""
-
-    function: Callable[[Sequence[Job]], Sequence[Result]]
-    jobs: tuple[Job, ...]
-    versions: tuple[tuple[str, str], ...]
-
-
-class _Results(Struct, Generic[Result], frozen=True):
-    """Results of a batch, as one value."""
-
-    values: Sequence[Result]
-
-
-def _run_task(task: _Task[Job, Result]) -> _Results[Result]:
-    """Run a batch.
-
-    Raises:
-        RuntimeError: the worker, which joined the cluster later, has other software than the sender.
-    """
-    here = software_versions()
-    if here != task.versions:
-        raise RuntimeError(f"the worker has {dict(here)}, the client {dict(task.versions)}")
-    return _Results(task.function(task.jobs))
+def _grouped(items: Iterable[Job], key: Callable[[Job], Key]) -> dict[Key, list[Job]]:
+    """Return items by their keys, in order."""
+    groups: dict[Key, list[Job]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups

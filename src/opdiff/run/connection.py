@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
-from opdiff.run.cluster import Cluster, software_versions
+from opdiff.run.cluster import Cluster
+from opdiff.run.worker_task import software_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

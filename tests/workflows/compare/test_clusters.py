@@ -75,6 +75,17 @@ def test_python(processes: ClusterProcesses, tmp_path: Path) -> None:
     assert repr(there.judgement) == repr(here.judgement)
 
 
+def test_files_that_one_host_can_read(processes: ClusterProcesses, tmp_path: Path) -> None:
+    """The client has the current folder of one worker, so that the others do not have the files."""
+    home = processes.folder_of("w1")
+    write_sample(str(home / "sample"))
+    sample = "/proc/self/cwd/sample"
+    words = [*COMMAND, "compare", f"{sample}/npu", f"{sample}/golden", "--rules", f"{sample}/rules/network.json"]
+    for name, more in (("here", ()), ("there", ("--cluster", processes.address))):
+        subprocess.run([*words, "-o", tmp_path / name, *more], check=True, capture_output=True, cwd=home)
+    assert tables(tmp_path / "there") == tables(tmp_path / "here")
+
+
 SLOW = """
 import pathlib, time
 def compare(my, golden, args):

@@ -22,7 +22,7 @@ from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
 from opdiff.core.source import JoinedSlices
 from opdiff.report.columns import pack_columns, unpack_columns
-from opdiff.workflows.compare.job import Outcome
+from opdiff.workflows.compare.job import UNREADABLE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ _MAX_UNIT_JOBS = 2000
 _MAX_UNIT_BYTES = 1 << 30
 _MAX_FILE_BYTES = 1 << 28
 # Reasons of failures that another attempt may not have.
-_TRANSIENT = frozenset({"compare.process_died", "compare.no_memory", "core.cannot_open", "core.cannot_read"})
+_TRANSIENT = UNREADABLE | {"compare.process_died", "compare.no_memory"}
 
 
 class FinishedUnits:

@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Pairing
-from opdiff.core.reasons import because
+from opdiff.core.reasons import because, kind_of
 from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
+from opdiff.workflows.compare.job import UNREADABLE, Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -138,10 +138,11 @@ def _measure_now(
         workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in left))
         results = run(_work(measuring), left, workers)
     else:
-        from opdiff.run.cluster import BatchWork
+        from opdiff.run.task_round import BatchWork
 
         left = list(jobs)
-        results = measuring.cluster.run(BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight), left)
+        work = BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight, is_unread=_is_unread)
+        results = measuring.cluster.run(work, left)
     done = sum(job.weight for job in jobs) - sum(job.weight for job in left)
     progress(done)
     for job, outcome in results:
@@ -156,6 +157,12 @@ def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
     outcomes = {job.number: outcome for job, outcome in batch.done}
     outcomes |= {job.number: measure_job(job) for job in batch.left}
     return [outcomes[job.number] for job in jobs]
+
+
+def _is_unread(outcome: Outcome) -> bool:
+    """Return whether the files of a job could not be read, perhaps because another host has them."""
+    reason = outcome.row.reason
+    return reason is not None and not UNREADABLE.isdisjoint(kind_of(reason))
 
 
 def _failed_outcome(job: Job, reason: Reason) -> Outcome:

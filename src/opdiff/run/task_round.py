@@ -1,0 +1,319 @@
+"""One round of tasks: batches are submitted in a window of bounded size, each host with a window of its own.
+
+waiting batches ──submit──► running ──► results
+├──► unread: a worker could not read the files
+├──► failed: an exception, or workers died
+└── overdue ──► a second copy on another worker; the first result counts
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from opdiff.core.reasons import Reason, because
+from opdiff.run.worker_task import Task, TaskResults, run_task, software_versions
+from opdiff.run.workers import SECONDS_PER_LOOK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from distributed import Client, Future
+
+    from opdiff.run.workers import Workers
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+WORKER_DIED = "run.worker_died"
+# Tasks of each thread that are submitted at once: one that runs, and others that are there when it ends.
+_TASKS_PER_THREAD = 3
+# How often a task that raised an exception is repeated. A task whose worker died is repeated by the scheduler.
+_RETRIES = 2
+# A task is overdue after this time, and after this many times the time of the slowest one so far.
+_MIN_SECONDS_OVERDUE = 300.0
+_OVERDUE_RATIO = 10.0
+_MAX_COPIES = 3
+# Results of a batch are small. If they do not come, the task may be running again.
+_MAX_SECONDS_PER_TRANSFER = 3.0
+
+
+class Place(Struct, frozen=True):
+    """Where a job runs.
+
+    Attributes:
+        host: the host whose disk has its data; empty for any.
+        other: another host, which has one side of it and sends that; empty for none.
+    """
+
+    host: str = ""
+    other: str = ""
+
+
+class BatchWork(Struct, Generic[Job, Result], frozen=True):
+    """A function for batches of jobs.
+
+    Attributes:
+        function: returns the results of a batch, in order; the function, jobs and results must be picklable.
+        on_failure: returns the result of a job that no worker could do.
+        nbytes: returns the amount of data of a job.
+        place: returns where a job runs.
+        move: returns the jobs with the data of `Place.other`, where it runs.
+        is_unread: returns whether a worker could not read the files of a job, which another one may.
+        repeatable: whether a second copy of a task may run at the same time.
+    """
+
+    function: Callable[[Sequence[Job]], Sequence[Result]]
+    on_failure: Callable[[Job, Reason], Result]
+    nbytes: Callable[[Job], int]
+    place: Callable[[Job], Place] = lambda _job: Place()
+    move: Callable[[Sequence[Job]], Sequence[Job]] | None = None
+    is_unread: Callable[[Result], bool] = lambda _result: False
+    repeatable: bool = True
+
+
+class Batch(Struct, Generic[Job], frozen=True):
+    """Jobs of one task, where it runs, and hosts that could not read its files."""
+
+    jobs: tuple[Job, ...]
+    place: Place
+    avoided: frozenset[str] = frozenset()
+
+
+class Unread(Struct, Generic[Job, Result], frozen=True):
+    """A job whose files could not be read, its result, where it runs, and the hosts that have tried."""
+
+    job: Job
+    result: Result
+    place: Place
+    tried: frozenset[str]
+
+
+class _Running(Struct, Generic[Job, Result]):
+    """A submitted batch.
+
+    Attributes:
+        batch: the batch.
+        futures: those of its copies.
+        submitted_at: when the last copy was submitted.
+        copies: number of copies, finished ones included.
+        allowed: workers that may run the last copy; empty for all.
+    """
+
+    batch: Batch[Job]
+    futures: list[Future[TaskResults[Result]]]
+    submitted_at: float = 0.0
+    copies: int = 1
+    allowed: Sequence[str] = ()
+
+
+class Round(Generic[Job, Result]):
+    """A round of tasks.
+
+    Attributes:
+        failed: batches that failed, with the reason, after `results`.
+        unread: jobs whose files could not be read, after `results`.
+    """
+
+    def __init__(self, client: Client, workers: Workers, work: BatchWork[Job, Result], max_tasks: int = 0) -> None:
+        self.failed: list[tuple[Batch[Job], Reason]] = []
+        self.unread: list[Unread[Job, Result]] = []
+        self._client = client
+        self._workers = workers
+        self._work = work
+        self._max_tasks = max_tasks
+        self._waiting: dict[str, deque[Batch[Job]]] = {}
+        self._running: dict[Future[TaskResults[Result]], _Running[Job, Result]] = {}
+        self._done: SimpleQueue[Future[TaskResults[Result]]] = SimpleQueue()
+        # Batches that are running on each host.
+        self._counts: Counter[str] = Counter()
+        self._slowest_s = 0.0
+
+    def results(self, batches: Sequence[Batch[Job]]) -> Iterator[tuple[Job, Result]]:
+        """Yield the results of jobs as their batches are completed; cancel what was submitted at the end."""
+        for batch in batches:
+            self._waiting.setdefault(batch.place.host, deque()).append(batch)
+        try:
+            while self._waiting or self._running:
+                self._submit_some()
+                for future in self._wait():
+                    yield from self._finish(future)
+                if self._workers.look():
+                    self._give_up_hosts()
+                    self._repeat_stranded()
+                    self._repeat_overdue()
+        finally:
+            self._cancel([*self._running])
+
+    def _submit_some(self) -> None:
+        for host, batches in [*self._waiting.items()]:
+            threads = self._workers.threads(host)
+            # Tasks of a host wait for its workers here, those of any host at the scheduler.
+            window = 0 if host and not threads else self._max_tasks or max(_TASKS_PER_THREAD * threads, 1)
+            while batches and self._counts[host] < window and self._client.status == "running":
+                self._submit(_Running(batches.popleft(), []))
+                self._counts[host] += 1
+            if not batches:
+                del self._waiting[host]
+
+    def _submit(self, running: _Running[Job, Result], avoided: frozenset[str] = frozenset()) -> None:
+        batch, place = running.batch, running.batch.place
+        avoided |= batch.avoided
+        running.allowed = self._workers.addresses(place.host, avoided) if place.host or avoided else ()
+        running.submitted_at = time.monotonic()
+        future = self._submit_to(batch, running.allowed)
+        running.futures.append(future)
+        self._running[future] = running
+        future.add_done_callback(self._done.put)
+
+    def _submit_to(self, batch: Batch[Job], allowed: Sequence[str]) -> Future[TaskResults[Result]]:
+        """Submit a batch to some workers, or to all, which includes those that join later."""
+        move, versions = self._work.move, software_versions()
+        if not batch.place.other or move is None:
+            return self._submit_task(Task(self._work.function, batch.jobs, versions), allowed)
+        moved = self._submit_task(Task(move, batch.jobs, versions), self._workers.addresses(batch.place.other))
+        return self._submit_task(Task(self._work.function, (), versions), allowed, moved)
+
+    def _submit_task(self, task: Task[Any, Any], allowed: Sequence[str], *moved: Future[Any]) -> Future[Any]:
+        workers = list(allowed) or None
+        return self._client.submit(run_task, task, *moved, pure=False, retries=_RETRIES, workers=workers)
+
+    def _wait(self) -> list[Future[TaskResults[Result]]]:
+        """Return the futures that are done; wait for the first one, a second at the longest."""
+        found: list[Future[TaskResults[Result]]] = []
+        with suppress(Empty):
+            found.append(self._done.get(timeout=SECONDS_PER_LOOK))
+            while True:
+                found.append(self._done.get_nowait())
+        return found
+
+    def _finish(self, future: Future[TaskResults[Result]]) -> Iterator[tuple[Job, Result]]:
+        running = self._running.get(future)
+        if running is None:  # another copy was faster, and this one is cancelled
+            return
+        found: TaskResults[Result] | Reason | None = _results(future)
+        if found is None:
+            future.add_done_callback(self._done.put)
+            return
+        del self._running[future]
+        # Otherwise the worker keeps the results until the garbage collector runs here.
+        future.release()
+        running.futures.remove(future)
+        if isinstance(found, Reason):
+            if not running.futures:
+                self._fail(running, found)
+            return
+        self._end(running)
+        self._slowest_s = max(self._slowest_s, time.monotonic() - running.submitted_at)
+        yield from self._read_results(running.batch, found)
+
+    def _read_results(self, batch: Batch[Job], found: TaskResults[Result]) -> Iterator[tuple[Job, Result]]:
+        """Yield the results; keep those of files that could not be read."""
+        tried = batch.avoided | {self._workers.host_of(found.worker)}
+        for job, result in zip(batch.jobs, found.values, strict=True):
+            if self._work.is_unread(result):
+                self.unread.append(Unread(job, result, batch.place, tried))
+            else:
+                yield job, result
+
+    def _fail(self, running: _Running[Job, Result], reason: Reason) -> None:
+        self._end(running)
+        self.failed.append((running.batch, reason))
+
+    def _end(self, running: _Running[Job, Result]) -> None:
+        """Cancel the other copies of a batch."""
+        self._counts[running.batch.place.host] -= 1
+        self._cancel(running.futures)
+        for future in running.futures:
+            self._running.pop(future, None)
+        running.futures.clear()
+
+    def _give_up_hosts(self) -> None:
+        """Let all batches fail whose hosts are gone."""
+        hosts = {running.batch.place for running in self._running.values()}
+        hosts |= {batch.place for batches in self._waiting.values() for batch in batches}
+        lost = {place: why for place in hosts if (why := self._obstacle(place)) is not None}
+        if not lost:
+            return
+        for running in _distinct(self._running.values()):
+            if running.batch.place in lost:
+                self._fail(running, lost[running.batch.place])
+        for host, batches in [*self._waiting.items()]:
+            self.failed += [(batch, lost[batch.place]) for batch in batches if batch.place in lost]
+            left = deque(batch for batch in batches if batch.place not in lost)
+            self._waiting[host] = left
+            if not left:
+                del self._waiting[host]
+
+    def _obstacle(self, place: Place) -> Reason | None:
+        found = self._workers.obstacle(place.host)
+        return self._workers.obstacle(place.other) if found is None and place.other else found
+
+    def _repeat_stranded(self) -> None:
+        """Submit batches again whose workers were replaced by others of the same host, with other addresses."""
+        for running in _distinct(self._running.values()):
+            host, avoided = running.batch.place.host, running.batch.avoided
+            there = self._workers.addresses(host, avoided) if running.allowed else ()
+            if there and not set(there) & set(running.allowed):
+                self._end(running)
+                self._counts[host] += 1
+                self._submit(running)
+
+    def _repeat_overdue(self) -> None:
+        """Submit batches again that take too long, to other workers; give them up after some copies."""
+        limit = max(_MIN_SECONDS_OVERDUE, _OVERDUE_RATIO * self._slowest_s)
+        now = time.monotonic()
+        overdue = [running for running in _distinct(self._running.values()) if now - running.submitted_at > limit]
+        if not overdue:
+            return
+        holders = self._holders()
+        for running in overdue:
+            busy = frozenset(holders[future.key] for future in running.futures if future.key in holders)
+            host, avoided = running.batch.place.host, running.batch.avoided | busy
+            if self._work.repeatable and running.copies < _MAX_COPIES and self._workers.addresses(host, avoided):
+                running.copies += 1
+                self._submit(running, busy)
+            else:
+                self._fail(running, because("run.overdue", seconds=round(limit)))
+
+    def _holders(self) -> dict[str, str]:
+        """Return the hosts of the workers that have tasks, by key."""
+        try:
+            processing = self._client.processing()
+        except (OSError, TimeoutError):
+            return {}
+        return {key: self._workers.host_of(address) for address, keys in processing.items() for key in keys}
+
+    def _cancel(self, futures: Sequence[Future[TaskResults[Result]]]) -> None:
+        # Without a scheduler nothing is left to cancel.
+        if futures and self._client.status == "running":
+            with suppress(OSError, TimeoutError):
+                self._client.cancel(list(futures), force=True)
+
+
+def _distinct(running: Iterable[_Running[Job, Result]]) -> list[_Running[Job, Result]]:
+    """Return each batch once, however many copies it has."""
+    return list({id(each): each for each in running}.values())
+
+
+def _results(future: Future[TaskResults[Result]]) -> TaskResults[Result] | Reason | None:
+    """Return the results of a task that is done, or why it has none; `None` if its worker died with the results."""
+    from distributed import KilledWorker
+
+    try:
+        found: TaskResults[Result] = future.result(timeout=_MAX_SECONDS_PER_TRANSFER)
+    except TimeoutError:
+        return None
+    except KilledWorker as error:
+        return because(WORKER_DIED, times=error.allowed_failures + 1, worker=error.last_worker.address)
+    except CancelledError:
+        return because("run.scheduler_lost")
+    except Exception as error:  # noqa: BLE001  a border: whatever a task raises costs its jobs, not the run
+        return because("run.task_failed", error=str(error) or repr(error))
+    return found
