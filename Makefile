@@ -35,7 +35,7 @@ MACHINES := x86_64 aarch64
 demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
 
-test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64
+test: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/aarch64 $(STAMPS)/ssh
 	$(BIN)/python -m pytest -n auto
 	@$(MAKE) --no-print-directory conformance real
 
@@ -76,7 +76,7 @@ test-wheels: wheels $(STAMPS)/test $(STAMPS)/aarch64
 	$(BIN)/python -m pytest tests/release/wheels.py
 
 # Every test, with the newest Python and the package as its wheel installs it.
-test-newest: wheels $(STAMPS)/browser $(STAMPS)/aarch64
+test-newest: wheels $(STAMPS)/browser $(STAMPS)/aarch64 $(STAMPS)/ssh
 ifeq ($(NEWEST),)
 	@echo "test-newest: no Python newer than 3.11 was found; nothing was run (NEWEST may name one)"
 else
@@ -167,4 +167,8 @@ $(STAMPS)/browser: $(STAMPS)/base
 
 $(STAMPS)/aarch64: $(STAMPS)/base
 	@command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null || { $(call debian,g++-aarch64-linux-gnu qemu-user); }
+	touch $@
+
+$(STAMPS)/ssh: $(STAMPS)/base
+	@test -x /usr/sbin/sshd || { $(call debian,openssh-server); }
 	touch $@

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import render
+from opdiff.core.remote.urls import without_secrets
 from opdiff.report.flat import flat_table
 from opdiff.report.html_page import write_html
 from opdiff.report.offline_table import offline_table
@@ -32,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from typing import Any
 
@@ -128,7 +130,7 @@ def compare(
     """Compare two dumps, offline or in graph mode; nothing is written.
 
     Args:
-        target: the directory of the run on the NPU.
+        target: the directory of the run on the NPU; paths may be URLs of remote files, see docs/remote.md.
         golden: the directory of the run that it must equal.
         rules: the rule file of the model with fusion on.
         fusion_off_rules: the rule file of the model with fusion off.
@@ -139,15 +141,15 @@ def compare(
         UsageError: the options contradict each other or the data, or this is a batch of many comparisons.
         InputError: a side or a rule file cannot be used.
     """
-    if os.path.isdir(rules):
+    if filesystem.isdir(without_secrets(str(rules))):
         raise UsageError("a directory of rule files is for a batch of comparisons; use the command line")
     wanted = replace(
         options or CompareOptions(),
-        target=str(target),
-        golden=str(golden),
-        fusion_rules=str(rules),
-        fusion_off_rules=str(fusion_off_rules),
-        quant_rules=str(quant_rules),
+        target=without_secrets(str(target)),
+        golden=without_secrets(str(golden)),
+        fusion_rules=without_secrets(str(rules)),
+        fusion_off_rules=without_secrets(str(fusion_off_rules)),
+        quant_rules=without_secrets(str(quant_rules)),
         in_process=True,
     )
     (result,) = pipeline.compare(wanted, lambda _done, _total: None)

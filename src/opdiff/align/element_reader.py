@@ -207,9 +207,11 @@ def open_stored_codes(tensor: Tensor) -> StoredCodes:
     Raises:
         DumpError, ElementError: it cannot be read.
     """
+    import mmap
+
     source = cast("FileRange", tensor.source)
     raw = source.raw()
     plain = replace(source, big_endian=False, fortran_order=False)
     codes = codes_from_bytes(raw, plain, tensor.spec.dtype, tensor.spec.shape).reshape(-1)
-    mapped = isinstance(raw, memoryview) and tensor.spec.dtype.bits >= 8
-    return StoredCodes(codes, source.big_endian, cast("mmap.mmap", cast("memoryview", raw).obj) if mapped else None)
+    mapping = raw.obj if isinstance(raw, memoryview) and isinstance(raw.obj, mmap.mmap) else None
+    return StoredCodes(codes, source.big_endian, mapping if tensor.spec.dtype.bits >= 8 else None)

@@ -14,6 +14,7 @@ from opdiff.cli.parsers import build_parser
 from opdiff.cli.streams import prepare_streams
 from opdiff.cli.terminal import printable
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
+from opdiff.core.remote.urls import without_secrets
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -38,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    try:
+        arguments = [without_secrets(argument) for argument in arguments]
+    except UsageError as error:
+        print(f"opdiff: {error}", file=sys.stderr)
+        return ExitCode.USAGE
     parser = build_parser(*arguments[:1])
     args = parser.parse_args(arguments)
     if args.command is None:

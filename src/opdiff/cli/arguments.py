@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +70,13 @@ def check_cluster(args: argparse.Namespace, *local_options: str) -> None:
     for name in local_options:
         if args.cluster and getattr(args, name):
             raise UsageError(f"--{name} cannot be combined with --cluster: it concerns work in this process")
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of copies of remote files."""
+    parser.add_argument(
+        "--cache", metavar="DIR", default="", help="keep copies of remote files (sftp://, s3://, …) here for later runs"
+    )
 
 
 def add_judging(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +166,7 @@ def require_paths(*paths: str) -> None:
         InputError: the first path that does not exist.
     """
     for path in paths:
-        if not os.path.exists(path):
+        if not filesystem.exists(path):
             raise InputError(path, "no such file or directory")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import (
+    add_cache,
     add_cluster,
     add_custom,
     add_element_options,
@@ -26,6 +27,7 @@ from opdiff.cli.arguments import (
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
+from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ examples:
   opdiff compare ON_DIR OFF_DIR -fr on.json -cfr off.json     fusion on against fusion off
   opdiff compare DUMP_PATH/TIME GOLDEN_DIR -fr RULES_DIR      training: every device, model and step
   msprobe compare --target_path GE_DIR --golden_path FX_DIR --mode torchair
+  opdiff compare sftp://HOST/DIR s3://BUCKET/DIR -fr net.om   remote files, by ssh and in an object store
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
 _DATA_MODES = ("auto", "real", "statistics", "md5")
@@ -143,6 +146,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=byte_count, metavar="SIZE", help="memory limit of all workers together, such as 4G"
     )
+    add_cache(parser)
     add_cluster(parser)
     parser.add_argument(
         "--resume",
@@ -182,7 +186,7 @@ def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
     from opdiff.report import find_forms
 
     find_forms(options.reports, options.mode)
-    if args.json and os.path.isdir(options.fusion_rules):
+    if args.json and filesystem.isdir(options.fusion_rules):
         raise UsageError("--json is about one comparison; a directory of rule files makes many")
     for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
         if options.mode is Mode.GRAPH and getattr(args, name):
@@ -335,6 +339,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         cluster=args.cluster,
         cluster_config=args.cluster_config,
         resume=args.resume,
+        cache=args.cache,
         limits=args.limits,
         reports=chosen_reports(args),
         mode=chosen_mode(args),
@@ -357,7 +362,7 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
         return sides[0], ""
     if len(sides) != 2 or (args.paths and given):
         listed = f"{len(sides)} paths were given ({', '.join(sides)})" if sides else "no path was given"
-        rules = "; a rule file is given by -fr" if any(map(os.path.isfile, sides)) else ""
+        rules = "; a rule file is given by -fr" if any(map(filesystem.isfile, sides)) else ""
         usage = "give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN"
         raise UsageError(f"{listed}; {usage}{rules}")
     require_paths(*sides)

@@ -8,9 +8,10 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_jobs
+from opdiff.cli.arguments import add_cache, add_jobs
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, json_text, note_owner, printable
+from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import size
@@ -34,6 +35,7 @@ examples:
   opdiff convert DUMP_DIR -out nchw --format NCHW --output 0
   opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
   opdiff convert FILE --type bin
+  opdiff convert sftp://HOST/DUMP_DIR -out npy
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_FAILURES_SHOWN = 20
@@ -76,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory of user-defined conversions; its Python files are executed",
     )
     add_jobs(parser)
+    add_cache(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything could not be converted")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -85,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.convert import plan_conversion
 
     options = _options(args)
+    filesystem.start_run([*args.paths, args.dump_file], args.cache)
     plan = plan_conversion(_paths(args), options)
     if not plan.jobs:
         raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
@@ -115,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _paths(args: argparse.Namespace) -> list[str]:
-    listed = [args.dump_file] if os.path.exists(args.dump_file) else args.dump_file.split(",")
+    listed = [args.dump_file] if filesystem.exists(args.dump_file) else args.dump_file.split(",")
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
         raise UsageError("give a dump file or a directory")

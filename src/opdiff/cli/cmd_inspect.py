@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import require_paths
+from opdiff.cli.arguments import add_cache, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, json_text, printable, shown_counts, shown_shape, table
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
 
@@ -29,6 +29,7 @@ examples:
   opdiff inspect DUMP_DIR --stats            read all values: find NaN and infinities
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
+  opdiff inspect sftp://HOST/DIR             a dump on another machine, by ssh
   opdiff inspect model.om                    operators, versions, fusion passes of a compiled model
 """
 _MAX_LOCATIONS = 5
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     depth.add_argument("--no-data", action="store_true", help="read headers only, no tensor data")
     parser.add_argument("--all", action="store_true", help="for a directory: list every location of every finding")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_cache(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.inspect.model_report import describes_model
     from opdiff.workflows.inspect.report import FileReport, inspect_file
 
+    filesystem.start_run([args.path], args.cache)
     require_paths(args.path)
-    if os.path.isdir(args.path):
+    if filesystem.isdir(args.path):
         return _run_tree(args)
     if describes_model(args.path):
         return _run_model(args)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from opdiff.cli.arguments import integer
 from opdiff.cli.terminal import Progress, printable
+from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
         inputs=inputs,
         shapes=shapes,
         seed=args.seed,
-        rules=options.fusion_rules if os.path.isfile(options.fusion_rules) else "",
+        rules=options.fusion_rules if filesystem.isfile(options.fusion_rules) else "",
         # The dump may have the output of AIPP, which is the input of the original model.
         input_dump="" if args.inputs or args.seed is not None else options.target,
         reuse=True,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from opdiff.core.errors import DumpError, ElementError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input, regular_file
 from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
@@ -57,6 +58,8 @@ class FileRange(Struct, frozen=True):
 
     def raw(self) -> bytes | memoryview:
         """Return the bytes; large ranges are mapped."""
+        if is_remote(self.path):
+            return self._fetch()
         try:
             descriptor = regular_file(self.path)
         except OSError as error:
@@ -71,6 +74,16 @@ class FileRange(Struct, frozen=True):
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
         """Read the stored codes; see `Source`."""
         return codes_from_bytes(self.raw(), self, dtype, shape)
+
+    def _fetch(self) -> bytes | memoryview:
+        from opdiff.core.remote.stores import fetch_all
+
+        (data,) = fetch_all([self])
+        if isinstance(data, OSError):
+            raise DumpError(self.path, because("core.cannot_read", error=data.strerror), self.offset) from data
+        if len(data) != self.nbytes:
+            raise self._too_short(self.offset + len(data))
+        return data
 
     def _read(self, descriptor: int) -> bytes | memoryview:
         data = os.pread(descriptor, self.nbytes, self.offset)
@@ -120,7 +133,7 @@ class ZipMember(Struct, frozen=True):
         import zipfile
 
         with (
-            open(self.path, "rb", opener=regular_file) as file,
+            open_input(self.path) as file,
             zipfile.ZipFile(file) as archive,
             archive.open(self.member) as member,
         ):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.nano import is_nano, read_nano
@@ -45,6 +46,8 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     Raises:
         DumpError: the file cannot be read; names the problem and its offset.
     """
+    if is_remote(path):
+        return _read_remote(path, name or os.path.basename(path), sliced=sliced)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -55,6 +58,21 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
         raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
     finally:
         os.close(descriptor)
+
+
+def _read_remote(path: str, name: str, *, sliced: bool) -> OpDump:
+    from opdiff.core.remote.stores import store_of
+
+    store = store_of(path)
+    try:
+        item, head = store.find(path), bytes(store.head(path)[:_HEAD_NBYTES])
+        if item is None or not item.is_file():
+            raise DumpError(path, because("core.not_regular_file"))
+        if item.nbytes == 0:
+            raise DumpError(path, because("read.empty_file"))
+        return _describe(OpenFile(path, name, -1, item.nbytes, head), sliced=sliced)
+    except OSError as error:
+        raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def _open_file(path: str, name: str, descriptor: int) -> OpenFile:

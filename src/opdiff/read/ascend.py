@@ -5,7 +5,6 @@ See docs/formats/standard-dump.md and docs/formats/protobuf-dump.md for the byte
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -113,7 +112,7 @@ def read_ascend(file: OpenFile) -> OpDump:
         raise DumpError(file.path, because("read.header_too_long", nbytes=header, limit=MAX_HEADER), 0)
     data = file.head
     if len(data) < _PREFIX + header:
-        data = os.pread(file.descriptor, _PREFIX + header, 0)
+        data = file.read(_PREFIX + header, 0)
     cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + header))
     values = DUMP_DATA.decode(cursor)
     operator = _describe(values, file, Container.STANDARD, _running_ranges(file, _PREFIX + header))
@@ -126,9 +125,7 @@ def read_ascend(file: OpenFile) -> OpDump:
 
 def _read_protobuf(file: OpenFile, header: int) -> OpDump:
     """Describe an old dump. If decoding fails, the error is that of a damaged standard dump, which is more likely."""
-    import mmap
-
-    with mmap.mmap(file.descriptor, 0, access=mmap.ACCESS_READ) as data:
+    with file.content() as data:
         cursor = Cursor(data, file.path)
         try:
             values = DUMP_DATA.decode(cursor)

@@ -8,20 +8,21 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from opdiff.core import filesystem
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.core.reasons import because
 from opdiff.read.filename import COMPANIONS, DumpName, FileName, is_hashed, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from opdiff.core.filesystem import DirEntry
     from opdiff.core.reasons import Reason
 
 HASH_NOT_MAPPED = "read.hash_not_mapped"
@@ -68,7 +69,7 @@ class Entry(Struct, frozen=True):
     def nbytes(self) -> int:
         """The present size of the file; 0 if it does not exist any more."""
         try:
-            return os.stat(self.path).st_size
+            return filesystem.getsize(self.path)
         except OSError:
             return 0
 
@@ -127,9 +128,9 @@ def scan(root: str) -> Tree:
     Raises:
         InputError: the root is not a readable directory.
     """
-    if not os.path.isdir(root):
+    if not filesystem.isdir(root):
         raise InputError(root, "no such directory")
-    found = _TreeBuilder(os.path.realpath(root))
+    found = _TreeBuilder(filesystem.realpath(root))
     pending = [(root, 0)]
     while pending:
         path, depth = pending.pop()
@@ -144,7 +145,7 @@ def scan(root: str) -> Tree:
 
 def locate(path: str) -> Location:
     """Return the position in a run that a folder's path describes."""
-    text = os.path.abspath(path)
+    text = filesystem.abspath(path)
     name = os.path.basename(text)
     if not name.isdecimal() and not name.startswith("gm_"):  # all patterns end with one of these
         return Location()
@@ -170,8 +171,7 @@ def natural_key(text: str) -> list[int | str]:
 def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
     """Add the files of one folder; return its sub-folders."""
     try:
-        with os.scandir(path) as listing:
-            items = sorted(listing, key=attrgetter("name"))
+        items = filesystem.list_folder(path)
     except OSError as error:
         if is_root:
             raise InputError(path, f"cannot be listed: {error.strerror}") from error
@@ -194,7 +194,7 @@ def _oldest_first(entries: list[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.parsed.timestamp or 0, natural_key(entry.name))))
 
 
-def _entry(item: os.DirEntry[str], mapping: dict[str, str], found: _TreeBuilder) -> Entry | None:
+def _entry(item: DirEntry, mapping: dict[str, str], found: _TreeBuilder) -> Entry | None:
     """Return a directory entry as a dump file; `None` for other files, which are recorded in `found`."""
     name = item.name
     if name in COMPANIONS or name.startswith("."):
@@ -223,27 +223,28 @@ def _real_name(name: str, mapping: dict[str, str]) -> str:
     return mapping.get(name, name)
 
 
-def _problem(item: os.DirEntry[str], mapping: dict[str, str], root: str) -> Reason | None:
+def _problem(item: DirEntry, mapping: dict[str, str], root: str) -> Reason | None:
     """Return why a directory entry is skipped, before its name is parsed."""
     if item.is_symlink():
         return _link_problem(item, root)
     if not item.is_file():
-        return because("core.not_regular_file")
+        is_unsafe = getattr(item, "kind", None) == "unsafe"
+        return because("read.unsafe_name") if is_unsafe else because("core.not_regular_file")
     if is_hashed(item.name) and item.name not in mapping:
         return because(HASH_NOT_MAPPED)
     return None
 
 
-def _link_problem(item: os.DirEntry[str], root: str) -> Reason | None:
-    real = os.path.realpath(item.path)
+def _link_problem(item: DirEntry, root: str) -> Reason | None:
+    real = filesystem.realpath(item.path)
     if not real.startswith(root.rstrip(os.sep) + os.sep):
         return because("read.link_outside")
-    if os.path.isdir(real):
+    if filesystem.isdir(real):
         return because("read.link_to_folder")
-    return None if os.path.isfile(real) else because("read.broken_link")
+    return None if filesystem.isfile(real) else because("read.broken_link")
 
 
-def _read_mapping(item: os.DirEntry[str], found: _TreeBuilder) -> dict[str, str]:
+def _read_mapping(item: DirEntry, found: _TreeBuilder) -> dict[str, str]:
     """Read real names by hashed name; malformed lines are recorded as one problem."""
     problem = _link_problem(item, found.root) if item.is_symlink() else None
     if problem is None and not item.is_file():
@@ -266,8 +267,8 @@ def parse_mapping(path: str) -> tuple[dict[str, str], list[int]]:
     """Return the real names in a `mapping.csv` by hashed name, and the numbers of lines that are not `digits,name`."""
     names: dict[str, str] = {}
     malformed: list[int] = []
-    with open(path, encoding="utf-8", errors="replace", opener=regular_file) as file:
-        lines = file.read(_MAX_MAPPING_NBYTES).splitlines()
+    with open_input(path) as file:
+        lines = file.read(_MAX_MAPPING_NBYTES).decode(errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         hashed, comma, real = line.strip().partition(",")
         if comma and real and len(real) <= _MAX_NAME_LENGTH and "," not in real and "/" not in real:
@@ -281,7 +282,7 @@ def real_name(path: str) -> str:
     """Return the base name of a file; for a hashed name, the one in the `mapping.csv` of the same folder."""
     name = os.path.basename(path)
     mapping = os.path.join(os.path.dirname(path), "mapping.csv")
-    if not is_hashed(name.replace("_min_max", "").removesuffix(".npz")) or not os.path.isfile(mapping):
+    if not is_hashed(name.replace("_min_max", "").removesuffix(".npz")) or not filesystem.isfile(mapping):
         return name
     with suppress(OSError):
         return _real_name(name, parse_mapping(mapping)[0])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, SkippedPath
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.quantizing_types import QUANTIZATION_TYPES
@@ -41,7 +42,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
     Raises:
         InputError: there is no dump, or more than one.
     """
-    if os.path.isfile(path):
+    if filesystem.isfile(path):
         raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
     tree = scan(path)
     dump = read_folder_dump(_only_dump_folder(tree), with_rules=with_rules)
@@ -57,13 +58,16 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     kind = _kind(folder, entries)
     groups = _group_by_operator(entries, with_rules=with_rules)
     redundant = dict.fromkeys(entry for group in groups.values() for entry in _redundant(group))
-    operators = {
-        name: _read(name, [entry for entry in group if entry not in redundant]) for name, group in groups.items()
-    }
+    wanted = {name: [entry for entry in group if entry not in redundant] for name, group in groups.items()}
+    operators = {name: _read(name, group) for name, group in filesystem.read_ahead([*wanted.items()], _paths)}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
     quantized = any(map(is_quantization, by_time.values()))
     return Dump(folder.path, kind, quantized, by_time, skipped)
+
+
+def _paths(group: tuple[str, Iterable[Entry]]) -> Iterable[str]:
+    return (entry.path for entry in group[1])
 
 
 def is_quantization(operator: DumpedOp) -> bool:
@@ -99,7 +103,7 @@ def _redundant(group: Sequence[Entry]) -> Sequence[Entry]:
 
 def _only_dump_folder(tree: Tree) -> Folder:
     folders = [folder for folder in tree.folders if any(_is_data(entry) for entry in folder.entries)]
-    own = [folder for folder in folders if os.path.samefile(folder.path, tree.root)]
+    own = [folder for folder in folders if filesystem.samefile(folder.path, tree.root)]
     chosen = own or folders
     if not chosen:
         count = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.dump import SkippedPath
 from opdiff.core.errors import DumpError
+from opdiff.core.filesystem import read_ahead
 from opdiff.read import read_operator
 from opdiff.read.directory import is_debug, is_statistics
 from opdiff.read.filename import ConvertedName, DumpName, FxName, operator_name
@@ -38,7 +39,7 @@ def read_folder(folder: Folder) -> tuple[tuple[Operator, ...], tuple[SkippedPath
     """Read the operators of a folder, oldest first; also return the files that could not be read."""
     operators: list[Operator] = []
     problems: list[SkippedPath] = []
-    for entries in group_entries(folder.entries):
+    for entries in read_ahead(group_entries(folder.entries), lambda group: (entry.path for entry in group)):
         try:
             operators.append(_read_group(entries))
         except DumpError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import filesystem
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.reasons import all_of
@@ -65,12 +66,12 @@ def read_golden(path: str, names: Collection[str], *, with_rules: bool = False) 
     Raises:
         InputError: there is no golden data, or more than one dump.
     """
-    if os.path.isfile(path) and path.endswith(".npz"):
+    if filesystem.isfile(path) and path.endswith(".npz"):
         return _to_dump(path, _read_archive(path, _Names(names)))
     try:
         return read_dump(path, with_rules=with_rules)
     except InputError as error:
-        if not os.path.isdir(path):
+        if not filesystem.isdir(path):
             raise
         arrays = list(_read_loose(scan(path), _Names(names)))
         if not arrays:
@@ -117,7 +118,7 @@ def _read_loose(tree: Tree, names: _Names) -> Iterator[_Array]:
     if len(archives) == 1 and not files:
         yield from _read_archive(archives[0], names)
         return
-    for path in sorted(files, key=natural_key):
+    for path in filesystem.read_ahead(sorted(files, key=natural_key), lambda path: (path,)):
         relative = os.path.relpath(path, tree.root).removesuffix(".npy")
         op, number = names.interpret(relative, os.path.basename(relative))
         try:
@@ -151,7 +152,7 @@ def _operator(name: str, arrays: list[_Array]) -> DumpedOp:
 
 def _found(path: str) -> str:
     """Return some names of files below a directory."""
-    names = [name for _, _, files in os.walk(path) for name in files]
+    names = list(filesystem.walk_names(path))
     return f"found {_examples(names)}; " if names else ""
 
 

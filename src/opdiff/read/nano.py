@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
@@ -39,7 +38,7 @@ def read_nano(file: OpenFile) -> OpDump:
         raise DumpError(file.path, because("read.header_truncated", nbytes=length, size=file.size), 0)
     data = file.head
     if len(data) < _PREFIX + length:
-        data = os.pread(file.descriptor, _PREFIX + length, 0)
+        data = file.read(_PREFIX + length, 0)
     cursor = Cursor(data, file.path, _PREFIX, min(len(data), _PREFIX + length))
     cursor.skip(4, "magic")
     version = cursor.u32("version")

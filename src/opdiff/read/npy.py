@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from functools import lru_cache
 from math import prod
@@ -69,7 +68,7 @@ def _long_head(file: OpenFile) -> bytes:
     length = file.head[8:10] if file.head[6:7] == b"\x01" else file.head[8:12]
     if 12 + int.from_bytes(length, "little") <= len(file.head):
         return file.head
-    return os.pread(file.descriptor, 12 + MAX_HEADER, 0)
+    return file.read(12 + MAX_HEADER, 0)
 
 
 def parse_header(cursor: Cursor) -> Header:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import zipfile
 import zlib
@@ -27,7 +26,7 @@ _NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
 def read_npz(file: OpenFile) -> OpDump:
     """Describe an archive as an operator with one tensor for each array, named like the array."""
     try:
-        with open(file.descriptor, "rb", closefd=False) as content, zipfile.ZipFile(content) as archive:
+        with file.stream() as content, zipfile.ZipFile(content) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             _require_credible(archive, file)
             tensors = tuple(_member(archive, info, file) for info in members)
@@ -88,7 +87,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> 
 def _stored_at(file: OpenFile, info: zipfile.ZipInfo) -> int | None:
     """Return the offset of an uncompressed member's data; `None` if the file is too short for it."""
     # The data follows the local header of 30 bytes, the name and the extra field.
-    local = os.pread(file.descriptor, 30, info.header_offset)
+    local = file.read(30, info.header_offset)
     cursor = Cursor(local, file.path, 26, origin=info.header_offset)
     lengths = cursor.u32("name_length")
     start = info.header_offset + 30 + (lengths & 0xFFFF) + (lengths >> 16)

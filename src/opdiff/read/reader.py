@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.input_file import open_input
+from opdiff.core.source import FileRange
+
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable
+    from io import BufferedReader
 
     from opdiff.core.tensor import OpDump
 
@@ -18,7 +24,7 @@ class OpenFile(Struct, frozen=True):
     Attributes:
         path: path of the file.
         name: real base name, also if `path` has a hash instead.
-        descriptor: file descriptor.
+        descriptor: file descriptor; negative for a remote file.
         size: size in bytes.
         head: first bytes, enough for most headers.
     """
@@ -28,6 +34,28 @@ class OpenFile(Struct, frozen=True):
     descriptor: int
     size: int
     head: bytes
+
+    def read(self, nbytes: int, offset: int) -> bytes:
+        """Return a range of the file; fewer bytes if it ends before."""
+        if self.descriptor >= 0:
+            return os.pread(self.descriptor, nbytes, offset)
+        from opdiff.core.remote.stores import store_of
+
+        return bytes(store_of(self.path).read(self.path, offset, max(min(nbytes, self.size - offset), 0)))
+
+    def content(self) -> mmap.mmap:
+        """Return the whole file: mapped, or a copy in memory of a remote one."""
+        import mmap
+
+        if self.descriptor >= 0:
+            return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
+        copy = mmap.mmap(-1, self.size)
+        copy.write(FileRange(self.path, 0, self.size).raw())
+        return copy
+
+    def stream(self) -> BufferedReader:
+        """Return the file as a binary file object."""
+        return open(self.descriptor, "rb", closefd=False) if self.descriptor >= 0 else open_input(self.path)
 
 
 class Reader(Struct, frozen=True):

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.core.reasons import because
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Slot
@@ -108,7 +108,7 @@ def _member(path: str) -> bytes:
     import zlib
 
     try:
-        with open(path, "rb", opener=regular_file) as file, zipfile.ZipFile(file) as archive:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
             if MEMBER not in archive.namelist():
                 return b""
             info = archive.getinfo(MEMBER)
@@ -124,7 +124,7 @@ def _trailing_bytes(path: str, tensor: Tensor) -> bytes:
     """Return the bytes after the data of an array, which NumPy ignores."""
     source = tensor.source
     start = getattr(source, "offset", 0) + tensor.spec.dtype.nbytes(tensor.spec.count)
-    with open(path, "rb", opener=regular_file) as file:
+    with open_input(path) as file:
         file.seek(start)
         return file.read(_MAX_JSON_NBYTES)
 

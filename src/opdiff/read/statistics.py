@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import DumpError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 
@@ -40,8 +40,8 @@ def read_statistics(path: str) -> tuple[StatisticsLine, ...]:
         DumpError: the file is not a statistics file.
     """
     try:
-        with open(path, newline="", encoding="utf-8", errors="replace", opener=regular_file) as file:
-            lines = file.read(_MAX_BYTES).splitlines()
+        with open_input(path) as file:
+            lines = file.read(_MAX_BYTES).decode(errors="replace").splitlines()
         return tuple(_line(row, path) for row in csv.DictReader(lines))
     except OSError as error:
         raise DumpError(path, because("core.cannot_read", error=error.strerror)) from error

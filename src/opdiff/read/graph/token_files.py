@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.dump import GraphKind, GraphOp, SideTensor, SkippedPath, TokenDump
 from opdiff.core.errors import DumpError
+from opdiff.core.filesystem import read_ahead
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.core.tensor_stats import TensorStats
@@ -54,7 +55,7 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
             skipped.append(SkippedPath(entry.path, because("read.other_kind")))
     operators: dict[str, GraphOp] = {}
     duplicates: list[tuple[GraphOp, Reason]] = []
-    for name, group in groups.items():
+    for name, group in read_ahead([*groups.items()], lambda item: (entry.path for entry in item[1])):
         chosen, others = _select_files(group)
         operators[name] = _ge_operator(name, chosen)
         if len(chosen) == 1:
@@ -156,7 +157,8 @@ def _read_fx(entries: Iterable[Entry]) -> TokenDump:
         older = groups[parsed.op_name].get(key)
         if older is None or _supersedes(parsed, older[0]):
             groups[parsed.op_name][key] = (parsed, entry)
-    operators = {name: _fx_operator(name, files) for name, files in groups.items()}
+    ahead = read_ahead([*groups.items()], lambda item: (entry.path for _, entry in item[1].values()))
+    operators = {name: _fx_operator(name, files) for name, files in ahead}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     return TokenDump(GraphKind.FX, by_time, skipped=tuple(skipped))
 

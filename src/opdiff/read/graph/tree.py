@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from opdiff.core import filesystem
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
@@ -99,9 +100,9 @@ def read_graph_tree(root: str) -> GraphTree:
     Raises:
         InputError: the tree has no dumps of graph mode.
     """
-    if os.path.isfile(root):
+    if filesystem.isfile(root):
         raise InputError(root, "not a directory, but a file; give the directory of the dump")
-    tree = scan(os.path.realpath(root))
+    tree = scan(filesystem.realpath(root))
     kind = _kind(tree)
     folders = [folder for folder in tree.folders if _has_dumps_of(kind, folder)]
     if not folders:
@@ -238,7 +239,7 @@ def _texts_above(root: str) -> tuple[GraphFile, ...]:
     for _ in range(_MAX_FOLDER_LEVELS):
         root = os.path.dirname(root)
         try:
-            names = os.listdir(root)
+            names = [item.name for item in filesystem.list_folder(root)]
         except OSError:
             return ()
         found = _texts(os.path.join(root, name) for name in names)

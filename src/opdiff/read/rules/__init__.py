@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.read.rules.atc_json import read_atc_json
 from opdiff.read.rules.model import Model, to_rules
@@ -60,7 +61,7 @@ def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputErr
         InputError: the directory cannot be listed or has no such file, or none of them is a rule file.
     """
     try:
-        names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
+        names = [item.name for item in filesystem.list_folder(path) if item.name.endswith(".json")]
     except OSError as error:
         raise InputError(path, f"cannot be listed: {error.strerror}") from error
     if not names:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import read_input, regular_file
+from opdiff.core.input_file import open_input, read_input
 from opdiff.read.rules import om
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def find_kind(path: str) -> ModelKind | None:
         InputError: the file cannot be read.
     """
     try:
-        with open(path, "rb", opener=regular_file) as file:
+        with open_input(path) as file:
             start = file.read(_SNIFFED_NBYTES)
     except IsADirectoryError as error:
         raise InputError(path, "a directory, where one rule file is expected") from error

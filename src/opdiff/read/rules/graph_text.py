@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.graph import TextDescriptor, TextGraph, TextOp
 from opdiff.core.reasons import because
@@ -44,7 +45,7 @@ def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> T
     if not graph.operators:
         raise InputError(path, "no operators are in this graph text")
     listing = f"{os.path.splitext(path)[0]}.py"
-    if not os.path.isfile(listing) or os.path.islink(listing):
+    if not filesystem.isfile(listing) or filesystem.islink(listing):
         # A link may lead out of the dump.
         return graph
     return replace(graph, stacks=parse_stacks(read_text(listing)))

@@ -12,7 +12,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.core.manual_pair import ManualPair, parse_key
 from opdiff.core.tensor import file_safe_name
 
@@ -31,7 +31,7 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
         InputError: it cannot be read, or is not of the form above.
     """
     try:
-        with open(path, "rb", opener=regular_file) as file:
+        with open_input(path) as file:
             content = tomllib.loads(file.read(_MAX_BYTES).decode())
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error

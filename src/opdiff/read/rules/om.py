@@ -5,14 +5,13 @@ Only the header, the partition tables and the description (MODEL_DEF) are read; 
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input, size_of
 from opdiff.core.reasons import because
 from opdiff.read.rules.model import OmHeader
 
@@ -55,8 +54,8 @@ def read_om(path: str) -> OmContent:
         InputError: the file cannot be read, is damaged, encrypted, or of a kind that has no description.
     """
     try:
-        with open(path, "rb", opener=regular_file) as file:
-            return _read_content(file, path, 0, os.fstat(file.fileno()).st_size)
+        with open_input(path) as file:
+            return _read_content(file, path, 0, size_of(file))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.read.rules.message_writer import FieldError, encode
 from opdiff.read.rules.model_schema import MESSAGES
 
@@ -41,7 +41,7 @@ def read_om2(path: str) -> bytes:
         InputError: the archive cannot be read, is damaged, or has no description of a graph.
     """
     try:
-        with open(path, "rb", opener=regular_file) as file, ZipFile(file) as archive:
+        with open_input(path) as file, ZipFile(file) as archive:
             members = archive.infolist()
             if len(members) > _MAX_MEMBERS:
                 raise InputError(path, f"{len(members)} members are not credible")

@@ -19,6 +19,7 @@ from opdiff.core.strides import SplitAxis
 from opdiff.measure.kernel import library as native
 from opdiff.measure.kernel.results import Failure, unpack_sums
 from opdiff.workflows.compare.job import Outcome, data_row, failed, outcome_of
+from opdiff.workflows.compare.remote_payloads import calls_of, fetch_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.measure.sums import Sums
     from opdiff.workflows.compare.job import Job
+    from opdiff.workflows.compare.remote_payloads import Payloads
 
     Axes = tuple[SplitAxis, ...]
     Progress = Callable[[int], None]
@@ -88,14 +90,17 @@ def _iter_sums(jobs: Sequence[Job], threads: int, progress: Progress) -> Iterato
     running: _Running | None = None
     before = 0
     try:
-        for start in range(0, len(jobs), _PAIRS_PER_CALL):
-            prepared = [_prepare(job.pairing, known) for job in jobs[start : start + _PAIRS_PER_CALL]]
+        for some in calls_of(jobs, _PAIRS_PER_CALL):
+            aligned = [_align_once(job.pairing, known) for job in some]
+            supported = (job.pairing for job, found in zip(some, aligned, strict=True) if isinstance(found, _Aligned))
+            payloads = fetch_payloads(supported)
+            prepared = [_prepare(job.pairing, found, payloads) for job, found in zip(some, aligned, strict=True)]
             if running is not None:
                 running.wait(progress)
                 before += running.call.nbytes
             native_jobs = [item.job for item in prepared if isinstance(item, _Prepared)]
             call = native.Call(native_jobs, threads, with_kl=with_kl, for_graphs=for_graphs, must_run=must_run)
-            done, running = running, _Running(prepared, call, before)
+            done, running = running, _Running(prepared, call, before, payloads)
             if done is not None:
                 yield from _results(done)
         if running is not None:
@@ -120,28 +125,37 @@ class _Running(Struct, frozen=True):
         pairings: the prepared pairs, or why they cannot be measured; `None` if the kernel does not support the pair.
         call: the running call.
         before: bytes measured by earlier calls.
+        payloads: data of remote tensors, which must be kept until the call ends.
     """
 
     pairings: list[_Prepared | Reason | None]
     call: native.Call
     before: int
+    payloads: Payloads
 
     def wait(self, progress: Progress) -> None:
         """Wait until all pairs are measured."""
         self.call.wait(lambda done: progress(self.before + done))
 
 
-def _prepare(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Prepared | Reason | None:
+def _align_once(pairing: Pairing, known: dict[object, _Aligned | OpdiffError | None]) -> _Aligned | OpdiffError | None:
     key = _alignment_key(pairing)
     try:
-        aligned = known[key]
+        return known[key]
     except KeyError:
         aligned = known[key] = _align(pairing)
+        return aligned
+
+
+def _prepare(pairing: Pairing, aligned: _Aligned | OpdiffError | None, payloads: Payloads) -> _Prepared | Reason | None:
     if aligned is None:
         return None
     if isinstance(aligned, OpdiffError):
         return aligned.reason
-    return _Prepared(aligned.pair, _job(pairing, aligned))
+    try:
+        return _Prepared(aligned.pair, _job(pairing, aligned, payloads))
+    except OpdiffError as error:
+        return error.reason
 
 
 def _results(running: _Running) -> Iterator[Summed | Reason | None]:
@@ -157,12 +171,19 @@ def _results(running: _Running) -> Iterator[Summed | Reason | None]:
             yield Summed(prepared.pair, *result)
 
 
-def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob] | None:
-    """Return an aligned pair and its job for the kernel; `None` if it is not supported or cannot be aligned."""
+def native_job(pairing: Pairing) -> tuple[AlignedPair, native.NativeJob, Payloads] | None:
+    """Return an aligned pair, its job for the kernel, and data that must be kept until the kernel has measured it.
+
+    `None` if the pair is not supported, or cannot be aligned or fetched.
+    """
     aligned = _align(pairing)
     if aligned is None or isinstance(aligned, OpdiffError):
         return None
-    return aligned.pair, _job(pairing, aligned)
+    payloads = fetch_payloads([pairing])
+    try:
+        return aligned.pair, _job(pairing, aligned, payloads), payloads
+    except OpdiffError:
+        return None
 
 
 class _Aligned(Struct, frozen=True):
@@ -224,10 +245,10 @@ def _operand_fields(tensor: Tensor, axes: Axes) -> tuple[int, DType, Axes]:
     return spec.dtype.nbytes(spec.count), spec.dtype, axes
 
 
-def _job(pairing: Pairing, aligned: _Aligned) -> native.NativeJob:
+def _job(pairing: Pairing, aligned: _Aligned, payloads: Payloads) -> native.NativeJob:
     target, golden = cast("FileRange", pairing.target.data.source), cast("FileRange", pairing.golden.data.source)
     return native.NativeJob(
-        native.Operand(target.path, target.offset, *aligned.target),
-        native.Operand(golden.path, golden.offset, *aligned.golden),
+        native.Operand(target.path, target.offset, *aligned.target, payloads.address(target)),
+        native.Operand(golden.path, golden.offset, *aligned.golden, payloads.address(golden)),
         aligned.shape,
     )

@@ -6,7 +6,6 @@ command, where it is known.
 
 from __future__ import annotations
 
-import os
 import shlex
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
@@ -105,7 +105,7 @@ def option_problems(target: Dump, *, overflow: bool) -> Iterator[InputProblem]:
 
 def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[InputProblem]:
     """Yield the signs of mixed-up inputs of an offline comparison."""
-    if os.path.samefile(target.path, golden.path):
+    if filesystem.samefile(target.path, golden.path):
         yield InputProblem(golden.path, because("compare.same_directory"), is_certain=False)
     if rules.fusion and rules.fusion_off:
         yield from _same_rules(target, golden, rules.fusion, rules.fusion_off)

@@ -6,13 +6,13 @@ options ──► Inputs (offline: one, or one for each step of a training run; 
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
@@ -111,7 +111,7 @@ def read_inputs(
         yield read_graph_inputs(options)
         return
     check_options(options)
-    if os.path.isdir(options.fusion_rules):
+    if filesystem.isdir(options.fusion_rules):
         yield from _read_steps(options, every_operator=every_operator)
         return
     # No variable keeps the descriptions of all tensors: they are released when the last pair is measured.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.reasons import because
 from opdiff.judge import judge
@@ -62,7 +63,7 @@ def next_step(comparison: Comparison) -> str:
     paths = (comparison.target.path, comparison.golden.path, *filter(None, structs.astuple(comparison.extra_inputs)))
     has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
     for finding in comparison.judgement.findings[:1]:
-        if finding.tensor in has_data and all(map(os.path.exists, paths)):
+        if finding.tensor in has_data and all(map(filesystem.exists, paths)):
             return next_command(comparison, finding)
     return ""
 

@@ -15,6 +15,7 @@ from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import UNREADABLE, Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
+from opdiff.workflows.compare.remote_payloads import is_remote_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +137,8 @@ def _measure_now(
         yield from batch.done
         left = batch.left
         workers = limit_workers(measuring.workers, measuring.memory, (job.nbytes for job in left))
-        results = run(_work(measuring), left, workers)
+        is_remote = any(map(is_remote_pair, (job.pairing for job in left)))
+        results = run(_work(measuring, in_process=is_remote), left, workers)
     else:
         from opdiff.run.task_round import BatchWork
 
@@ -178,13 +180,14 @@ def _with_pairing_note(row: Row) -> Row:
     )
 
 
-def _work(measuring: Measuring) -> Work[Job, Outcome]:
+def _work(measuring: Measuring, *, in_process: bool) -> Work[Job, Outcome]:
     return Work(
         measure_job,
         died,
         lambda job: job.nbytes,
         bool(measuring.options.metrics or measuring.options.conversions),
-        measuring.in_process,
+        # Passwords and connections are those of this process.
+        measuring.in_process or in_process,
         _MIN_JOBS_FOR_PROCESSES,
         releases_gil=False,
     )

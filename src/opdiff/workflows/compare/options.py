@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
 
@@ -53,6 +54,7 @@ class CompareOptions(Struct, frozen=True):
         token: graph mode: this token only.
         graph: graph mode: this graph only.
         data_mode: graph mode: how tensors are compared.
+        cache: folder of copies of remote files; empty for none.
         force: compare inputs that seem to be mixed up, and judge even if the rules do not belong to the dumps.
         model: original model, by which suspects are computed again.
         model_weights: caffemodel of a prototxt.
@@ -86,6 +88,7 @@ class CompareOptions(Struct, frozen=True):
     token: int | None = None
     graph: int | None = None
     data_mode: DataMode = DataMode.AUTO
+    cache: str = ""
     force: bool = False
     model: str = ""
     model_weights: str = ""
@@ -129,7 +132,7 @@ def check_options(options: CompareOptions) -> None:
         InputError: a rule file is missing.
     """
     for path in options.rule_paths:
-        if path and not os.path.exists(path):
+        if path and not filesystem.exists(path):
             raise InputError(path, "no such file or directory")
     if options.is_selected and not options.fusion_rules:
         raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
@@ -147,14 +150,13 @@ def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:
 def has_graph_text(path: str) -> bool:
     """Return whether a directory, or a folder directly in it, has texts of graph mode."""
     items = _list(path)
-    below = [item for folder in items if folder.is_dir(follow_symlinks=False) for item in _list(folder)]
+    below = [item for folder in items if folder.is_dir(follow_symlinks=False) for item in _list(folder.path)]
     return any(item.name.startswith(_GRAPH_TEXT_PREFIXES) and item.name.endswith(".txt") for item in (*items, *below))
 
 
-def _list(folder: str | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+def _list(folder: str) -> list[filesystem.DirEntry]:
     """Return what is in a folder; nothing if it cannot be listed."""
     try:
-        with os.scandir(folder) as listing:
-            return list(listing)
+        return filesystem.list_folder(folder)
     except OSError:
         return []

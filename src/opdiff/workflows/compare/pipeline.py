@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
@@ -80,6 +81,8 @@ def compare(
         UsageError: the options contradict each other or the data.
         InputError: a side, a rule file or the cluster cannot be used.
     """
+    inputs_given = (options.target, options.golden, *options.rule_paths, options.pairs)
+    filesystem.start_run(inputs_given, options.cache, options.memory)
     limits = find_limits(options.limits)
     options = _for_workers(options) if options.cluster else options
     with _find_cluster(options, on_workers) as cluster:

@@ -83,7 +83,7 @@ def _examine(pairing: Pairing, shape: Shape, custom: Conversions | None) -> _Exa
 
     aligned = native_job(pairing) if custom is None and native.find_library() else None
     if aligned is not None:
-        pair, job = aligned
+        pair, job, _payloads = aligned
         axes = slice_axes(pair.shape, native.parts_of(pairing.target.data.spec.dtype))
         sample = choose_sample(prod(job.shape))
         sums = measure_slices(job, axes, sample)

@@ -12,6 +12,7 @@ from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import DumpError
 from opdiff.core.input_file import regular_file
 from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
     from typing import IO
@@ -57,7 +58,7 @@ def npy_header(descr: str, shape: Shape) -> bytes:
 
 def _copy(source: FileRange, nbytes: int, file: IO[bytes]) -> None:
     """Append the first `nbytes` of a source to a file."""
-    if nbytes < _CHUNK_BYTES:
+    if nbytes < _CHUNK_BYTES or is_remote(source.path):
         file.write(memoryview(source.raw())[:nbytes])
         return
     try:

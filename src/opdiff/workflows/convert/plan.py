@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
 from opdiff.read import read_operator
 from opdiff.read.directory import real_name, scan
 from opdiff.read.filename import is_hashed
@@ -92,16 +94,16 @@ def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPla
         InputError: a path does not exist.
         UsageError: the options do not fit the paths, or two results would have the same name.
     """
-    if options.shape and (len(paths) > 1 or any(os.path.isdir(path) for path in paths)):
+    if options.shape and (len(paths) > 1 or any(filesystem.isdir(path) for path in paths)):
         raise UsageError("--shape applies to the tensors of one file; give one file")
     jobs: dict[ConvertJob, None] = {}
     skipped: list[tuple[str, Reason]] = []
     for path in dict.fromkeys(paths):
-        if os.path.isdir(path):
+        if filesystem.isdir(path):
             found = _plan_tree(path, options)
             jobs.update(dict.fromkeys(found.jobs))
             skipped += found.skipped
-        elif os.path.exists(path):
+        elif filesystem.exists(path):
             jobs[_job(path, real_name(path), options.output, options)] = None
         else:
             raise InputError(path, "no such file or directory")
@@ -131,11 +133,13 @@ def _plan_tree(root: str, options: ConvertOptions) -> ConvertPlan:
 
 
 def _is_nameless_file(path: str) -> bool:
-    return is_hashed(os.path.basename(path)) and os.path.isfile(path) and not os.path.islink(path)
+    return is_hashed(os.path.basename(path)) and filesystem.isfile(path) and not filesystem.islink(path)
 
 
 def _output_inside(root: str, output: str) -> str:
     """Return the prefix of paths in the output folder, if it is inside of the tree; else empty."""
+    if is_remote(root):
+        return ""
     below = os.path.relpath(os.path.realpath(output), os.path.realpath(root))
     is_inside = below != os.curdir and below.split(os.sep)[0] != os.pardir
     return os.path.join(root, below, "") if is_inside else ""
@@ -160,7 +164,7 @@ def _has_lost_type(path: str) -> bool:
 def _job(path: str, name: str, folder: str, options: ConvertOptions) -> ConvertJob:
     nbytes = 0
     with suppress(OSError):  # a file that disappeared fails later, on its own
-        nbytes = os.path.getsize(path)
+        nbytes = filesystem.getsize(path)
     return ConvertJob(path, name, os.path.normpath(folder), nbytes, options)
 
 

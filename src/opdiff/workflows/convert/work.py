@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import DumpError, LayoutError, OpdiffError
 from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
@@ -70,6 +71,8 @@ def convert_all(jobs: Sequence[ConvertJob], workers: int) -> Iterator[tuple[Conv
         on_death=lambda job: _failed(job, because("workflows.worker_died")),
         nbytes=lambda job: job.nbytes,
         needs_process=options.custom is not None,
+        # Passwords and connections are those of this process.
+        in_process=any(is_remote(job.path) for job in jobs),
         # If bytes are only copied, most time is spent creating files, which a folder does one at a time.
         min_parallel_jobs=200 if options.layout or options.form is Form.NPZ else 20_000,
     )

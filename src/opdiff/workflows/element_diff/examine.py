@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
+from opdiff.core import filesystem
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.rows import listed_row
@@ -154,7 +154,7 @@ def examine_operator(
 
 
 def _map_pairs(options: CompareOptions) -> Sequence[Pair]:
-    if os.path.isdir(options.fusion_rules):
+    if filesystem.isdir(options.fusion_rules):
         raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
     (pairs,) = map_pairs(options, every_operator=False)
     if isinstance(pairs, NotCompared):

@@ -14,7 +14,7 @@ from opdiff.core import codes as elements
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.dtypes import Kind
 from opdiff.core.formatting import format_number
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, shorten
 from opdiff.workflows.element_diff.blocks import iter_blocks, iter_values
@@ -195,7 +195,7 @@ def write_mapping(names: FileNames) -> None:
     path = os.path.join(names.folder, _MAPPING_FILE)
     line = f"{names.stem},{names.full_stem}\n".encode(errors="surrogateescape")
     known = b""
-    with suppress(FileNotFoundError), open(path, "rb", opener=regular_file) as file:
+    with suppress(FileNotFoundError), open_input(path) as file:
         known = file.read()
     if line not in known.splitlines(keepends=True):
         with open_atomic(path) as file:

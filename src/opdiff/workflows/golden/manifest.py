@@ -11,7 +11,7 @@ import msgspec
 from opdiff import __version__
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
-from opdiff.core.input_file import regular_file
+from opdiff.core.input_file import open_input
 from opdiff.read.filename import GOLDEN_MANIFEST
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def hash_files(paths: Sequence[str]) -> tuple[HashedFile, ...]:
 
     found = []
     for path in paths:
-        with open(path, "rb", opener=regular_file) as file:
+        with open_input(path) as file:
             found.append(HashedFile(os.path.basename(path), hashlib.file_digest(file, "sha256").hexdigest()))
     return tuple(found)
 
@@ -120,7 +120,7 @@ def find_manifest(folder: str) -> Manifest | None:
     """
     path = os.path.join(folder, GOLDEN_MANIFEST)
     try:
-        with open(path, "rb", opener=regular_file) as file:
+        with open_input(path) as file:
             return msgspec.json.decode(file.read(_MAX_NBYTES), type=Manifest)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.read.rules import read_model
 from opdiff.read.rules.description import ModelKind, find_kind
@@ -80,7 +80,7 @@ def inspect_model(path: str) -> ModelReport:
     graphs = zip(model.graphs, rules.graphs, strict=True)
     return ModelReport(
         path,
-        os.path.getsize(path),
+        filesystem.getsize(path),
         str(kind),
         model.header,
         rules.origin,

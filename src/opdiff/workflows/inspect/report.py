@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core import filesystem
 from opdiff.core.errors import DumpError, OpdiffError
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
@@ -115,13 +116,13 @@ def inspect_file(path: str, *, statistics: bool = False) -> FileReport | Statist
     name = real_name(path)
     parsed = parse_dump_name(name)
     if parsed is not None and parsed.statistics:
-        return StatisticsReport(path, os.path.getsize(path), read_statistics(path))
+        return StatisticsReport(path, filesystem.getsize(path), read_statistics(path))
     if (name_says := parse_name(name)) is not None and name_says.reduced:
-        return StatisticsReport(path, os.path.getsize(path), _reduced_lines(path, name))
+        return StatisticsReport(path, filesystem.getsize(path), _reduced_lines(path, name))
     operator = read_operator(path, name)
     return FileReport(
         path=path,
-        nbytes=os.path.getsize(path),
+        nbytes=filesystem.getsize(path),
         container=operator.container,
         op_type=parsed.op_type if parsed else "",
         op_name=operator.op_name or (parsed.op_name if parsed else ""),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 from opdiff.workflows.stages.options import StageName, StagesOptions
 from opdiff.workflows.stages.pipeline import compare_stages
@@ -25,7 +25,7 @@ def find_step(options: CompareOptions, third: str, third_rules: str) -> Chain:
     """
     if not third_rules or not options.fusion_rules:
         raise UsageError("--third needs the rules of both runs: -fr with fusion on, -cfr with fusion off")
-    if os.path.isdir(options.fusion_rules):
+    if filesystem.isdir(options.fusion_rules):
         raise UsageError("--third is for a single comparison, not for a training run")
     plain = replace(
         options, number_range="", selected="", pairs="", fusion_rules="", fusion_off_rules="", quant_rules=""

@@ -1,0 +1,177 @@
+"""Questions about paths, which are those of this machine or URLs of remote files.
+
+Named after the functions of `os` and `os.path`. For URLs they raise an InputError if the server cannot be asked.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from opdiff.core.errors import InputError
+from opdiff.core.remote.urls import is_remote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from opdiff.core.remote.listing import Item
+
+Thing = TypeVar("Thing")
+
+# Items whose files are read ahead at once.
+_FILES_AHEAD = 512
+
+
+class DirEntry(Protocol):
+    """The part of `os.DirEntry` that items of remote folders have, too."""
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        """Whether it is a folder."""
+
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+
+    def is_symlink(self) -> bool:
+        """Whether it is a link."""
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or folder."""
+    return _find(path) is not None if is_remote(path) else os.path.exists(path)
+
+
+def isdir(path: str) -> bool:
+    """Return whether there is a folder."""
+    if not is_remote(path):
+        return os.path.isdir(path)
+    found = _find(path)
+    return found is not None and found.is_dir()
+
+
+def isfile(path: str) -> bool:
+    """Return whether there is a regular file."""
+    if not is_remote(path):
+        return os.path.isfile(path)
+    found = _find(path)
+    return found is not None and found.is_file()
+
+
+def islink(path: str) -> bool:
+    """Return whether a path is a link."""
+    if not is_remote(path):
+        return os.path.islink(path)
+    from opdiff.core.remote.stores import store_of
+
+    folder, _, name = path.rpartition("/")
+    item = store_of(path).items(folder).get(name)
+    return item is not None and item.is_symlink()
+
+
+def getsize(path: str) -> int:
+    """Return the size of a file in bytes.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    if not is_remote(path):
+        return os.path.getsize(path)
+    found = _find(path)
+    if found is None:
+        raise FileNotFoundError(path)
+    return found.nbytes
+
+
+def samefile(one: str, other: str) -> bool:
+    """Return whether two paths are those of one folder or file."""
+    if is_remote(one) or is_remote(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return os.path.samefile(one, other)
+
+
+def realpath(path: str) -> str:
+    """Return a path without links."""
+    if not is_remote(path):
+        return os.path.realpath(path)
+    from opdiff.core.remote.stores import store_of
+
+    return store_of(path).real_path(path.rstrip("/"))
+
+
+def abspath(path: str) -> str:
+    """Return a path from the root; URLs as they are."""
+    return path if is_remote(path) else os.path.abspath(path)
+
+
+def list_folder(path: str) -> list[DirEntry]:
+    """Return the items of a folder, sorted by name.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    if not is_remote(path):
+        with os.scandir(path) as listing:
+            return sorted(listing, key=lambda item: item.name)
+    from opdiff.core.remote.stores import store_of
+
+    items = store_of(path).items(path.rstrip("/"))
+    return [items[name] for name in sorted(items)]
+
+
+def walk_names(path: str) -> Iterator[str]:
+    """Yield the names of all files below a folder; folders that cannot be listed have none."""
+    pending = [path]
+    while pending:
+        try:
+            items = list_folder(pending.pop())
+        except OSError:
+            continue
+        pending += [item.path for item in items if item.is_dir(follow_symlinks=False)]
+        yield from (item.name for item in items if not item.is_dir(follow_symlinks=False))
+
+
+def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]]) -> Iterator[Thing]:
+    """Yield items; before, the first bytes of their remote files are read in parallel."""
+    for start in range(0, len(items), _FILES_AHEAD):
+        some = items[start : start + _FILES_AHEAD]
+        _preload([path for item in some for path in paths_of(item) if is_remote(path)])
+        yield from some
+
+
+def _preload(remote: Sequence[str]) -> None:
+    if not remote:
+        return
+    from opdiff.core.remote.stores import store_of
+
+    for store in {store_of(path) for path in remote}:
+        store.preload(path for path in remote if store_of(path) is store)
+
+
+def start_run(paths: Iterable[str], cache: str = "", memory: int = 0) -> None:
+    """Prepare reading remote files, if there are some: forget what is known of them, because they may have changed.
+
+    Args:
+        paths: the inputs of the run.
+        cache: folder of copies on this machine; empty for none.
+        memory: bytes of remote data of one tensor that may be in memory; 0 for half of the machine's.
+    """
+    if any(map(is_remote, paths)):
+        from opdiff.core.remote.stores import start_run as start
+
+        start(cache, memory)
+
+
+def _find(path: str) -> Item | None:
+    from opdiff.core.remote.stores import store_of
+
+    try:
+        return store_of(path).find(path.rstrip("/"))
+    except OSError as error:
+        raise InputError(path, f"cannot be reached: {error.strerror}") from error

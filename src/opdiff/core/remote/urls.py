@@ -1,0 +1,78 @@
+"""URLs of remote files, and the passwords in them, which are never part of a path."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from opdiff.core.errors import UsageError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/@:\s]*):([^/\s]*)@([^/@\s,]*)")
+# A password with a slash: the part before the slash looks like a host with a port that is not a number.
+_SPLIT_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:\s]*:(?![0-9]*(?:/|$))[^/\s]*/\S*@")
+# Parameters that grant access, such as those of signed URLs.
+_QUERY = re.compile(r"(https?://[^?#\s]*)\?(\S*)")
+
+# Passwords by scheme, user and host, and queries by URL, as they were given to this process.
+_passwords: dict[str, str] = {}
+_queries: dict[str, str] = {}
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is a URL."""
+    return "://" in path and _SCHEME.match(path) is not None
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, user and host of a URL."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without the passwords and queries of its URLs, which `password_of` and `query_of` return later.
+
+    Raises:
+        UsageError: a password is not percent-encoded, so that its end is unknown.
+    """
+    if "://" not in text:
+        return text
+    text = _PASSWORD.sub(_keep_password, text)
+    if _SPLIT_PASSWORD.search(text):
+        raise UsageError("a password in a URL must be percent-encoded: %2F for /, %40 for @")
+    return _QUERY.sub(_keep_query, text)
+
+
+def _keep_password(match: re.Match[str]) -> str:
+    scheme, user, password, host = match.groups()
+    origin = f"{scheme}{user}@{host}" if user else f"{scheme}{host}"
+    _passwords[origin] = unquote(password)
+    return origin
+
+
+def _keep_query(match: re.Match[str]) -> str:
+    _queries[match[1]] = match[2]
+    return match[1]
+
+
+def password_of(url: str) -> str | None:
+    """Return the password that was given for the user and host of a URL; `None` if none was."""
+    return _passwords.get(origin_of(url))
+
+
+def query_of(url: str) -> str:
+    """Return the query that was given with a URL, with its question mark; empty if none was."""
+    return f"?{_queries[url]}" if url in _queries else ""
+
+
+def has_secrets() -> bool:
+    """Return whether passwords or queries were given, which other processes do not have."""
+    return bool(_passwords or _queries)
+
+
+def masked(text: str) -> str:
+    """Return a text, such as an error message of a library, without the passwords and queries that were given."""
+    for secret in (*_passwords.values(), *_queries.values()):
+        text = text.replace(secret, "***") if secret else text
+    return text

@@ -1,0 +1,87 @@
+"""Data of remote tensors in memory, for the kernel, which otherwise reads files itself.
+
+While the kernel measures the tensors of one call, those of the next are fetched; a call has a limited number of bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opdiff.core.errors import DumpError
+from opdiff.core.reasons import because
+from opdiff.core.remote.urls import is_remote
+from opdiff.core.source import FileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from opdiff.core.comparison import Pairing
+    from opdiff.core.remote.store import Data
+    from opdiff.workflows.compare.job import Job
+
+# Remote data in memory during one call; there are two calls at a time.
+_MAX_CALL_NBYTES = 256 << 20
+
+
+class Payloads:
+    """Data of remote tensors; it stays in memory as long as this object does."""
+
+    def __init__(self, found: Mapping[FileRange, Data | OSError] | None = None) -> None:
+        self._found = found or {}
+
+    def address(self, source: FileRange) -> int:
+        """Return the address of the data of a tensor; 0 if it is in a file of this machine.
+
+        Raises:
+            DumpError: it could not be fetched, or its file is too short.
+        """
+        if not is_remote(source.path):
+            return 0
+        data = self._found[source]
+        if isinstance(data, OSError):
+            raise DumpError(source.path, because("core.cannot_read", error=data.strerror), source.offset) from data
+        if len(data) < source.nbytes:
+            problem = because("core.file_ends", nbytes=source.nbytes, size=source.offset + len(data))
+            raise DumpError(source.path, problem, source.offset)
+        return _address(data)
+
+
+def _address(data: Data) -> int:
+    import numpy as np
+
+    # An empty tensor needs an address, too, which is never read.
+    return int(np.frombuffer(data or b"\0", np.uint8).ctypes.data)
+
+
+def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
+    """Divide jobs into those of one call each, by number of pairs, and by bytes that are remote."""
+    start = nbytes = 0
+    for end, job in enumerate(jobs):
+        more = sum(source.nbytes for source in _remote_sources(job.pairing))
+        if end - start == max_pairs or (nbytes and nbytes + more > _MAX_CALL_NBYTES):
+            yield jobs[start:end]
+            start, nbytes = end, 0
+        nbytes += more
+    if start < len(jobs):
+        yield jobs[start:]
+
+
+def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
+    """Fetch the remote tensors of some pairings."""
+    sources = dict.fromkeys(source for pairing in pairings for source in _remote_sources(pairing))
+    if not sources:
+        return Payloads()
+    from opdiff.core.remote.stores import fetch_all
+
+    return Payloads(dict(zip(sources, fetch_all([*sources]), strict=True)))
+
+
+def is_remote_pair(pairing: Pairing) -> bool:
+    """Return whether a tensor is remote."""
+    tensors = (pairing.target.tensor, pairing.golden.tensor)
+    return any(tensor is not None and is_remote(tensor.source.path) for tensor in tensors)
+
+
+def _remote_sources(pairing: Pairing) -> list[FileRange]:
+    sources = (pairing.target.data.source, pairing.golden.data.source)
+    return [source for source in sources if isinstance(source, FileRange) and is_remote(source.path)]

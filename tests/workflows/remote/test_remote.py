@@ -1,0 +1,297 @@
+"""Comparisons of remote files equal those of local ones, over SSH and S3, also with disturbed connections."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_line import Outcome, run
+from made_dumps import Case, numbers, read_result
+from opdiff.core.remote import stores
+from opdiff.core.remote.retries import RetryPolicy
+from opdiff.core.remote.store import Settings
+from opdiff.read.directory import scan
+from opdiff.sample import write_sample
+from opdiff.sample.graph_mode import write_graph_sample
+from opdiff.workflows.compare.saved import load_saved
+from remote_servers import proxy_to, s3_server, ssh_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remote_servers import Proxy, S3Server, SshServer
+
+SECRET = "t0p-s3cret"  # noqa: S105  the password of no server
+RULES = "rules/network.json"
+
+
+@pytest.fixture(scope="module")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    pytest.importorskip("paramiko")
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(server.home))
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    pytest.importorskip("s3fs")
+    with s3_server() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment().items():
+            patch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample") / "dump"
+    write_sample(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_s3(s3: S3Server, sample: Path) -> str:
+    return s3.upload(sample, "sample")
+
+
+@pytest.fixture
+def proxy(ssh: SshServer) -> Iterator[Proxy]:
+    with proxy_to(ssh.port) as found:
+        ssh.trust(found.port)
+        yield found
+
+
+@pytest.fixture
+def few_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "Settings", partial(Settings, retries=RetryPolicy(3, 0.01)))
+
+
+class Comparisons:
+    """Comparisons of copies of one sample, and their results without the paths of its root."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._root, self._capsys, self._count = root, capsys, 0
+
+    def run(self, root: object, *options: object) -> tuple[Outcome, Path]:
+        self._count += 1
+        out = self._root / f"out{self._count}"
+        sides = (f"{root}/npu", f"{root}/golden", "-fr", f"{root}/{RULES}")
+        return run(self._capsys, "compare", *sides, "-o", out, *options), out
+
+    def result(self, root: object, *options: object) -> tuple[bytes, str]:
+        """Return the table and the saved form."""
+        outcome, out = self.run(root, "--no-html", *options)
+        assert outcome.code == 0, outcome.err
+        (table,), (saved,) = out.glob("result_*.csv"), out.glob("result_*.json")
+        values = load_saved([str(saved)])
+        known = (values.rows, values.judgement, values.profiles, values.error_facts, values.notes)
+        return table.read_bytes(), repr(known).replace(str(root), "ROOT")
+
+
+@pytest.fixture
+def comparisons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Comparisons:
+    return Comparisons(tmp_path, capsys)
+
+
+_expected: dict[Path, tuple[bytes, str]] = {}
+
+
+@pytest.fixture
+def expected(comparisons: Comparisons, sample: Path) -> tuple[bytes, str]:
+    """The result with local files."""
+    if sample not in _expected:
+        _expected[sample] = comparisons.result(sample)
+    return _expected[sample]
+
+
+def test_a_comparison_over_ssh_equals_a_local_one(
+    comparisons: Comparisons, ssh: SshServer, sample: Path, expected: object
+) -> None:
+    assert comparisons.result(ssh.url(sample)) == expected
+
+
+def test_a_comparison_on_s3_equals_a_local_one(comparisons: Comparisons, on_s3: str, expected: object) -> None:
+    assert comparisons.result(on_s3) == expected
+
+
+def test_graph_mode_over_ssh_equals_local_files(
+    ssh: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = write_graph_sample(str(tmp_path / "dump"))
+    tables = []
+    for number, sides in enumerate(((made.target, made.golden), map(ssh.url, map(Path, (made.target, made.golden))))):
+        out = tmp_path / f"out{number}"
+        assert run(capsys, "compare", *sides, "-m", "torchair", "-o", out).code == 0
+        texts = [path.read_text() for path in sorted(out.rglob("*.csv"))]
+        tables.append([text.replace(ssh.url(tmp_path), str(tmp_path)) for text in texts])
+    assert tables[0] == tables[1]
+    assert tables[0]
+
+
+@pytest.mark.parametrize("options", [(), ("--stats",), ("--no-data",)], ids=" ".join)
+def test_inspection_over_ssh_equals_that_of_local_files(
+    options: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = run(capsys, "inspect", ssh.url(sample / "npu"), "--json", *options).out
+    assert (
+        remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", sample / "npu", "--json", *options).out
+    )
+
+
+def test_rules_and_single_files_are_inspected_over_ssh(
+    ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (sample / RULES, min((sample / "npu").iterdir()), min((sample / "golden").iterdir())):
+        remote = run(capsys, "inspect", ssh.url(path), "--json").out
+        assert remote.replace(ssh.url(sample), str(sample)) == run(capsys, "inspect", path, "--json").out
+
+
+def test_conversion_over_ssh_equals_that_of_local_files(
+    ssh: SshServer, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, source in (("local", sample / "npu"), ("remote", ssh.url(sample / "npu"))):
+        assert run(capsys, "convert", source, "-out", tmp_path / name, "-f", "NCHW").code == 0
+    local, remote = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.npy")} for name in ("local", "remote")
+    )
+    assert local == remote
+    assert local
+
+
+# Disturbed connections
+
+
+@pytest.mark.usefixtures("few_retries")
+def test_cut_connections_cost_only_time(
+    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, expected: object
+) -> None:
+    proxy.cuts = [9_000, 30_000, 100_000]
+    assert comparisons.result(ssh.url(sample, proxy.port)) == expected
+    assert proxy.connections > 3
+
+
+def test_a_slow_connection_costs_only_time(
+    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, expected: object
+) -> None:
+    proxy.delay_s = 0.002
+    assert comparisons.result(ssh.url(sample, proxy.port)) == expected
+
+
+@pytest.mark.usefixtures("few_retries")
+def test_cut_connections_to_s3_cost_only_time(
+    comparisons: Comparisons, s3: S3Server, on_s3: str, expected: object
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with proxy_to(s3.port) as proxy, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        patch.setattr(stores, "_stores", {})
+        fsspec.filesystem("s3").clear_instance_cache()
+        proxy.cuts = [700, 1_500, 40_000, 3_000]
+        assert comparisons.result(on_s3) == expected
+        assert proxy.connections > 4
+        fsspec.filesystem("s3").clear_instance_cache()
+
+
+@pytest.mark.usefixtures("few_retries")
+def test_a_file_that_cannot_be_read_costs_its_rows(
+    ssh: SshServer, proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Case(tmp_path, capsys)
+    for name, count in (("small", 10), ("large", 500_000)):
+        case.npu(name, numbers(count))
+        case.npu_golden(name, numbers(count))
+    proxy.limit = 300_000
+    url = ssh.url(tmp_path, proxy.port)
+    outcome = run(capsys, "compare", f"{url}/target", f"{url}/golden", "-o", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    (table,) = (tmp_path / "out").glob("*.csv")
+    result = read_result(table)
+    assert "cannot be read: Server connection dropped" in result.of("large")["CompareFailReason"]
+    assert result.of("small")["CompareFailReason"] == ""
+
+
+@pytest.mark.usefixtures("few_retries")
+def test_a_server_that_is_gone_is_named(
+    ssh: SshServer, proxy: Proxy, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.is_refusing = True
+    url = ssh.url(sample, proxy.port)
+    outcome = run(capsys, "compare", f"{url}/npu", f"{url}/golden")
+    assert outcome.code == 3
+    assert f"opdiff: {url}/npu: cannot be reached:" in outcome.err
+
+
+# Trust
+
+
+def test_a_host_that_is_not_known_is_refused(ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with proxy_to(ssh.port) as proxy:
+        outcome = run(capsys, "inspect", ssh.url(sample, proxy.port))
+    assert outcome.code == 3
+    assert "is not in ~/.ssh/known_hosts" in outcome.err
+
+
+def test_passwords_are_shown_nowhere(comparisons: Comparisons, ssh: SshServer, sample: Path) -> None:
+    user = os.environ.get("USER") or "root"
+    outcome, out = comparisons.run(ssh.url(sample, user=f"{user}:{SECRET}@"), "--xlsx")
+    assert outcome.code == 0, outcome.err
+    assert SECRET not in outcome.out + outcome.err
+    written = [path for path in out.rglob("*") if path.is_file()]
+    assert {path.suffix for path in written} == {".csv", ".html", ".json", ".xlsx"}
+    assert not any(SECRET.encode() in path.read_bytes() for path in written)
+
+
+@pytest.mark.parametrize("option", [(), ("--no-such-option",)], ids=["wrong password", "wrong usage"])
+def test_passwords_are_not_in_errors(
+    option: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"), f"sftp://x:{SECRET}@h/", *option)
+    assert outcome.code == 2
+    assert SECRET not in outcome.out + outcome.err
+    outcome = run(capsys, "inspect", ssh.url(sample, user=f"nobody-here:{SECRET}@"))
+    assert outcome.code == 3
+    assert "authentication" in outcome.err
+    assert SECRET not in outcome.out + outcome.err
+
+
+def test_links_and_hostile_names_are_skipped_as_they_are_locally(ssh: SshServer, sample: Path, tmp_path: Path) -> None:
+    dump = next((sample / "npu").iterdir())
+    (tmp_path / dump.name).write_bytes(dump.read_bytes())
+    (tmp_path / "Conv.inside.1.1.1700000000000000").symlink_to(tmp_path / dump.name)
+    (tmp_path / "Conv.outside.1.1.1700000000000000").symlink_to("/etc/passwd")
+    (tmp_path / "Conv.broken.1.1.1700000000000000").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe")
+    local, remote = scan(str(tmp_path)), scan(ssh.url(tmp_path))
+    assert [entry.name for entry in remote.entries()] == [entry.name for entry in local.entries()]
+    found = {os.path.basename(problem.path): problem.reason for problem in remote.problems}
+    assert found == {os.path.basename(problem.path): problem.reason for problem in local.problems}
+    (tmp_path / "a\x1b[2J").write_bytes(b"")
+    stores.start_run()
+    (problem,) = [item for item in scan(ssh.url(tmp_path)).problems if item.path.endswith("/a%1B%5B2J")]
+    assert problem.reason.code == "read.unsafe_name"
+
+
+# Copies
+
+
+def test_with_a_cache_data_is_fetched_once(
+    comparisons: Comparisons, ssh: SshServer, sample: Path, proxy: Proxy, tmp_path: Path, expected: object
+) -> None:
+    root, cache = ssh.url(sample, proxy.port), tmp_path / "cache"
+    assert comparisons.result(root, "--cache", cache) == expected
+    before = proxy.nbytes
+    assert comparisons.result(root, "--cache", cache) == expected
+    assert proxy.nbytes - before < before / 4
+    assert all(path.resolve().is_relative_to(cache) for path in cache.rglob("*"))
+
+
+def test_tensors_above_the_limit_have_the_reason(comparisons: Comparisons, ssh: SshServer, sample: Path) -> None:
+    outcome, out = comparisons.run(ssh.url(sample), "--memory", "2000", "--no-html")
+    assert outcome.code == 0
+    (table,) = out.glob("result_*.csv")
+    assert "exceed the limit of 2000 for remote data in memory (none with --cache DIR)" in table.read_text()
