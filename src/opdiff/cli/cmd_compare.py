@@ -118,6 +118,10 @@ def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("graph mode (--mode torchair)")
     add_units(group)
     group.add_argument(
+        "--shards", metavar="FILE", default="",
+        help="the target's ranks hold parts of the golden tensors: how (TOML), or auto to find it by shapes",
+    )  # fmt: skip
+    group.add_argument(
         "--data_mode", choices=_DATA_MODES, default="auto",
         help="compare data, statistics or CRC-32; default: data if both sides have it, else statistics",
     )  # fmt: skip
@@ -346,6 +350,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         rank=args.rank,
         token=args.token,
         graph=args.graph,
+        shards=args.shards,
         data_mode=DataMode(args.data_mode),
         force=args.force,
     )

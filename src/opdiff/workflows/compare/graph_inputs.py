@@ -20,6 +20,7 @@ from opdiff.workflows.compare.graph_units import GraphTexts, find_units, pair_ra
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
 from opdiff.workflows.compare.job import data_mode
+from opdiff.workflows.compare.shards import Division, Shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,10 +50,14 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
     target, golden = read_graph_tree(options.target), read_graph_tree(options.golden)
     refuse_fx_target(target, golden)
     warnings = refuse_certain(graph_problems(target, golden), force=options.force)
-    ranks, rank_notes = pair_ranks(target, golden, options.rank)
+    shards = Shards.of(options.shards, [*target.ranks]) if options.shards else None
+    ranks, rank_notes = pair_ranks(target, golden, options.rank, shards.ranks if shards else ())
     texts = GraphTexts(target, golden)
     notes: list[Reason] = [*target.notes, *golden.notes, *rank_notes]
     units = find_units(ranks, golden.kind, texts, notes)
+    division = Division(shards, units) if shards else None
+    if shards and options.rank is not None:
+        units = [unit for unit in units if unit.rank == options.rank]
     if options.graph is not None:
         units = [unit for unit in units if unit.number == options.graph]
     if not units:
@@ -64,19 +69,21 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
         Side(target.root, DumpKind.NPU, quantized=False),
         Side(golden.root, DumpKind.ARRAYS if golden.kind is GraphKind.FX else DumpKind.NPU, quantized=False),
         _SCENARIOS[golden.kind],
-        _batches(units, golden.kind, target.root, options),
+        _batches(units, golden.kind, target.root, options, division),
         tuple(dict.fromkeys((*notes, *texts.notes))),
         warnings=warnings,
         differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
     )
 
 
-def _batches(units: list[GraphUnit], golden_kind: GraphKind, root: str, options: CompareOptions) -> Iterator[Batch]:
+def _batches(
+    units: list[GraphUnit], golden_kind: GraphKind, root: str, options: CompareOptions, division: Division | None
+) -> Iterator[Batch]:
     """Yield the pairs of all graphs in batches of complete graphs."""
     batch = Batch(())
     is_empty = True
     for unit in units:
-        found = _pair_unit(unit, golden_kind, options)
+        found = _pair_unit(unit, golden_kind, options, division)
         batch = Batch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
         is_empty = is_empty and not found.pairs
         if sum(isinstance(pair, Pairing) for pair in batch.pairs) >= _PAIRS_PER_BATCH:
@@ -87,7 +94,7 @@ def _batches(units: list[GraphUnit], golden_kind: GraphKind, root: str, options:
     yield batch
 
 
-def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions) -> Batch:
+def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions, division: Division | None) -> Batch:
     """Pair the tokens of one graph of one rank."""
     pairs: list[Pair] = []
     notes: list[Reason] = []
@@ -100,7 +107,8 @@ def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions)
         target = read_token(folders, GraphKind.GE)
         golden = read_token(golden_tokens[token], golden_kind) if token in golden_tokens else None
         units.append(Unit(unit.rank, token, unit.graph))
-        pairs += pair_token(units[-1], target, golden, unit.text)
+        found = pair_token(units[-1], target, golden, unit.text)
+        pairs += found if division is None else division.divide(found, unit, token)
         operators |= {name: op for name, op in target.operators.items() if name not in operators}
         if golden is None:
             notes.append(because("compare.token_of_target_only", token=token))

@@ -47,14 +47,18 @@ class GraphUnit(Struct, frozen=True):
 
 
 def pair_ranks(
-    target: GraphTree, golden: GraphTree, rank: int | None
+    target: GraphTree, golden: GraphTree, rank: int | None, shared: Sequence[int] = ()
 ) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
     """Return the ranks that both sides have, and notes about the others.
+
+    With `shared`, all these ranks of the target are paired with the only one of the golden side.
 
     Raises:
         UsageError: the rank must be selected.
         InputError: there is no common rank.
     """
+    if shared:
+        return _shared_ranks(target, golden, rank, shared)
     target_ranks, golden_ranks = _select_ranks(target, rank), _select_ranks(golden, rank)
     if target.has_ranks == golden.has_ranks and (target.has_ranks or len(golden_ranks) > 1):
         common = [number for number in target_ranks if number in golden_ranks]
@@ -71,9 +75,22 @@ def pair_ranks(
     for tree, ranks, other in ((target, target_ranks, golden), (golden, golden_ranks, target)):
         if len(ranks) > 1:
             problem = f"has ranks {_listed(ranks)}, but {other.root} has none; choose one with --rank"
-            raise UsageError(f"{tree.root} {problem}")
+            hint = ", or add --shards auto if they hold parts of its tensors" if tree is target else ""
+            raise UsageError(f"{tree.root} {problem}{hint}")
     number = target_ranks[0] if target.has_ranks else None
     return (RankPair(number, target.ranks[target_ranks[0]], golden.ranks[golden_ranks[0]]),), ()
+
+
+def _shared_ranks(
+    target: GraphTree, golden: GraphTree, rank: int | None, shared: Sequence[int]
+) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
+    if len(golden.ranks) > 1:
+        raise UsageError(f"--shards: {golden.root} has ranks {_listed([*golden.ranks])}; it must hold whole tensors")
+    (whole,) = golden.ranks.values()
+    if rank is not None and rank not in shared:
+        raise InputError(target.root, f"rank {rank} is not one of those that share tensors: {_listed(shared)}")
+    left_out = tuple(because("pair.rank_not_shared", rank=number) for number in target.ranks if number not in shared)
+    return tuple(RankPair(number, target.ranks[number], whole) for number in shared), left_out
 
 
 def _one_sided_rank(rank: int, side: str) -> Reason:

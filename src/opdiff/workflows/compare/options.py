@@ -22,7 +22,13 @@ _OFFLINE_ONLY = {
     "fusion_rules": "-fr", "fusion_off_rules": "-cfr", "quant_rules": "-qfr", "custom": "-c", "number_range": "-r",
     "selected": "-s", "pairs": "--pairs", "overflow": "-overflow_detection", "metrics": "-alg",
 }  # fmt: skip
-_GRAPH_ONLY = {"rank": "--rank", "token": "--token", "graph": "--graph", "data_mode": "--data_mode"}
+_GRAPH_ONLY = {
+    "rank": "--rank",
+    "token": "--token",
+    "graph": "--graph",
+    "data_mode": "--data_mode",
+    "shards": "--shards",
+}
 
 
 class CompareOptions(Struct, frozen=True):
@@ -55,6 +61,7 @@ class CompareOptions(Struct, frozen=True):
         graph: graph mode: this graph only.
         data_mode: graph mode: how tensors are compared.
         cache: folder of copies of remote files; empty for none.
+        shards: graph mode: how the ranks of the target share golden tensors: a file, or `auto`; empty if they do not.
         force: compare inputs that seem to be mixed up, and judge even if the rules do not belong to the dumps.
         model: original model, by which suspects are computed again.
         model_weights: caffemodel of a prototxt.
@@ -89,6 +96,7 @@ class CompareOptions(Struct, frozen=True):
     graph: int | None = None
     data_mode: DataMode = DataMode.AUTO
     cache: str = ""
+    shards: str = ""
     force: bool = False
     model: str = ""
     model_weights: str = ""

@@ -1,0 +1,44 @@
+"""Files that declare how tensors are divided among ranks.
+
+ranks = [0, 1, 2, 3]                # that share tensors, in the order of their parts; all, if left out
+
+[[shard]]
+tensor = "MatMul_3:output:0"        # or an operator alone; `*` stands for any characters
+join = "concat"                     # or "add" (partial sums), or "copy"
+axis = 1                            # of the golden tensor
+blocks = 1                          # 3 for a projection to query, key and value, each of which is divided
+"""
+
+from __future__ import annotations
+
+import tomllib
+
+import msgspec
+
+from opdiff.core.errors import InputError
+from opdiff.core.input_file import read_input
+from opdiff.core.shards import ShardRules
+
+_MAX_NBYTES = 16 << 20
+
+
+def read_shards(path: str) -> ShardRules:
+    """Read a file of the form above.
+
+    Raises:
+        InputError: it cannot be read, or has another form.
+    """
+    try:
+        content = tomllib.loads(read_input(path, _MAX_NBYTES).decode())
+        rules = msgspec.convert(content, ShardRules)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    except msgspec.ValidationError as error:
+        raise InputError(path, f"not a file of shards: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not valid TOML: {error}") from error
+    if len(set(rules.ranks)) < len(rules.ranks):
+        raise InputError(path, "a rank is listed twice")
+    if any(rule.blocks < 1 for rule in rules.shard):
+        raise InputError(path, "blocks must be at least 1")
+    return rules
