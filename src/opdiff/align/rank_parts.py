@@ -35,6 +35,11 @@ class TensorPart(Struct, frozen=True):
         return self.whole.source.path
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of the whole tensor."""
+        return self.whole.source.paths
+
+    @property
     def nbytes(self) -> int:
         """Size of the part in bytes."""
         shape = part_shape(self.whole.spec.shape, self.axis, self.spans)
@@ -62,6 +67,11 @@ class AddedTensors(Struct, frozen=True):
     def path(self) -> str:
         """The file of the first tensor."""
         return self.parts[0].source.path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of all tensors."""
+        return tuple(path for part in self.parts for path in part.source.paths)
 
     @property
     def nbytes(self) -> int:

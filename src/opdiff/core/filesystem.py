@@ -89,6 +89,21 @@ def getsize(path: str) -> int:
     return found.nbytes
 
 
+def version(path: str) -> str:
+    """Return a value that changes when a file does: its size, and its time or tag; empty if there is no file.
+
+    If a server has neither, no two values are equal.
+    """
+    if is_remote(path):
+        found = _find(path)
+        return f"{found.nbytes} {found.version or os.urandom(8).hex()}" if found is not None else ""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
 def samefile(one: str, other: str) -> bool:
     """Return whether two paths are those of one folder or file."""
     if is_remote(one) or is_remote(other):

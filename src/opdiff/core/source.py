@@ -35,6 +35,10 @@ class Source(Protocol):
         """The file, for error messages."""
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """All files that are read."""
+
+    @property
     def nbytes(self) -> int:
         """Size in bytes, including padding after the data."""
 
@@ -55,6 +59,11 @@ class FileRange(Struct, frozen=True):
     nbytes: int
     big_endian: bool = False
     fortran_order: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.path,)
 
     def raw(self) -> bytes | memoryview:
         """Return the bytes; large ranges are mapped."""
@@ -116,6 +125,11 @@ class ZipMember(Struct, frozen=True):
     big_endian: bool = False
     fortran_order: bool = False
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The zip file."""
+        return (self.path,)
+
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
         """Read the stored codes; see `Source`."""
         import zipfile
@@ -155,6 +169,11 @@ class JoinedSlices(Struct, frozen=True):
     def path(self) -> str:
         """The file of the first slice."""
         return self.parts[0].path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of all slices."""
+        return tuple(path for part in self.parts for path in part.paths)
 
     @property
     def nbytes(self) -> int:

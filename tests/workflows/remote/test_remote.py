@@ -133,6 +133,19 @@ def test_graph_mode_over_ssh_equals_local_files(
     assert tables[0]
 
 
+def test_workers_of_a_cluster_read_remote_files(comparisons: Comparisons, on_s3: str, expected: object) -> None:
+    pytest.importorskip("distributed")
+    assert comparisons.result(on_s3, "--cluster", "local:2") == expected
+
+
+def test_workers_of_a_cluster_get_no_password(comparisons: Comparisons, ssh: SshServer, sample: Path) -> None:
+    user = os.environ.get("USER") or "root"
+    outcome, _ = comparisons.run(ssh.url(sample, user=f"{user}:{SECRET}@"), "--cluster", "local:1")
+    assert outcome.code == 2
+    assert "workers of a cluster use credentials of their own" in outcome.err
+    assert SECRET not in outcome.err
+
+
 @pytest.mark.parametrize("options", [(), ("--stats",), ("--no-data",)], ids=" ".join)
 def test_inspection_over_ssh_equals_that_of_local_files(
     options: tuple[str, ...], ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
@@ -161,6 +174,27 @@ def test_conversion_over_ssh_equals_that_of_local_files(
     )
     assert local == remote
     assert local
+
+
+# Interrupted runs
+
+
+def test_an_interrupted_run_measures_changed_remote_files_again(
+    ssh: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(tmp_path, capsys)
+    case.npu("op", numbers(10))
+    golden = case.npu_golden("op", numbers(10))
+    url = ssh.url(tmp_path)
+    words = ("compare", f"{url}/target", f"{url}/golden", "-o", tmp_path / "out", "--no-html")
+    monkeypatch.setattr("opdiff.workflows.compare.finished_units.remove_units", lambda _folder: None)
+    assert run(capsys, *words, "--resume").code == 0
+    golden.write_bytes(golden.read_bytes()[:-4] + b"abcd")
+    os.utime(golden, (0, 0))
+    assert run(capsys, *words, "--resume").code == 0
+    assert run(capsys, *words).code == 0
+    unchanged, resumed, plain = [read_result(path) for path in sorted((tmp_path / "out").glob("*.csv"))]
+    assert resumed.of("op") == plain.of("op") != unchanged.of("op")
 
 
 # Disturbed connections

@@ -66,9 +66,9 @@ def query_of(url: str) -> str:
     return f"?{_queries[url]}" if url in _queries else ""
 
 
-def has_secrets() -> bool:
-    """Return whether passwords or queries were given, which other processes do not have."""
-    return bool(_passwords or _queries)
+def has_secret(url: str) -> bool:
+    """Return whether a password or a query was given with a URL, which other processes do not have."""
+    return origin_of(url) in _passwords or url in _queries
 
 
 def masked(text: str) -> str:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import Row
 from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
-from opdiff.core.source import JoinedSlices
 from opdiff.report.columns import pack_columns, unpack_columns
 from opdiff.workflows.compare.job import UNREADABLE, Outcome
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.dump import SideTensor
-    from opdiff.core.source import Source
     from opdiff.workflows.compare.job import Job
 
 FOLDER = "opdiff-unfinished"
@@ -136,25 +135,11 @@ def _digest(unit: Sequence[Job]) -> str:
     return digest.hexdigest()
 
 
-def _file_states(job: Job) -> list[tuple[int, int] | None]:
-    """Return size and time of each file of a job; `None` for a file that is not there."""
+def _file_states(job: Job) -> list[str]:
+    """Return the state of each file of a job."""
     sides = job.pairing.target, job.pairing.golden
-    return [_file_state(path) for side in sides for path in _paths(side)]
+    return [filesystem.version(path) for side in sides for path in _paths(side)]
 
 
 def _paths(side: SideTensor) -> Iterable[str]:
-    return [side.path] if side.tensor is None else _source_paths(side.tensor.source)
-
-
-def _source_paths(source: Source) -> list[str]:
-    if isinstance(source, JoinedSlices):
-        return [path for part in source.parts for path in _source_paths(part)]
-    return [source.path]
-
-
-def _file_state(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
+    return [side.path] if side.tensor is None else side.tensor.source.paths

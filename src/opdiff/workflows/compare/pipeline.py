@@ -18,6 +18,7 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.remote.urls import has_secret
 from opdiff.judge import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
@@ -133,8 +134,15 @@ def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> Abst
 
 
 def _for_workers(options: CompareOptions) -> CompareOptions:
-    """Return the options with absolute paths: workers have other current folders."""
-    target, golden = os.path.abspath(options.target), os.path.abspath(options.golden)
+    """Return the options with absolute paths: workers have other current folders.
+
+    Raises:
+        UsageError: a URL had a password, which workers do not get.
+    """
+    for path in (options.target, options.golden):
+        if has_secret(path):
+            raise UsageError(f"{path}: workers of a cluster use credentials of their own; give the URL without secrets")
+    target, golden = filesystem.abspath(options.target), filesystem.abspath(options.golden)
     return replace(options, target=target, golden=golden, custom=options.custom and os.path.abspath(options.custom))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,10 @@ WHOLE = floats(np.random.default_rng(0).normal(size=(4, 6)))
 FX_FOLDER = "graph_1/0"
 
 
+def rank_folder(rank: int, count: int) -> str:
+    return f"worldsize{count}_global_rank{rank}/20240130064151/0/graph_1_0/1/0"
+
+
 def write(case: GraphCase, parts: Sequence[AnyArray], golden: AnyArray = WHOLE, *, collective: bool = False) -> None:
     """Write one operator `Add` with one output, dumped by every rank, and by a golden run without ranks."""
     nodes = [TextNode("Add", "Add", output_fx=("add-aten.add.Tensor.OUTPUT.0",))]
@@ -31,8 +36,7 @@ def write(case: GraphCase, parts: Sequence[AnyArray], golden: AnyArray = WHOLE, 
         nodes += [TextNode("Cast", "Cast", ("Add:0",)), TextNode("Sum", "HcomAllReduce", ("Cast:0",))]
     for rank, part in enumerate(parts):
         case.text(*nodes, rank=rank)
-        folder = f"worldsize{len(parts)}_global_rank{rank}/20240130064151/0/graph_1_0/1/0"
-        case.ge("Add", (), (part,), folder=folder)
+        case.ge("Add", (), (part,), folder=rank_folder(rank, len(parts)))
     case.node("add-aten.add.Tensor", (), (golden,), folder=FX_FOLDER)
 
 
@@ -70,6 +74,17 @@ def test_a_wrong_part_fails_on_its_rank_only_and_the_rank_is_named(case: GraphCa
 def test_parts_in_the_wrong_order_fail(case: GraphCase) -> None:
     write(case, np.split(WHOLE, 2, axis=1)[::-1])
     assert {row["Result"] for row in outputs(tables(case))} == {"FAIL"}
+
+
+def test_an_interrupted_run_adds_changed_partial_sums_again(case: GraphCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of all ranks count, not only that of the first one."""
+    monkeypatch.setattr("opdiff.workflows.compare.finished_units.remove_units", lambda _folder: None)
+    write(case, [WHOLE, np.zeros_like(WHOLE)], collective=True)
+    assert outputs(tables(case, "auto", "--resume"))[0]["Result"] == "PASS"
+    (changed,) = case.target.rglob("worldsize2_global_rank1/**/Add.Add.*")
+    case.ge("Add", (), (WHOLE,), folder=rank_folder(1, 2)).replace(changed)
+    os.utime(changed, (0, 0))
+    assert outputs(tables(case, "auto", "--resume"))[0]["Result"] == "FAIL"
 
 
 def test_partial_sums_are_added_and_compared_once(case: GraphCase) -> None:
