@@ -249,6 +249,31 @@ def test_a_file_that_cannot_be_read_costs_its_rows(
     assert result.of("small")["CompareFailReason"] == ""
 
 
+def test_a_connection_that_is_cut_while_requests_are_sent_fails_quietly(
+    ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of paramiko sends them; its traceback would be printed."""
+    paramiko = pytest.importorskip("paramiko")
+    from opdiff.core.remote.sftp import SftpFiles
+
+    (tmp_path / "large").write_bytes(bytes(1 << 20))
+    send = paramiko.SFTPClient._async_request
+    failures: list[object] = []
+    monkeypatch.setattr("threading.excepthook", failures.append)
+    files = SftpFiles(ssh.url(Path()).rstrip("/."))
+    assert files.cat_file(str(tmp_path / "large"), start=5, end=1 << 20) == bytes((1 << 20) - 5)
+
+    def cut_and_send(*arguments: object) -> object:
+        if isinstance(arguments[1], paramiko.SFTPFile):
+            files.close()
+        return send(*arguments)
+
+    monkeypatch.setattr(paramiko.SFTPClient, "_async_request", cut_and_send)
+    with pytest.raises((OSError, EOFError, paramiko.SSHException)):
+        files.cat_file(str(tmp_path / "large"), start=0, end=1 << 20)
+    assert failures == []
+
+
 @pytest.mark.usefixtures("few_retries")
 def test_a_server_that_is_gone_is_named(
     ssh: SshServer, proxy: Proxy, sample: Path, capsys: pytest.CaptureFixture[str]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -17,11 +19,10 @@ from opdiff.core.remote.listing import ItemKind
 from opdiff.core.remote.urls import password_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _TIMEOUT_S = 30.0
-# Requests under way at once; the server answers each with at most 32 KiB.
-_MAX_REQUESTS_AHEAD = 256
+# The server answers each request with at most 32 KiB.
 _MIN_PIPELINED_NBYTES = 1 << 15
 _CONFIG = "~/.ssh/config"
 
@@ -75,7 +76,8 @@ class SftpFiles:
         """Return a range of a file; fewer bytes if it ends before. Long ranges are requested all at once."""
         with self._sftp.open(path, "rb") as file:
             if end - start > _MIN_PIPELINED_NBYTES:
-                return b"".join(file.readv([(start, end - start)], _MAX_REQUESTS_AHEAD))
+                file._prefetch_thread = partial(_ignoring_errors, file._prefetch_thread)  # noqa: SLF001  has no setting
+                return b"".join(file.readv([(start, end - start)]))
             file.seek(start)
             return bytes(file.read(end - start))
 
@@ -87,6 +89,12 @@ class SftpFiles:
 def sftp_path(url: str) -> str:
     """Return the path of a URL on its host."""
     return "/" + url.partition("://")[2].partition("/")[2]
+
+
+def _ignoring_errors(send: Callable[..., None], *arguments: object) -> None:
+    """Send requests in a thread of paramiko; if the connection is cut, waiting for the answers fails, too."""
+    with suppress(paramiko.SSHException, OSError, EOFError):
+        send(*arguments)
 
 
 def _facts(path: str, attributes: paramiko.SFTPAttributes) -> Mapping[str, object]:
