@@ -80,7 +80,6 @@ def test_nothing_replayable_is_unusable_input(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("{npu}", "-fr", "{rules}"), "replay needs --model FILE"),
         (("{npu}", "--model", "{model}"), "replay needs -fr FILE"),
         (("--model", "{model}", "-fr", "{rules}"), "replay needs a target directory"),
         (("{npu}", "{npu}", "--saved", "x", "--model", "{model}"), "--saved takes the place of the golden directory"),

@@ -171,8 +171,7 @@ def run(args: argparse.Namespace) -> int:
     _check_mode(args, options)
     _check_single(args)
     check_cluster(args, "jobs", "memory", "op_name")
-    if args.model:
-        options = with_model(args, options)
+    options = with_model(args, options)
     if args.op_name is not None:
         return _run_single(args, options)
     # A comparison in graph mode that fails leaves no folder.

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Compute operators again on the CPU, from the inputs that they had on the NPU, and compare the results with their
 outputs. Inputs that are already wrong do not count: the own error of an operator shows whether it is at fault itself.
-Without golden data all operators are computed, otherwise the suspects of the comparison."""
+Without golden data all operators are computed, otherwise the suspects of the comparison. Without the original model,
+operators of common types are computed by their attributes in the rules, with dumped weights."""
 EPILOG = """\
 examples:
   opdiff replay NPU_DIR --model net.onnx -fr net.om              every operator, without golden data
   opdiff replay NPU_DIR GOLDEN_DIR --model net.onnx -fr net.om   the suspects of the comparison
   opdiff replay --saved result_20240115103052.json --model net.onnx
   opdiff replay NPU_DIR --model net.onnx -fr net.om --op conv1 --op conv2
+  opdiff replay NPU_DIR -fr net.om                               without the original model
   opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
 """
 _COLUMNS = ("operator", "type", "verdict", "own error", "allowed", "remark")
@@ -45,7 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
         help="rules of the target's model: offline model, JSON of ATC or graph text",
     )  # fmt: skip
-    parser.add_argument("--model", metavar="FILE", default="", help="original model: ONNX file, or prototxt")
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        default="",
+        help="original model: ONNX file, or prototxt; without it, types and attributes decide",
+    )
     parser.add_argument("--weights", metavar="FILE", default="", help="caffemodel of a prototxt")
     parser.add_argument(
         "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
@@ -107,10 +114,10 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
 
     target = args.target or (comparison.target.path if comparison else "")
     rules = args.fusion_rule_file or (comparison.extra_inputs.fusion_rules if comparison else "")
-    for option, given in {"a target directory": target, "--model FILE": args.model, "-fr FILE": rules}.items():
+    for option, given in {"a target directory": target, "-fr FILE": rules}.items():
         if not given:
             raise UsageError(f"replay needs {option}")
-    require_paths(target, args.model, rules, *filter(None, [args.weights]))
+    require_paths(target, rules, *filter(None, [args.model, args.weights]))
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:
         operators = suspects_of(comparison.judgement)

@@ -69,7 +69,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add_input_data(group)
     group.add_argument(
         "--replay", type=_replay_count, metavar="N|all|none", default=_NOT_GIVEN,
-        help="compute this many suspects again from their dumped inputs, to prove or refute them; default: 5 with -fr",
+        help="compute this many suspects again from their dumped inputs, to prove or refute them; default: 5 with "
+        "--model and -fr",
     )  # fmt: skip
 
 
@@ -92,7 +93,6 @@ def require_model(args: argparse.Namespace) -> None:
         "--input": args.inputs,
         "--shape": args.shapes,
         "--random": args.seed is not None,
-        "--replay": args.replay != _NOT_GIVEN,
     }
     alone = next((option for option, value in given.items() if value), None)
     if alone and not args.model:
@@ -112,7 +112,7 @@ def run_model(options: GoldenOptions, *, quiet: bool) -> GoldenResult:
 
 
 def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOptions:
-    """Return the options with golden data of the model, and with the model for computing suspects again.
+    """Return the options with golden data of the model, if there is one, and with the number of suspects to replay.
 
     Raises:
         UsageError: suspects are to be computed again without a rule file.
@@ -120,14 +120,15 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
     has_rules = os.path.isfile(options.fusion_rules)
     if args.replay not in (_NOT_GIVEN, 0) and not has_rules:
         raise UsageError("--replay needs the rules of the target's model: -fr FILE")
-    count = (_DEFAULT_REPLAYED if has_rules else 0) if args.replay == _NOT_GIVEN else args.replay
+    count = args.replay
+    if count == _NOT_GIVEN:
+        count = _DEFAULT_REPLAYED if args.model and has_rules else 0
+    if not args.model:
+        return replace(options, replay=count)
+    shapes = given_inputs(args)[1]
+    golden = _golden_of_model(args, options)
     return replace(
-        options,
-        golden=_golden_of_model(args, options),
-        model=args.model,
-        model_weights=args.weights,
-        model_shapes=given_inputs(args)[1],
-        replay=count,
+        options, golden=golden, model=args.model, model_weights=args.weights, model_shapes=shapes, replay=count
     )
 
 

@@ -329,6 +329,16 @@ def test_an_output_that_nothing_explains_has_no_cause(tmp_path: Path) -> None:
     assert (found.verdict, found.cause) == (ReplayVerdict.GUILTY, None)
 
 
+def test_a_later_operator_with_the_same_data_is_no_cause(tmp_path: Path) -> None:
+    nodes = [node("Neg", "x", "a", "first"), node("Relu", "a", "b", "second")]
+    shuffled = Fused("first", "Neg", ("first",), spoil=lambda array: np.abs(array).ravel()[::-1].reshape(array.shape))
+    operators = (shuffled, Fused("second", "Relu", ("second",)))
+    run = DeviceRun(tmp_path, model(nodes, [value("x", [4, 8])]), {"x": -np.abs(normal(4, 8))}, operators).write()
+    found, _ = replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None)
+    assert found.cause is not None
+    assert (found.cause.kind, str(found.cause.reason)) == ("permuted", "the values are right, but in another order")
+
+
 def test_the_data_of_another_operator_is_named(tmp_path: Path) -> None:
     nodes = [node("Neg", "x", "a", "first"), node("Abs", "a", "b", "second"), node("Exp", "b", "c", "third")]
     made = model(nodes, [value("x", [4, 8])])

@@ -99,6 +99,15 @@ def test_a_model_that_cannot_be_used_costs_a_note(device: DeviceRun) -> None:
     assert [finding.is_proved for finding in comparison.judgement.findings] == [False]
 
 
+def test_without_the_model_types_and_attributes_decide(tmp_path: Path) -> None:
+    scaled = Fused("gap", "GlobalAveragePool", ("gap",), spoil=lambda array: array * 1.2)
+    made = device_run(tmp_path, scaled)
+    golden(made.model, tmp_path / "golden", inputs=image())
+    judgement = compared(made, tmp_path / "golden", model="").judgement
+    (finding,) = judgement.findings
+    assert (finding.operator, finding.kind, finding.is_proved) == ("gap", ErrorKind.SCALE, True)
+
+
 def test_the_command_saves_and_answers(device: DeviceRun, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(device.folder / "x.npy", image()["x"])
     inputs = ("--model", device.model, "--input", device.folder / "x.npy", "-fr", device.rules)
@@ -117,7 +126,7 @@ def test_the_command_saves_and_answers(device: DeviceRun, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--replay", "3"), "--replay requires --model"),
+        (("--replay", "3"), "--replay needs the rules of the target's model: -fr FILE"),
         (("--model", "m.onnx", "--replay", "3"), "--replay needs the rules of the target's model: -fr FILE"),
         (("--model", "m.onnx", "--replay", "0"), "'0' is not a number from 1 to 9999, all or none"),
     ],

@@ -187,8 +187,8 @@ def _compare(
 
 
 def _with_replays(compared: Compared, options: CompareOptions, report: ReplayReport | None) -> Compared:
-    """Compute suspects again, if there is a model for it."""
-    if not options.model or options.replay == 0 or compared.comparison.judgement.misfit is not None:
+    """Compute suspects again: by the model if there is one, else by their types and attributes."""
+    if options.replay == 0 or compared.comparison.judgement.misfit is not None:
         return compared
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions, prove

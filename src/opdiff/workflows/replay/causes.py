@@ -145,7 +145,7 @@ class _Search:
 
     @staticmethod
     def _changed(variant: Variant, item: FedInput) -> AnyArray:
-        return item.codes if variant.change_input is None else variant.change_input(item.name, item.codes)
+        return item.codes if variant.change_input is None else np.asarray(variant.change_input(item.name, item.codes))
 
     def _error(self, name: str, result: AnyArray) -> tuple[float, float]:
         value = self._replay.output_of(name)
@@ -195,7 +195,7 @@ class _Search:
         return aligned.astype(np.float64), node.op_type
 
     def _stale(self, worst: ReplayedOutput) -> Iterator[_Tried]:
-        """Yield other dumped tensors whose bytes the output has, and a constant output."""
+        """Yield outputs of earlier operators whose bytes the output has, and a constant output."""
         own = self._replay.output_of(worst.original)
         codes = own.tensor.codes()
         base = self._base[worst.original]
@@ -205,8 +205,8 @@ class _Search:
             return
         others = [
             value
-            for value in self._replay.context.values.outputs.values()
-            if value.key != own.key and value.tensor.spec.shape == own.tensor.spec.shape
+            for value in self._replay.context.values.earlier_outputs(own.key.op)
+            if value.tensor.spec.shape == own.tensor.spec.shape
         ]
         for other in others[:_MAX_STALE_CANDIDATES]:
             if other.tensor.spec.dtype == own.tensor.spec.dtype and np.array_equal(other.tensor.codes(), codes):

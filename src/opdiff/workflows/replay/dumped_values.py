@@ -104,6 +104,15 @@ class DumpedValues:
         """Return the dumped outputs of an operator that are tensors of the original model."""
         return list(self._values(operator, Slot.OUTPUT))
 
+    def earlier_outputs(self, operator: str) -> Iterator[DumpedValue]:
+        """Yield the dumped outputs of all operators that run before one."""
+        earlier = set[str]()
+        for item in self._rules.in_sequence():
+            if item.name == operator:
+                break
+            earlier.add(item.name)
+        yield from (value for value in self.outputs.values() if value.key.op in earlier)
+
     def problem_of(self, operator: RuleOp) -> Reason:
         """Return why no output of an operator is a tensor of the original model."""
         dump = self._target.find(operator.name)
@@ -143,6 +152,23 @@ class DumpedValues:
             if origin.index < len(tensors) and tensors[origin.index]:
                 return tensors[origin.index], Declared(origin.layout, origin.shape)
         return None
+
+
+class DumpOnly(DumpedValues):
+    """All outputs of a dump, without an original model."""
+
+    def __init__(self, rules: GroupedModel, target: DumpIndex) -> None:
+        self._rules = rules
+        self._target = target
+        self._tensors = {}
+        self.names = {}
+        self.owners = {}
+        keys = [
+            (TensorKey(name, Slot.OUTPUT, index), tensor)
+            for name, operator in target.dump.operators.items()
+            for index, tensor in operator.outputs.items()
+        ]
+        self.outputs = {str(key): DumpedValue(key, tensor, "", Declared()) for key, tensor in keys}
 
 
 def _tensors_by_operator(model: OriginalModel) -> Mapping[str, tuple[str, ...]]:

@@ -62,14 +62,15 @@ def replay_operator(context: ReplayContext, operator: RuleOp) -> Replay:
     try:
         found = prepare(context, operator)
         if isinstance(found, Reason):
-            return _not_replayable(operator, found)
+            return not_replayable(operator, found)
         return found.replay()
     except (OpdiffError, MemoryError) as error:
         reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory")
-        return _not_replayable(operator, reason)
+        return not_replayable(operator, reason)
 
 
-def _not_replayable(operator: RuleOp, reason: Reason) -> Replay:
+def not_replayable(operator: RuleOp, reason: Reason) -> Replay:
+    """Return the result for an operator that cannot be computed again."""
     return Replay(operator.name, operator.op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason)
 
 
@@ -141,7 +142,7 @@ class OperatorReplay(Struct, frozen=True):
         """Return the dumped output that holds an original tensor."""
         return next(value for value in self.outputs if value.original == original)
 
-    def replay(self) -> Replay:
+    def replay(self, *, with_cause: bool = True) -> Replay:
         """Compute the operator in one way after the other, until one agrees with the device; else find the cause."""
         fed = self.load_inputs()
         tried: list[dict[str, AnyArray]] = []
@@ -158,6 +159,8 @@ class OperatorReplay(Struct, frozen=True):
             if _worst(results) <= 1:
                 return self._result(results)
         found = self._result(results)
+        if not with_cause:
+            return found
         return replace(found, cause=find_cause(self, fed, tried[0], results))
 
     def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:

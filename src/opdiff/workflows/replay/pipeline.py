@@ -2,10 +2,12 @@
 
 model ──parts, types──┐
 rules, dump ──values──┴──► for each operator: cut ──run──► own error ──► Replay
+without model: type, attributes ──builder──► one-operator model ──┘
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
@@ -14,15 +16,17 @@ from opdiff.pair.fusion import group_rules
 from opdiff.pair.names import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
 from opdiff.read.rules import read_rules
+from opdiff.read.rules.parameters import read_parameters
 from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.replay.arithmetic import CutEncoder
-from opdiff.workflows.replay.dumped_values import DumpedValues
+from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
 from opdiff.workflows.replay.onnx_parts import ModelParts
 from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
 from opdiff.workflows.replay.original_types import find_types
+from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,12 +51,24 @@ def replay(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
     if options.model.endswith(_TENSORFLOW_ENDING):
         raise UsageError("operators of frozen TensorFlow graphs cannot be replayed; convert the graph to ONNX")
     rules = group_rules(read_rules(options.rules))
-    context = open_context(options, rules)
-    chosen = choose(rules, options.operators, context.values.is_run)
+    values, replay_one = _open(options, rules)
+    chosen = choose(rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
-        yield replay_operator(context, operator)
+        yield replay_one(operator)
     progress(len(chosen), len(chosen))
+
+
+def _open(options: ReplayOptions, rules: GroupedModel) -> tuple[DumpedValues, Callable[[RuleOp], Replay]]:
+    """Return the dumped values, and the function that replays an operator, by the model or by types."""
+    if options.model:
+        context = open_context(options, rules)
+        return context.values, partial(replay_operator, context)
+    target = DumpIndex(read_dump(options.target, with_rules=True))
+    values = DumpOnly(rules, target)
+    parameters = read_parameters(options.rules)
+    by_type = TypeContext(options.rules, rules, target, parameters, values, find_limits(options.limits))
+    return values, partial(replay_by_type, by_type)
 
 
 def open_context(options: ReplayOptions, rules: GroupedModel) -> ReplayContext:

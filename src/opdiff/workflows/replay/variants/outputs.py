@@ -33,6 +33,7 @@ _IMAGE_RANK = 4
 _MIN_IMAGE_EXTENT = 3
 _SMOOTHED_ELEMENTS = 33
 _MAX_LISTED = 8
+_MIN_SHUFFLED_ERROR = 0.1
 # Errors of fewer digits, relative to the result; their mean and their largest, relative to their spread.
 _MAX_NOISE = 0.05
 _MAX_NOISE_BIAS = 0.3
@@ -68,7 +69,17 @@ class Output(Struct, frozen=True):
 
 def iter_outputs(output: Output) -> Iterator[OutputVariant]:
     """Yield all variants, the most specific first."""
-    for variants in (_orders, _permuted_channels, _clipped, _scaled, _border, _few, _by_channel, _function):
+    for variants in (
+        _orders,
+        _permuted_channels,
+        _clipped,
+        _scaled,
+        _border,
+        _few,
+        _by_channel,
+        _function,
+        _shuffled,
+    ):
         yield from variants(output)
 
 
@@ -232,6 +243,14 @@ def _function(output: Output) -> Iterator[OutputVariant]:
     inner = slice(_SMOOTHED_ELEMENTS, -_SMOOTHED_ELEMENTS)
     reason = because("replay.cause_function", op_type=output.activation)
     yield OutputVariant(ErrorKind.FUNCTION, reason, target[inner], (replayed + smoothed)[inner])
+
+
+def _shuffled(output: Output) -> Iterator[OutputVariant]:
+    """All values in any other order; sorted values of smaller errors agree by chance."""
+    target, replayed = output.target.ravel(), output.replayed.ravel()
+    if np.linalg.norm(target - replayed) > _MIN_SHUFFLED_ERROR * np.linalg.norm(replayed):
+        reason = because("replay.cause_shuffled")
+        yield OutputVariant(ErrorKind.PERMUTED, reason, np.sort(target), np.sort(replayed))
 
 
 def _channel_axes(array: AnyArray) -> list[int]:

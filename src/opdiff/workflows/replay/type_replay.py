@@ -1,0 +1,211 @@
+"""Replay without the original model: a one-operator model from type and attributes, with dumped inputs and weights.
+
+A fused operator has no attributes for what was fused into it. Likely compositions are tried; if none agrees, nothing is
+proved.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.align import convert
+from opdiff.core.dtypes import FLOAT32, Kind
+from opdiff.core.errors import InputError, OpdiffError
+from opdiff.core.graph import parse_input
+from opdiff.core.reasons import Reason, because
+from opdiff.core.replay import Replay, ReplayVerdict
+from opdiff.core.tensor import Declared, Slot, TensorKey
+from opdiff.workflows.golden import onnx_encoder as onnx
+from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec
+from opdiff.workflows.golden.original import OriginalModel
+from opdiff.workflows.replay.arithmetic import CutEncoder
+from opdiff.workflows.replay.cut import find_cut
+from opdiff.workflows.replay.dumped_values import DumpedValue
+from opdiff.workflows.replay.fused_types import compositions, is_fused
+from opdiff.workflows.replay.onnx_parts import ModelParts
+from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContext, not_replayable
+from opdiff.workflows.replay.original_types import find_types
+from opdiff.workflows.replay.types.call import Call, OnnxGraph, Operand, UnsupportedOperatorError
+from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.dtypes import DType
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.tensor import Shape, Tensor
+    from opdiff.judge.limits import Limits
+    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.names import DumpIndex
+    from opdiff.read.rules.parameters import Parameter
+    from opdiff.workflows.replay.dumped_values import DumpedValues
+    from opdiff.workflows.replay.types.call import Builder
+
+_OPSET = 17
+_ELEMENTS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
+_PLAIN = frozenset({"ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL"})
+_LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
+
+
+class TypeContext(Struct, frozen=True):
+    """A dump, its rules, and the attributes of its operators.
+
+    Attributes:
+        path: the rule file.
+        rules: operators of the rule file.
+        target: the dump.
+        parameters: attributes by operator.
+        values: all dumped outputs.
+        limits: limits of the user.
+    """
+
+    path: str
+    rules: GroupedModel
+    target: DumpIndex
+    parameters: Mapping[str, Mapping[str, Parameter]]
+    values: DumpedValues
+    limits: Limits
+
+
+def replay_by_type(context: TypeContext, operator: RuleOp) -> Replay:
+    """Compute an operator again by its type and attributes; a problem is the reason of the result."""
+    try:
+        return _replay(context, operator)
+    except UnsupportedOperatorError as problem:
+        return not_replayable(operator, because("replay.type_unsupported", type=operator.op_type, problem=str(problem)))
+    except (OpdiffError, MemoryError) as error:
+        reason = error.reason if isinstance(error, OpdiffError) else because("compare.no_memory")
+        return not_replayable(operator, reason)
+
+
+def _replay(context: TypeContext, operator: RuleOp) -> Replay:
+    builder = BUILDERS.get(operator.op_type)
+    if builder is None:
+        raise UnsupportedOperatorError("no translation")
+    prepared = _Prepared.of(context, operator)
+    if isinstance(prepared, Reason):
+        return not_replayable(operator, prepared)
+    call = prepared.call
+    if not is_fused(operator, call):
+        return prepared.to_replay(builder, call).replay()
+    for composition, guess in compositions(builder, operator, call):
+        try:
+            found = prepared.to_replay(composition, guess).replay(with_cause=False)
+        except (UnsupportedOperatorError, InputError):
+            continue
+        if found.verdict is ReplayVerdict.INNOCENT:
+            return found
+    return not_replayable(operator, because("replay.fused_unknown"))
+
+
+class _Prepared(Struct, frozen=True):
+    """An operator with its dumped inputs and outputs, each with its logical shape."""
+
+    context: TypeContext
+    operator: RuleOp
+    inputs: tuple[tuple[DumpedValue, Shape], ...]
+    outputs: tuple[tuple[DumpedValue, Shape], ...]
+
+    @classmethod
+    def of(cls, context: TypeContext, operator: RuleOp) -> _Prepared | Reason:
+        """Find the inputs and outputs of an operator."""
+        dump = context.target.find(operator.name)
+        if dump is None or not dump.outputs:
+            return because("replay.not_dumped" if dump is None else "replay.no_outputs")
+        inputs = []
+        for index in range(max(_input_count(operator), max(dump.inputs, default=-1) + 1)):
+            found = dump.inputs.get(index)
+            tensor = found if found is not None else _produced(context, operator, index)
+            if tensor is None:
+                producer = operator.inputs[index] if index < len(operator.inputs) else "?"
+                return because("replay.input_unknown", tensor=f"{operator.name}:input:{index}", producer=producer)
+            inputs.append(_logical(operator, TensorKey(operator.name, Slot.INPUT, index), tensor, f"x{index}"))
+        outputs = [
+            _logical(operator, TensorKey(operator.name, Slot.OUTPUT, index), tensor, f"y{index}")
+            for index, tensor in sorted(dump.outputs.items())
+        ]
+        return cls(context, operator, tuple(inputs), tuple(outputs))
+
+    @property
+    def call(self) -> Call:
+        """The operator with its attributes."""
+        operands = [
+            Operand(value.original, shape, value.tensor.spec.dtype, partial(value.numbers, shape))
+            for value, shape in self.inputs
+        ]
+        parameters = self.context.parameters.get(self.operator.name, {})
+        shapes = tuple(shape for _, shape in self.outputs)
+        return Call(self.operator.op_type, parameters, tuple(operands), shapes)
+
+    def to_replay(self, builder: Builder, call: Call) -> OperatorReplay:
+        """Return the operator as a model of its own, ready to be computed."""
+        graph = OnnxGraph()
+        made = builder(graph, call)
+        tensors = [made] if isinstance(made, str) else made
+        parts = ModelParts(self._model(graph, tensors))
+        types = find_types(parts, {})
+        outputs = [replace(value, original=tensor) for tensor, (value, _) in zip(tensors, self.outputs, strict=False)]
+        known = {value.original: value for value, _ in self.inputs}
+        cut = find_cut(parts, [value.original for value in outputs], known, {})
+        if isinstance(cut, Reason):
+            raise InputError(self.context.path, cut)
+        context = ReplayContext(CutEncoder(parts, types), self.context.values, self.context.limits)
+        return OperatorReplay(context, self.operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
+
+    def _model(self, graph: OnnxGraph, outputs: Sequence[str]) -> OriginalModel:
+        specs = tuple(
+            InputSpec(value.original, _element(value.tensor.spec.dtype), shape) for value, shape in self.inputs
+        )
+        heads = [onnx.graph_input(spec.name, spec.shape, spec.element) for spec in specs]  # type: ignore[arg-type]  # known extents
+        data = onnx.model([*heads, *graph.parts, *map(onnx.graph_output, outputs)], _OPSET)
+        return OriginalModel(self.context.path, (), data, ".", specs, tuple(outputs), ())
+
+
+def _input_count(operator: RuleOp) -> int:
+    """Return the number of inputs, without optional ones at the end that are not connected."""
+    connected = [index for index, entry in enumerate(operator.inputs) if parse_input(entry) is not None]
+    return max(connected, default=-1) + 1
+
+
+def _produced(context: TypeContext, operator: RuleOp, index: int) -> Tensor | None:
+    """Return the dumped output that feeds an input."""
+    parsed = parse_input(operator.inputs[index]) if index < len(operator.inputs) else None
+    producer = context.target.find(parsed[0]) if parsed is not None else None
+    return producer.outputs.get(parsed[1]) if producer is not None and parsed is not None else None
+
+
+def _logical(operator: RuleOp, key: TensorKey, tensor: Tensor, name: str) -> tuple[DumpedValue, Shape]:
+    """Return a tensor with the layout in which it is computed, and its shape in it."""
+    spec = tensor.spec
+    if key.slot is Slot.OUTPUT and not spec.origin_shape:
+        described = operator.output(key.index)
+        spec = replace(spec, origin_shape=described.shape if described is not None else ())
+    layout = _layout(operator, spec.layout, len(spec.origin_shape or spec.shape))
+    value = DumpedValue(key, replace(tensor, spec=spec), name, Declared(layout, spec.origin_shape))
+    codes: AnyArray = tensor.codes()
+    return value, convert(codes, spec, layout).codes.shape
+
+
+def _layout(operator: RuleOp, stored: str, rank: int) -> str:
+    """Return the layout in which a tensor is computed: that of memory, unless it is private or an image."""
+    if operator.op_type not in IMAGE_TYPES or rank != 4:
+        if stored in _PLAIN:
+            return stored
+        described = operator.output(0)
+        if described is not None and described.layout in _PLAIN and len(described.layout) == rank:
+            return described.layout
+    return _LAYOUT_BY_RANK.get(rank, "ND") if stored != "ND" else stored
+
+
+def _element(dtype: DType) -> int:
+    """Return the number of an element type in ONNX; floats are computed in float32."""
+    if dtype.kind is Kind.FLOAT:
+        return _ELEMENTS[FLOAT32.name]
+    if dtype.name not in _ELEMENTS:
+        raise UnsupportedOperatorError(f"element type {dtype.name}")
+    return _ELEMENTS[dtype.name]

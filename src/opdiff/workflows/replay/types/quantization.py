@@ -1,0 +1,69 @@
+"""Quantization and dequantization."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opdiff.core.dtypes import UINT64
+from opdiff.workflows.replay.types.call import UnsupportedOperatorError
+
+if TYPE_CHECKING:
+    from opdiff.core.codes import AnyArray
+    from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph, Operand
+
+_FLOAT, _INT8 = 1, 3
+_ROUNDING = {"Round": "Round", "": "Round", "Floor": "Floor", "Ceil": "Ceil"}
+
+
+def quantize(graph: OnnxGraph, call: Call) -> str:
+    """Build `AscendQuant`: scale, offset, rounding to 8 bits with saturation."""
+    mode = call.get("round_mode", "Round")
+    if mode not in _ROUNDING:
+        raise UnsupportedOperatorError(f"round_mode {mode}")
+    scaled = graph.add("Mul", [call.operand(0).tensor, graph.number(_scale(call))])
+    shifted = graph.add(_ROUNDING[mode], [graph.add("Add", [scaled, graph.number(call.get("offset", 0.0))])])
+    clipped = graph.add("Clip", [shifted, graph.number(-128.0), graph.number(127.0)])
+    return graph.add("Cast", [clipped], {"to": _INT8})
+
+
+def _scale(call: Call) -> float:
+    scale = call.get("scale", 1.0)
+    return scale * scale if call.get("sqrt_mode", default=False) else scale
+
+
+def dequantize(graph: OnnxGraph, call: Call) -> str:
+    """Build `AscendDequant`: a scale for each channel, or for all."""
+    data, scale = call.operand(0), call.operand(1)
+    factors = dequantization_scales(scale)
+    if call.get("sqrt_mode", default=False):
+        factors = factors * factors
+    is_image = data.rank > 3 and factors.size > 1
+    shape = [1, -1, *[1] * (data.rank - 2)] if is_image else [-1]
+    wide = graph.add("Reshape", [graph.constant(factors), graph.integers(shape)])
+    result = graph.add("Mul", [graph.add("Cast", [data.tensor], {"to": _FLOAT}), wide])
+    return graph.add("Relu", [result]) if call.get("relu_flag", default=False) else result
+
+
+def dequantization_scales(scale: Operand) -> AnyArray:
+    """Return scales as float32; in 64-bit integers they are the bits of the lower half."""
+    values = np.ravel(scale.load())
+    if scale.dtype is UINT64:
+        return values.astype("<u8").view("<u4")[::2].copy().view("<f4")
+    return values.astype(np.float32)
+
+
+def restore(graph: OnnxGraph, call: Call) -> str:
+    """Build `AscendAntiQuant`: offset, then scale."""
+    numbers = graph.add("Cast", [call.operand(0).tensor], {"to": _FLOAT})
+    shifted = graph.add("Add", [numbers, graph.number(call.get("offset", 0.0))])
+    return graph.add("Mul", [shifted, graph.number(_scale(call))])
+
+
+QUANTIZATION: dict[str, Builder] = {
+    "AscendAntiQuant": restore,
+    "AscendDequant": dequantize,
+    "AscendQuant": quantize,
+}
+"""Builders by type."""
