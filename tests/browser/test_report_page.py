@@ -273,8 +273,9 @@ def test_findings_and_the_network_are_shown(opened: Open, tmp_path: Path) -> Non
     assert render(FAULT.remedies[0], Language.CHINESE) in report.page.inner_text(".remedy")
     report.page.click("text=English")
     assert "the target is 2 times" in report.page.inner_text(".finding")
-    report.page.click(".remedy >> text=Copy")
-    assert report.page.inner_text(".remedy button") == "Copied"
+    report.page.click(".command >> text=Copy")
+    assert report.page.inner_text(".command button") == "Copied"
+    assert report.page.inner_text(".command code").startswith("opdiff op ")
     report.page.click(".finding >> text=In the graph")
     report.page.wait_for_selector(".graph-view[data-laid='4']")
     assert "b_bn" in report.page.inner_text(".panel")
@@ -328,11 +329,21 @@ def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
     old, new = many_rows(20, worst=0.001), many_rows(20, worst=0.5)
     write_html(new, str(tmp_path / "report.html"), find_changes(old, new))
     report = opened(tmp_path / "report.html")
+    assert "worse" in report.page.inner_text(".overview .changed")
     report.page.click(".top >> text=Changes")
     report.page.wait_for_selector(".vrow")
     assert "worse" in report.texts(".vrow > div:nth-child(1)")
     report.page.click(".vrow >> nth=0")
     assert report.page.locator(".row-head").is_visible()
+
+
+def test_overview_says_whether_another_operator_is_at_fault(opened: Open, tmp_path: Path) -> None:
+    new = with_judgement()
+    judgement = replace(new.judgement, findings=(replace(FAULT, operator="c"),))
+    write_html(new, str(tmp_path / "report.html"), find_changes(replace(new, judgement=judgement), new))
+    text = opened(tmp_path / "report.html").page.inner_text(".changed")
+    assert f"Newly at fault: {FAULT.operator}." in text
+    assert "No longer at fault: c." in text
 
 
 def test_a_hundred_thousand_rows_open_and_scroll(opened: Open, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from command_line import run
 from made_reports import FAULT, judged_comparison
 from opdiff.core.comparison import Comparison, ExtraInputs, Side
 from opdiff.core.dump import DumpKind
-from opdiff.judge.remedies import next_command
+from opdiff.core.next_command import next_command
 from opdiff.report.saved_json import load
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
 
-from made_reports import BAD, GOOD, OFF, judged_comparison, not_compared, row
-from opdiff.core.reasons import quoted
+from made_reports import BAD, FAULT, GOOD, OFF, judged_comparison, not_compared, row
+from opdiff.core.reasons import quoted, render
 from opdiff.core.tensor import Slot
 from opdiff.report.changes import ChangeKind, find_changes
+
+if TYPE_CHECKING:
+    from opdiff.core.comparison import Comparison
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,28 @@ def test_vanished_tensor_has_a_reason() -> None:
     assert (change.kind, change.before, change.after, change.reason) == ("vanished", "noise", None, "no golden file")
     (change,) = find_changes(judged_comparison(after), judged_comparison(before)).rows
     assert change.kind is ChangeKind.APPEARED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentences"),
+    [
+        ("b", "b", ["Still at fault: b."]),
+        ("b", "c", ["Newly at fault: c.", "No longer at fault: b."]),
+        ("", "b", ["Newly at fault: b."]),
+        ("b", "", ["No longer at fault: b."]),
+        ("", "", []),
+        ("", "abcde", ["Newly at fault: a, b, c and 2 more."]),
+    ],
+)
+def test_changed_faults(before: str, after: str, sentences: list[str]) -> None:
+    changes = find_changes(*map(with_faults, (before, after)))
+    assert [render(fault) for fault in changes.faults] == sentences
+
+
+def with_faults(operators: str) -> Comparison:
+    comparison = judged_comparison(row("a"))
+    findings = tuple(replace(FAULT, operator=operator) for operator in operators)
+    return replace(comparison, judgement=replace(comparison.judgement, findings=findings))
 
 
 def test_order_of_changes_and_row_numbers() -> None:

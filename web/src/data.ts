@@ -14,7 +14,7 @@ interface Side { path: string; kind: string; quantized: boolean }
 export type Environment = Record<string, string>;
 export interface Finding {
   operator: string; type: string; tensor: string; level: number; kind: string;
-  evidence: Encoded[]; remedies: Encoded[]; share: number | null;
+  evidence: Encoded[]; remedies: Encoded[]; command: string; share: number | null;
   path: string[]; before: string[]; passes: string[]; missing: boolean;
 }
 interface Story { first: string; headline: "" | "misfit" | "match" | "unsure"; advice: Encoded[]; findings: Finding[] }
@@ -29,7 +29,7 @@ interface Document {
   custom: { name: string; values: Packed }[];
   story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: (string | Encoded[])[]; templates: Templates;
   graphMode?: GraphModeData;
-  changes?: { old: Environment; new: Environment } & Record<string, Packed>;
+  changes?: { old: Environment; new: Environment; faults: Encoded[] } & Record<string, Packed>;
 }
 
 const KINDS = { b: Int8Array, h: Int16Array, i: Int32Array, f: Float32Array, d: Float64Array };

@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(changes: Changes) -> Iterator[SummaryLine]:
+    from opdiff.core.reasons import render
     from opdiff.report.changes import ChangeKind
     from opdiff.report.summary_text import SummaryLine, Tone
 
@@ -84,6 +85,7 @@ def _lines(changes: Changes) -> Iterator[SummaryLine]:
         if environment != Environment():
             facts = f"opdiff {environment.opdiff}, {environment.kernel} kernel, {environment.time}"
             yield SummaryLine(f"{name}: {facts}")
+    yield from (SummaryLine(render(fault)) for fault in changes.faults)
     for kind in ChangeKind:
         found = changes.of(kind)
         yield SummaryLine(f"{kind}: {len(found)}", tones.get(kind, Tone.PLAIN))

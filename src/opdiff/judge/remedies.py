@@ -1,4 +1,4 @@
-"""Remedies as files for compilers and quantizers, and the command to run next.
+"""Remedies as files for compilers and quantizers.
 
 Files name operators of the original model, because that is what their consumers are given: ATC refuses a list with a
 name that the model does not have, AMCT one with a layer that it cannot quantize. See docs/remedies.md.
@@ -7,10 +7,7 @@ name that the model does not have, AMCT one with a layer that it cannot quantize
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING
-
-from msgspec import structs
 
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import ErrorKind
@@ -20,8 +17,7 @@ from opdiff.judge.quantized_layers import end_layers, quantized_layer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Comparison, ExtraInputs, GraphNode
-    from opdiff.core.dump import Unit
+    from opdiff.core.comparison import Comparison, GraphNode
     from opdiff.core.judgement import Finding
 
 FUSION_SWITCH, KEEP_DTYPE, SKIP_LAYERS = "fusion_switch.cfg", "keep_dtype.cfg", "amct_skip_layers.cfg"
@@ -37,24 +33,6 @@ _AMCT_HEAD = """\
 # batch_num : 1
 """
 _AMCT_ENDS = "# The documents advise not to quantize the first and the last layer, if the accuracy is still low:\n"
-
-
-def next_command(comparison: Comparison, finding: Finding) -> str:
-    """Return the shell command that shows the details of a finding."""
-    words = ["opdiff", "op", finding.tensor, comparison.target.path, comparison.golden.path]
-    if comparison.mode is Mode.GRAPH:
-        words += ["--mode", "torchair", *(_unit_options(finding.units[0]) if finding.units else ())]
-    return shlex.join([*words, *_input_options(comparison.extra_inputs)])
-
-
-def _unit_options(unit: Unit) -> list[str]:
-    numbers = (("--rank", unit.rank), ("--token", unit.token), ("--graph", unit.graph))
-    return [word for option, number in numbers if number is not None for word in (option, str(number))]
-
-
-def _input_options(given: ExtraInputs) -> list[str]:
-    options = zip(("--rules", "-cfr", "-qfr", "--pairs", "-c"), structs.astuple(given), strict=True)
-    return [word for option, path in options if path for word in (option, path)]
 
 
 def files_of(comparison: Comparison) -> dict[str, str]:

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Origin
+from opdiff.core.next_command import next_command
 from opdiff.core.reasons import Reason, because
 from opdiff.core.stages import Change, Loss
 from opdiff.judge.advice import fault_sentence, remedy_sentence
@@ -14,7 +15,7 @@ from opdiff.judge.change_causes import is_not_fused, is_on_quantized_values
 from opdiff.judge.error_model import is_quantizing
 from opdiff.judge.fusion_off import FUSION_OFF_FILE, fusion_off_commands
 from opdiff.judge.quantized_layers import end_layers
-from opdiff.judge.remedies import FUSION_SWITCH, next_command
+from opdiff.judge.remedies import FUSION_SWITCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.judgement import LEVELS, Level
-from opdiff.core.reasons import render
+from opdiff.core.reasons import Reason, because, render
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from opdiff.core.comparison import Comparison, Environment, Row
+    from opdiff.core.judgement import Judgement
 
 # The three good levels have the same rank: changes between them are not reported.
 _RANK: dict[Level | None, int] = dict.fromkeys((*LEVELS, None), 0) | {Level.SUSPICIOUS: 1, Level.WRONG: 2}
 # Smallest factor by which the distance of a bad tensor must change to be reported.
 _MIN_DISTANCE_RATIO = 1.1
+# Most operators that are named.
+_MAX_FAULTS = 3
 
 
 class ChangeKind(StrEnum):
@@ -76,6 +81,7 @@ class Changes(Struct, frozen=True):
         old: environment of the old comparison.
         new: environment of the new comparison.
         rows: the changed tensors by kind, then in the order of the report.
+        faults: which operators still are, no longer are and newly are at fault.
         same: number of tensors that were compared both times and did not change.
         other_numbers: number of these with different measurements.
     """
@@ -83,6 +89,7 @@ class Changes(Struct, frozen=True):
     old: Environment
     new: Environment
     rows: tuple[Change, ...]
+    faults: tuple[Reason, ...] = ()
     same: int = 0
     other_numbers: int = 0
 
@@ -139,7 +146,22 @@ def find_changes(old: Comparison, new: Comparison) -> Changes:
             other_numbers += before.measurements != after.measurements
     order = list(ChangeKind)
     found.sort(key=lambda change: order.index(change.kind))
-    return Changes(old.environment, new.environment, tuple(found), same, other_numbers)
+    faults = tuple(_changed_faults(old.judgement, new.judgement))
+    return Changes(old.environment, new.environment, tuple(found), faults, same, other_numbers)
+
+
+def _changed_faults(old: Judgement, new: Judgement) -> Iterator[Reason]:
+    """Yield what became of the operators at fault."""
+    before, after = (list(dict.fromkeys(find.operator for find in one.findings)) for one in (old, new))
+    groups = {
+        "report.still_at_fault": [operator for operator in after if operator in before],
+        "report.newly_at_fault": [operator for operator in after if operator not in before],
+        "report.no_longer_at_fault": [operator for operator in before if operator not in after],
+    }
+    for code, operators in groups.items():
+        if operators:
+            more = because("report.and_more", count=len(operators) - _MAX_FAULTS) if operators[_MAX_FAULTS:] else ""
+            yield because(code, operators=", ".join(operators[:_MAX_FAULTS]), more=more)
 
 
 def _by_key(comparison: Comparison) -> dict[tuple[str, str, str, int], _LevelledRow]:

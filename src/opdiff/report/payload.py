@@ -10,6 +10,7 @@ from msgspec import structs
 from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
+from opdiff.core.next_command import next_command
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.offline_table import reservations
@@ -48,7 +49,7 @@ _SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 _ORIGINS = tuple(Origin)
 # Sentences about the operators at fault, each of which has a card of its own.
 _IN_FINDINGS = frozenset(
-    f"judge.{code}" for code in ("fault", "advice", "advice_or_pass", "output_share", "also_at_fault")
+    f"judge.{code}" for code in ("fault", "proved_fault", "advice", "advice_or_pass", "output_share", "also_at_fault")
 )
 _PERMILLE = 1000
 
@@ -191,7 +192,7 @@ def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
         "first": printable(first_bad_operator(comparison)),
         "headline": _headline(judgement),
         "advice": packer.sentences(_shown_advice(judgement)),
-        "findings": [_finding(finding, packer) for finding in judgement.findings],
+        "findings": [_finding(comparison, finding, packer) for finding in judgement.findings],
     }
 
 
@@ -209,7 +210,7 @@ def _headline(judgement: Judgement) -> str:
     return "unsure" if judgement.outcome is Outcome.UNSURE else ""
 
 
-def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
+def _finding(comparison: Comparison, finding: Finding, packer: Packer) -> dict[str, Any]:
     return {
         "operator": printable(finding.operator),
         "type": printable(finding.op_type),
@@ -218,6 +219,7 @@ def _finding(finding: Finding, packer: Packer) -> dict[str, Any]:
         "kind": printable(finding.kind),
         "evidence": packer.sentences(finding.evidence),
         "remedies": packer.sentences(finding.remedies),
+        "command": printable(next_command(comparison, finding)) if finding.missing is None else "",
         "share": _finite(finding.share),
         "path": [*map(printable, finding.path)],
         "before": [*map(printable, finding.before)],
@@ -260,6 +262,7 @@ def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:
     return {
         "old": structs.asdict(changes.old),
         "new": structs.asdict(changes.new),
+        "faults": packer.sentences(changes.faults),
         "kind": packer.texts([str(change.kind) for change in rows]),
         "operator": packer.texts([change.operator for change in rows]),
         "tensor": packer.texts([change.full_name for change in rows]),

@@ -14,8 +14,6 @@ export function changes(app: App): View {
   const texts = report.texts("en");
   const kinds = report.changesColumn("kind").numbers;
   const all = Array.from(kinds.keys());
-  const counts = new Map<string, number>();
-  for (const kind of kinds) counts.set(texts[kind]!, (counts.get(texts[kind]!) ?? 0) + 1);
   const text = (column: string, row: number): string => texts[report.changesColumn(column).numbers[row]!]!;
   const level = (column: string) => (row: number): Cell => {
     const value = report.changesColumn(column).numbers[row]!;
@@ -33,11 +31,20 @@ export function changes(app: App): View {
     { key: "d2", title: app.t("new"), width: "7rem", right: true, cell: figure("distanceAfter", format.number) },
   ], (row) => { const found = report.changesColumn("row").numbers[row]!; if (found >= 0) app.open(found); });
   const { old, new: now } = report.document.changes!;
-  const summary = h("div", { class: "change-counts" }, ...KINDS.map((kind) =>
-    h("div", { class: `change ${kind}` }, h("b", {}, counts.get(kind) ?? 0), app.t(`change_${kind}`))),
-    h("div", { class: "versions muted" }, versions(app, "old", old), versions(app, "new", now)));
+  const summary = changeCounts(app, h("div", { class: "versions muted" }, versions(app, "old", old), versions(app, "new", now)));
   const body = all.length ? grid.element : h("p", { class: "empty" }, app.t("no_changes"));
   return { element: h("main", { class: "full" }, summary, body), shown: () => grid.show(all), key: (pressed) => grid.key(pressed), printing: (isPrinting) => grid.printing(isPrinting) };
+}
+
+/** How many tensors changed in which way, and what became of the operators at fault. */
+export function changeCounts(app: App, ...more: HTMLElement[]): HTMLElement {
+  const { report } = app;
+  const texts = report.texts("en");
+  const counts = new Map<string, number>();
+  for (const kind of report.changesColumn("kind").numbers) counts.set(texts[kind]!, (counts.get(texts[kind]!) ?? 0) + 1);
+  const faults = report.document.changes!.faults.map((each) => h("p", {}, app.sentence(each)));
+  return h("div", {}, ...faults, h("div", { class: "change-counts" }, ...KINDS.map((kind) =>
+    h("div", { class: `change ${kind}` }, h("b", {}, counts.get(kind) ?? 0), app.t(`change_${kind}`))), ...more));
 }
 
 function versions(app: App, which: "old" | "new", { opdiff, kernel, time }: Environment): HTMLElement {

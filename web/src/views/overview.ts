@@ -7,6 +7,7 @@ import { readable } from "../names";
 import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
+import { changeCounts } from "./changes";
 import { modeLine, placeText, unitGrid, unitSelects, unitText } from "./units";
 
 const MOST = 5;
@@ -25,12 +26,19 @@ export function overview(app: App): View {
     "main",
     { class: "overview" },
     hero(app, counts),
+    changed(app),
     findings(app),
     grid && grid.element,
     counts.some((count, level) => count && level !== UNKNOWN) && curveCard(app, curve, units),
   );
   chosen();
   return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone(), printing: () => curve.draw() };
+}
+
+/** What changed since an earlier comparison. */
+function changed(app: App): HTMLElement | null {
+  if (!app.report.document.changes) return null;
+  return card(app.t("changed"), "changed", changeCounts(app, button(app.t("open"), () => app.go("changes"), "small")));
 }
 
 /** Tensors by level; those that cannot have a golden one by nature are not counted. */
@@ -129,7 +137,8 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     foundIn(app, number),
     finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
-      h("div", { class: "remedy" }, h("span", {}, text), copyButton(app, text)))) : null,
+      h("p", { class: "remedy" }, text))) : null,
+    finding.command ? h("div", { class: "command" }, h("code", { title: finding.command }, finding.command), copyButton(app, finding.command)) : null,
     finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
     h("footer", {},

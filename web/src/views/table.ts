@@ -154,7 +154,7 @@ function columns(app: App): ColumnSpec[] {
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
   const byData = !report.tokens || report.tokens.modes.has(REAL);
   return [
-    { key: "level", title: app.t("c_level"), width: "10.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.sentences("why", row) }) },
+    { key: "level", title: app.t("c_level"), width: "11.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.sentences("why", row) }) },
     ...unitColumns(app),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
+from opdiff.core.next_command import next_command
 from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
 from opdiff.judge.proof import with_replays
-from opdiff.judge.remedies import files_of, next_command
+from opdiff.judge.remedies import files_of
 from opdiff.workflows.compare.environments import with_environments
 
 __all__ = ["find_limits", "judge_again", "limits_text", "next_step", "write_remedies"]
