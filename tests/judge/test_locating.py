@@ -100,6 +100,16 @@ def test_an_input_stands_in_for_an_output_that_was_not_compared() -> None:
     assert [found.advice[0].code, found.advice[1].code] == ["judge.outputs_significant", "judge.suspect"]
 
 
+@pytest.mark.parametrize(("compared", "share"), [(4, 1.0), (3, 1.0), (1, None)])
+def test_the_share_of_outputs_is_known_if_they_or_their_inputs_were_compared(
+    compared: int, share: float | None
+) -> None:
+    given = rows(A * 1.1, B * 1.1, C * 1.1, D * 1.1)
+    missing = [replace(row, metrics=None, reason=quoted("no file")) for row in given[compared:]]
+    (finding,) = judge_rows([*given[:compared], *missing], *NODES).findings
+    assert (finding.operator, finding.share) == ("a", share)
+
+
 def test_an_output_whose_damaged_header_has_another_type_is_passed_through() -> None:
     target, golden = SideInfo(dtype="int8"), SideInfo(dtype="float32")
     label, key = OpLabel(0, 0, "Relu", "b", "b"), TensorKey("b", Slot.OUTPUT, 0)

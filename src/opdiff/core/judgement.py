@@ -185,7 +185,7 @@ class ModelOutputs(Struct, frozen=True):
     """Agreement of the model's outputs.
 
     Attributes:
-        agreement: of all outputs; `UNKNOWN` if one was not compared, unless another one differs.
+        agreement: of all outputs; `UNKNOWN` if one was not compared, or by statistics only, unless another one differs.
         tensor: the worst output.
         cosine: its cosine similarity; `None` if it is undefined.
         error: its relative error; infinite if only the target is not zero or not finite.

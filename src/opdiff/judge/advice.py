@@ -97,7 +97,8 @@ def _outputs(outputs: ModelOutputs, *, has_findings: bool) -> Iterator[Reason]:
         is_bad = outputs.agreement in (Agreement.SLIGHT, Agreement.SIGNIFICANT)
         usual = Reason(f"judge.usual_causes_{outputs.agreement}") if is_bad and not has_findings else None
         facts = {"tensor": outputs.tensor, "numbers": _numbers(outputs), "usual": usual}
-        yield Reason(f"judge.outputs_{outputs.agreement}", tuple(facts.items()))
+        by_statistics = outputs.agreement is Agreement.UNKNOWN and outputs.error is None
+        yield Reason(f"judge.outputs_{'statistics' if by_statistics else outputs.agreement}", tuple(facts.items()))
     if outputs.missing:
         yield because("judge.outputs_missing", count=len(outputs.missing), operators=_named(outputs.missing))
 

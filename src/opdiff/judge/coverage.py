@@ -30,6 +30,7 @@ _MAX_NOISE_OF_OUTPUTS = 0.05
 # Share of the dumped operators that rules of the same model contain, at least.
 _MIN_KNOWN_SHARE = 0.5
 _MAX_NAMES = 3
+_BEST_FIRST = (Agreement.MATCH, Agreement.UNKNOWN, Agreement.SLIGHT, Agreement.SIGNIFICANT)
 
 
 def coverage_of(rows: Sequence[Row], network: Network) -> Coverage:
@@ -106,12 +107,11 @@ def model_outputs(rows: Sequence[Row], verdicts: Sequence[Verdict], network: Net
 
 def worst_outputs(found: Iterable[ModelOutputs], missing: Iterable[str] = ()) -> ModelOutputs:
     """Return the worst of several outputs; those that were not compared make good ones uncertain."""
-    order = list(Agreement)
     known = [each for each in found if each.tensor]
     absent = tuple(dict.fromkeys((*(name for each in found for name in each.missing), *missing)))
     if not known:
         return ModelOutputs(missing=absent)
-    worst = max(known, key=lambda each: (order.index(each.agreement), each.error or 0.0))
+    worst = max(known, key=lambda each: (_BEST_FIRST.index(each.agreement), each.error or 0.0))
     is_good = worst.agreement is Agreement.MATCH
     return replace(worst, agreement=Agreement.UNKNOWN if is_good and absent else worst.agreement, missing=absent)
 
@@ -122,6 +122,8 @@ def _output(row: Row, verdict: Verdict) -> ModelOutputs:
     is_close = error is not None and error <= _MATCHING_ERROR
     if verdict.level is Level.WRONG:
         agreement = Agreement.SIGNIFICANT
+    elif row.by is DataMode.STATISTICS and not verdict.level.is_bad:
+        agreement = Agreement.UNKNOWN
     elif is_close or (not verdict.level.is_bad and (error or 0.0) <= _MAX_NOISE_OF_OUTPUTS):
         agreement = Agreement.MATCH
     else:

@@ -159,14 +159,14 @@ def _inherited_parts(propagated: Propagated) -> list[tuple[str, float]]:
 
 
 def _is_bad(network: Network, located: Located, name: str) -> bool:
-    """Return whether an operator has a bad tensor, or, if it was not compared, a bad input."""
+    """Return whether an operator has a bad tensor, or, if it was not compared, a bad input that was."""
     operator = network.operators.get(name)
     if operator is None:
         return False
     levels = [located.verdicts[number].level for number in operator.rows]
     if any(level is not Level.NOT_COMPARABLE for level in levels):
         return any(level.is_bad for level in levels)
-    return any(state.is_bad for state in located.propagated.get(name, _NOTHING).inputs)
+    return any(state.is_bad and not state.skipped for state in located.propagated.get(name, _NOTHING).inputs)
 
 
 def _path(network: Network, start: str) -> tuple[str, ...]:

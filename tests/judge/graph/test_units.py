@@ -11,7 +11,7 @@ from made_reports import BAD
 from made_reports import row as measured_row
 from opdiff.core.comparison import DataMode, GraphNode, ModelGraph, OpLabel, Row, SideInfo
 from opdiff.core.dump import Unit
-from opdiff.core.judgement import Level, Origin
+from opdiff.core.judgement import Agreement, Judgement, Level, Origin
 from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
@@ -122,6 +122,26 @@ def test_advice_of_good_runs_names_what_was_compared(mode: DataMode, reservation
     judgement = judge([replace(row("a", GREEN), by=mode, target=side, golden=side)])
     assert judgement.advice[:2] == (because(reservation, count=1, total=1), because(code, count=1))
     assert judgement.outcome == outcome
+
+
+def _in_network(*rows: Row) -> Judgement:
+    """Judge tokens of a network with outputs of `b` and `c`, which read `a`."""
+    units = tuple(dict.fromkeys(row.unit for row in rows if row.unit))
+    sources = {"a": "x:0", "b": "a:0", "c": "a:0"}
+    return judge(rows, [ModelGraph(tuple(GraphNode(name, "Relu", (sources[name],)) for name in sources), units)])
+
+
+def test_statistics_do_not_show_that_outputs_match() -> None:
+    judgement = _in_network(row("a", GREEN), row("b", GREEN), row("c", GREEN))
+    assert judgement.outputs.agreement is Agreement.UNKNOWN
+    assert "judge.outputs_statistics" in {sentence.code for sentence in judgement.advice}
+
+
+def test_a_wrong_output_of_one_token_outweighs_a_missing_one_of_another() -> None:
+    missing = replace(row("c", GREEN), reason=quoted("no file"))
+    wrong = measured("a", token=1), measured("b", token=1, **WRONG), measured("c", token=1)
+    outputs = _in_network(measured("a"), measured("b"), missing, *wrong).outputs
+    assert (outputs.agreement, outputs.tensor, outputs.missing) == (Agreement.SIGNIFICANT, "b:output:0", ("c",))
 
 
 def test_rows_with_a_reason_are_not_comparable() -> None:

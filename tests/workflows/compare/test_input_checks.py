@@ -134,6 +134,16 @@ def test_one_dump_on_both_sides(case: Case, *, above: bool) -> None:
     assert done.out.startswith("Warning: target and golden are the same dump: ")
 
 
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_a_copy_of_the_target_as_golden(case: Case, *, is_equal: bool) -> None:
+    case.npu("a", X)
+    copy = shutil.copytree(case.target, case.root / "copy")
+    if not is_equal:
+        case.npu("a", 2 * X)
+    done = run(case.capsys, "compare", case.target, copy, "-o", case.out)
+    assert done.out.startswith("Warning: target and golden are the same dump: ") == is_equal
+
+
 @pytest.fixture
 def graphs(tmp_path: Path) -> GraphSample:
     return write_graph_sample(str(tmp_path / "graphs"), ranks=1, tokens=1)
@@ -183,8 +193,12 @@ def test_a_golden_directory_above_both_dumps(
     assert compare_graphs(capsys, root, graphs.golden, "-m", "torchair", "-o", tmp_path / "out").code == 0
 
 
-def test_one_dump_of_graph_mode_on_both_sides(graphs: GraphSample, capsys: pytest.CaptureFixture[str]) -> None:
-    done = compare_graphs(capsys, graphs.target, graphs.target, "-o", root_of(graphs) / "out")
+@pytest.mark.parametrize("copied", [False, True])
+def test_one_dump_of_graph_mode_on_both_sides(
+    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, copied: bool
+) -> None:
+    golden = shutil.copytree(graphs.target, tmp_path / "copy") if copied else graphs.target
+    done = compare_graphs(capsys, graphs.target, golden, "-o", root_of(graphs) / "out")
     assert "Warning: target and golden are the same dump: " in done.out
 
 
@@ -197,6 +211,18 @@ def test_two_fx_runs_in_one_directory(graphs: GraphSample, tmp_path: Path, capsy
     assert "Warning: two FX runs are mixed: " in done.out
 
 
+def test_two_fx_runs_below_one_directory(
+    graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    for name in ("first", "second"):
+        shutil.copytree(graphs.golden, runs / name)
+    done = compare_graphs(capsys, graphs.target, runs, "-m", "torchair", "-o", tmp_path / "out")
+    assert done.code == 3
+    assert "there are several dumps here; give one of them: " in done.err
+    assert {str(runs / "first"), str(runs / "second")} == set(done.err.strip().rpartition(": ")[2].split(", "))
+
+
 def test_the_mode_of_the_other_kind_of_dump(
     graphs: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,6 +233,7 @@ def test_the_mode_of_the_other_kind_of_dump(
         assert "this is a dump of graph mode, which is compared by: " in done.err
         follow(capsys, done.err, tmp_path / "out")
     first, second = (write_sample(str(tmp_path / name)) for name in ("first", "second"))
+    (Path(second.target) / "Flatten.head_flatten.53.3.1700000100008823").unlink()
     done = compare_graphs(capsys, first.target, second.target, "-m", "torchair", *out)
     assert done.code == 3
     assert "this is a dump of an offline model, not of graph mode" in done.err

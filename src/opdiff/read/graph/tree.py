@@ -66,7 +66,7 @@ class GraphTree(Struct, frozen=True):
         texts: files of graph texts, original graphs before optimized ones.
         notes: remarks about the tree.
         other_kind: folder of the dumps of the other kind, which are not read; empty if there are none.
-        rivals: folders of two dumps of the same token at the same time; empty if there are none.
+        rivals: directories of two dumps of the same token at the same time; empty if there are none.
     """
 
     root: str
@@ -121,7 +121,8 @@ def read_graph_tree(root: str) -> GraphTree:
         ranks[rank] = _graphs(members, kind, notes)
     notes += _mixed_runs(texts)
     others = [folder.path for folder in tree.folders if _has_dumps_of(_OTHER_KIND[kind], folder)]
-    rivals = _rivals(folders) if kind is GraphKind.GE else ()
+    # FX dumps without graph numbers have a folder for each graph of a token.
+    rivals = _rivals(folder for folder in folders if kind is GraphKind.GE or folder.location.graph is not None)
     return GraphTree(
         tree.root,
         kind,
@@ -137,19 +138,33 @@ def read_graph_tree(root: str) -> GraphTree:
 def dump_root(folders: Iterable[str]) -> str:
     """Return the directory of a dump that has these folders: the one with a usual name, else their common parent."""
     common = os.path.commonpath(folders)
-    parts = common.split(os.sep)
-    named = next((number for number, part in enumerate(parts) if part in _DUMP_NAMES), len(parts))
-    return os.sep.join(parts[: named + 1])
+    return _named_parent(common) or common
+
+
+def _named_parent(folder: str) -> str:
+    """Return the directory of a usual name that is or contains a folder; empty for none."""
+    parts = folder.split(os.sep)
+    named = next((number for number, part in enumerate(parts) if part in _DUMP_NAMES), None)
+    return "" if named is None else os.sep.join(parts[: named + 1])
 
 
 def _rivals(folders: Iterable[Folder]) -> tuple[str, ...]:
-    """Return the first two folders of the same token, rank, device and time."""
+    """Return the directories of two dumps that have the same token, graph, rank, device and time."""
     found: dict[Location, str] = {}
     for folder in folders:
         other = found.setdefault(folder.location, folder.path)
         if other != folder.path and folder.location.step is not None:
-            return other, folder.path
+            return _separate(other, folder.path)
     return ()
+
+
+def _separate(*folders: str) -> tuple[str, ...]:
+    """Return the directories of the dumps of two folders: of usual names, else below their common parent."""
+    named = tuple(map(_named_parent, folders))
+    if all(named) and len(set(named)) == len(named):
+        return named
+    below = len(os.path.commonpath(folders).split(os.sep)) + 1
+    return tuple(os.sep.join(folder.split(os.sep)[:below]) for folder in folders)
 
 
 def _kind(tree: Tree) -> GraphKind:

@@ -6,6 +6,8 @@ command, where it is known.
 
 from __future__ import annotations
 
+import filecmp
+import os
 import shlex
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -105,7 +107,7 @@ def option_problems(target: Dump, *, overflow: bool) -> Iterator[InputProblem]:
 
 def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[InputProblem]:
     """Yield the signs of mixed-up inputs of an offline comparison."""
-    if filesystem.samefile(target.path, golden.path):
+    if filesystem.samefile(target.path, golden.path) or _is_copy(_dump_files(target), _dump_files(golden)):
         yield InputProblem(golden.path, because("compare.same_directory"), is_certain=False)
     if rules.fusion and rules.fusion_off:
         yield from _same_rules(target, golden, rules.fusion, rules.fusion_off)
@@ -114,6 +116,21 @@ def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[Input
         yield from _exchanged_quantization(target, golden, rules.fusion, rules.quant)
     if not rules.given:
         yield from _fused_without_rules(target, golden)
+
+
+def _dump_files(dump: Dump) -> dict[str, str]:
+    """Return the paths of dump files by their paths in the directory of the dump."""
+    return {os.path.relpath(op.path, dump.path): op.path for op in dump.operators.values() if op.timestamp}
+
+
+def _is_copy(ours: dict[str, str], theirs: dict[str, str]) -> bool:
+    """Return whether two dumps have the same files: names with timestamps, and contents."""
+    if not ours or ours.keys() != theirs.keys():
+        return False
+    try:
+        return all(filecmp.cmp(path, theirs[name], shallow=False) for name, path in ours.items())
+    except OSError:
+        return False
 
 
 def _same_rules(target: Dump, golden: Dump, fusion: RuleFile, fusion_off: RuleFile) -> Iterator[InputProblem]:
@@ -248,6 +265,8 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
     own = {folder.path for folder in target.folders()}
     theirs = {folder.path for folder in golden.folders()}
     if own.isdisjoint(theirs):
+        if _is_copy(_graph_files(target), _graph_files(golden)):
+            yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
         return
     rest = golden.other_kind or (dump_root(theirs - own) if theirs - own else "")
     if rest:
@@ -257,13 +276,18 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
         yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
 
 
+def _graph_files(tree: GraphTree) -> dict[str, str]:
+    paths = (entry.path for folder in tree.folders() for entry in folder.entries)
+    return {os.path.relpath(path, tree.root): path for path in paths}
+
+
 def _several_dumps(tree: GraphTree, other_kind: str = "") -> Iterator[InputProblem]:
     """Find a directory above several dumps that can be meant; the target is never one of FX."""
-    found = [dump_root([path]) for path in tree.rivals]
+    found = tree.rivals
     if other_kind:
-        found = [*(found or [dump_root([folder.path for folder in tree.folders()])]), other_kind]
+        found = (*(found or (dump_root([folder.path for folder in tree.folders()]),)), other_kind)
     if found:
-        yield InputProblem(tree.root, because("compare.several_dumps", dumps=tuple(found)))
+        yield InputProblem(tree.root, because("compare.several_dumps", dumps=found))
 
 
 def _exchanged_graphs(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:

@@ -61,3 +61,15 @@ def test_a_finding_without_units_is_reported(bad_token: GraphCase) -> None:
     page = bad_token.root / "report.html"
     write_html(replace(comparison, judgement=judgement), str(page))
     assert page.read_bytes().rstrip().endswith(b"</html>")
+
+
+def test_a_documented_fail_of_a_good_tensor_is_explained(case: GraphCase) -> None:
+    golden = GOOD.astype(np.float16).astype(np.float32)
+    golden[0, 0, 0] = 1e-9
+    target = golden.astype(np.float16)
+    target[0, 0, 0] = 1e-4
+    case.one(target, golden)
+    told = case.run().out.replace("\n  ", " ")
+    assert "compared: 1 tensors, 0 PASS, 1 FAIL" in told
+    verdict, why = "No operator is at fault: ", "1 of the 1 documented FAILs are of tensors within noise: "
+    assert 0 < told.index(verdict) < told.index(why) < told.index("compared: ")
