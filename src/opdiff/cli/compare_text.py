@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.style import curve_lines, styled
 from opdiff.core.comparison import Mode
 from opdiff.core.reasons import Language, because, render
-from opdiff.report.summary_text import SummaryLine, one_line, summary_lines
+from opdiff.report.summary_text import SummaryLine, one_line, summary_lines, warning_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ def result_lines(compared: Compared, written: Written, messages: MessageOptions)
     comparison, language = compared.comparison, Language(messages.language)
     if messages.quiet:
         path = next(iter((*written.tables, *written.reports)), "")
+        yield from map(styled, warning_lines(comparison, language))
         yield styled(one_line(comparison, path, language))
         yield from map(styled, remedy_lines(comparison, messages.remedies, language))
         return

@@ -72,7 +72,7 @@ class MessageOptions(Struct, frozen=True):
     """How a comparison is reported.
 
     Attributes:
-        quiet: one line for each result, and no progress.
+        quiet: warnings and one line for each result, and no progress.
         verbose: with the reasons why tensors were not compared, and the worst tensors.
         language: of the sentences.
         remedies: folder of the files that apply remedies; empty for none.

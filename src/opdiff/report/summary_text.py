@@ -167,6 +167,12 @@ def advice_lines(comparison: Comparison, language: Language, *, has_details: boo
         yield from sentence_lines([reason], language, tone)
 
 
+def warning_lines(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
+    """Yield the warnings of mixed-up inputs in lines of a terminal."""
+    warnings = [reason for reason in comparison.judgement.advice if reason.code == "compare.warning"]
+    yield from sentence_lines(warnings, language, Tone.WARNING)
+
+
 def sentence_lines(reasons: Iterable[Reason], language: Language, tone: Tone = Tone.PLAIN) -> Iterator[SummaryLine]:
     """Yield sentences in lines of a terminal; a command at the end of a sentence has a line of its own."""
     for reason in reasons:

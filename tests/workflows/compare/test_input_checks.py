@@ -125,11 +125,12 @@ def test_fusion_and_quantization_rules_exchanged(case: Case) -> None:
     follow(case.capsys, done.err, case.out)
 
 
+@pytest.mark.parametrize("option", ["-v", "-q"])
 @pytest.mark.parametrize("above", [False, True])
-def test_one_dump_on_both_sides(case: Case, *, above: bool) -> None:
+def test_one_dump_on_both_sides(case: Case, *, above: bool, option: str) -> None:
     case.npu("a", X)
     folder = case.root if above else case.target
-    done = run(case.capsys, "compare", case.target, folder, "-o", case.out)
+    done = run(case.capsys, "compare", case.target, folder, "-o", case.out, option)
     assert done.code == 0
     assert done.out.startswith("Warning: target and golden are the same dump: ")
 
