@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -137,8 +138,14 @@ def read_graph_tree(root: str) -> GraphTree:
 
 def dump_root(folders: Iterable[str]) -> str:
     """Return the directory of a dump that has these folders: the one with a usual name, else their common parent."""
-    common = os.path.commonpath(folders)
+    common = os.sep.join(_common_parts(folders))
     return _named_parent(common) or common
+
+
+def _common_parts(folders: Iterable[str]) -> list[str]:
+    """Return the parts of paths or addresses that all of them start with."""
+    parts = zip(*(folder.split(os.sep) for folder in folders), strict=False)
+    return [names[0] for names in takewhile(lambda names: len(set(names)) == 1, parts)]
 
 
 def _named_parent(folder: str) -> str:
@@ -163,7 +170,7 @@ def _separate(*folders: str) -> tuple[str, ...]:
     named = tuple(map(_named_parent, folders))
     if all(named) and len(set(named)) == len(named):
         return named
-    below = len(os.path.commonpath(folders).split(os.sep)) + 1
+    below = len(_common_parts(folders)) + 1
     return tuple(os.sep.join(folder.split(os.sep)[:below]) for folder in folders)
 
 
