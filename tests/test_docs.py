@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import run
-from opdiff.cli.parsers import COMMANDS, build_parser
+from opdiff.cli.parsers import COMMANDS, CommandParser, command_parser
 from opdiff.sample import FAULTS, write_sample
 from tutorial_files import write_tutorial_files
 
@@ -59,10 +58,8 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    actions = build_parser(*COMMANDS)._actions
-    (commands,) = (action for action in actions if isinstance(action, argparse._SubParsersAction))
-    return dict(commands.choices)
+def parsers() -> dict[str, CommandParser]:
+    return {name: command_parser(name) for name in COMMANDS}
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +133,7 @@ def test_every_option_is_in_the_page_of_its_command(command: str) -> None:
     text = (ROOT / "docs" / "commands" / f"{command}.md").read_text()
     missing = [
         option
-        for action in parsers()[command]._actions
+        for action in parsers()[command].actions
         for option in action.option_strings
         if option not in ("-h", "--help") and not re.search(rf"`{re.escape(option)}[`\s]", text)
     ]
@@ -150,7 +147,7 @@ def test_every_command_page_has_a_command() -> None:
 
 def test_every_choice_is_in_the_page() -> None:
     text = (ROOT / "docs" / "commands" / "convert.md").read_text()
-    (form,) = (action for action in parsers()["convert"]._actions if action.dest == "form")
+    (form,) = (action for action in parsers()["convert"].actions if action.dest == "form")
     assert form.choices is not None
     assert [choice for choice in form.choices if f"| `{choice}` |" not in text] == []
 

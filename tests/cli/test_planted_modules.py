@@ -42,6 +42,7 @@ ARGUMENTS = {
     "reduce": ("{many}", "--keep"),
     "compat-path": (),
     "demo": ("{out}/demo",),
+    "completion": ("bash",),
 }
 
 

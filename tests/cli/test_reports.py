@@ -296,3 +296,13 @@ def test_curve_needs_an_encoding_with_its_characters(monkeypatch: pytest.MonkeyP
     assert curve_lines(made, Language.ENGLISH) == ("curve: ▅█",)
     monkeypatch.setattr(Terminal, "encoding", "ascii")
     assert curve_lines(made, Language.ENGLISH) == ()
+
+
+def test_reports_and_answer_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result_1.json"
+    save(judged_comparison(row("a")), str(path))
+    (tmp_path / "out").mkdir()
+    outcome = run(capsys, "report", path, "-o", tmp_path / "out", "--junit", "--json")
+    assert outcome.json["schema"] == "opdiff-answer"
+    assert sorted(file.suffix for file in (tmp_path / "out").iterdir()) == [".html", ".xml"]
+    assert run(capsys, "judge", path, "--json").json["verdict"] == "wrong"

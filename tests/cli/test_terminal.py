@@ -11,12 +11,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import COMMAND
-from dump_files import TIME, add
+from command_line import COMMAND, run, run_outside
+from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
 from opdiff.cli.terminal import Progress, counted, json_text, printable, table
 from opdiff.core.formatting import size
@@ -156,3 +157,38 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     assert re.search(r"converting.*300/300", seen)
     assert re.fullmatch(r"300 of 300 files converted: 300 results from 12\.\d KiB in \d+\.\d s\n", out)
     assert on_a_terminal(*arguments, "-q")[0] == ""
+
+
+# Colours and pages
+
+
+@pytest.mark.parametrize(("choice", "is_coloured"), [("auto", False), ("never", False), ("always", True)])
+def test_colours_of_a_pipe(tmp_path: Path, choice: str, *, is_coloured: bool) -> None:
+    for side, value in (("target", 1.0), ("golden", 3.0)):
+        add(tmp_path / side, f"Add.a.1.2.{TIME}", dump(tensor([value, 2.0])))
+    sides = (tmp_path / "target", tmp_path / "golden")
+    outcome = run_outside("compare", *sides, "-o", tmp_path / "out", "--color", choice)
+    assert (outcome.code, "\x1b[31m" in outcome.out) == (0, is_coloured)
+
+
+def test_report_is_opened(tmp_path: Path) -> None:
+    for side in ("target", "golden"):
+        add(tmp_path / side, f"Add.a.1.2.{TIME}")
+    opener = tmp_path / "browser"
+    opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    opener.chmod(0o700)
+    words = ("compare", tmp_path / "target", tmp_path / "golden", "-o", tmp_path / "out dir")
+    assert run_outside(*words, "--open", env={"BROWSER": str(opener)}).code == 0
+    (page,) = (tmp_path / "out dir").glob("*.html")
+    assert (tmp_path / "opened").read_text() == f"{page.as_uri()}\n"
+    refused = run_outside(*words, "--open", "--no-html")
+    assert (refused.code, "--open cannot be combined with --no-html" in refused.err) == (2, True)
+
+
+def test_inspection_fits_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    values = np.linspace(-65504, 65504, 64).reshape(1, 1, 2, 2, 16)
+    path = add(tmp_path, "a", dump(tensor(values, address=0x1240C0000400)))
+    outcome = run(capsys, "inspect", path, "--stats", "-v")
+    assert "0x1240c0000400" in outcome.out
+    assert max(map(len, outcome.out.splitlines()[1:])) <= 80
+    assert "0x1240c0000400" not in run(capsys, "inspect", path, "--stats").out

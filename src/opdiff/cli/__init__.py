@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.parsers import build_parser
+from opdiff.cli.parsers import parse_command
 from opdiff.cli.streams import prepare_streams
-from opdiff.cli.terminal import printable
+from opdiff.cli.terminal import choose_colour, printable
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
 from opdiff.core.remote.urls import without_secrets
 
@@ -44,16 +44,13 @@ def _run(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"opdiff: {error}", file=sys.stderr)
         return ExitCode.USAGE
-    parser = build_parser(*arguments[:1])
-    args = parser.parse_args(arguments)
-    if args.command is None:
-        parser.print_help(sys.stderr)
-        return ExitCode.USAGE
-    return _run_command(args)
+    args = parse_command(arguments)
+    return ExitCode.USAGE if args is None else _run_command(args)
 
 
 def _run_command(args: Namespace) -> int:
     """Run the chosen command; turn every exception into a message and an exit code."""
+    choose_colour(args.color)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
@@ -38,6 +39,33 @@ def byte_count(text: str) -> int:
     if match is None:
         raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def add_output(parser: argparse.ArgumentParser, *aliases: str, help: str, default: str = ".") -> None:  # noqa: A002
+    """Add the directory of the results as `output`."""
+    parser.add_argument("-o", "--output", *aliases, metavar="DIR", default=default, help=help)
+
+
+def add_json(parser: argparse.ArgumentParser, content: str = "the result") -> None:
+    """Add the file that gets the result as JSON, `-` for standard output."""
+    parser.add_argument(
+        "--json", type=_json_path, metavar="FILE", nargs="?", const="-", default="",
+        help=f"write {content} as JSON; without FILE, or with -, to standard output",
+    )  # fmt: skip
+
+
+def _json_path(path: str) -> str:
+    """Refuse files that are something else: `--json` in front of PATH takes it for its file."""
+    if os.path.isdir(path) or (os.path.isfile(path) and not _is_replaceable(path)):
+        raise ArgumentTypeError(f"{path} exists and would be replaced; for JSON on standard output, put --json last")
+    return path
+
+
+def _is_replaceable(path: str) -> bool:
+    """Return whether a file is empty, or JSON other than a saved comparison."""
+    with open(path, "rb") as file:
+        start = file.read(256).lstrip()
+    return start[:1] in (b"", b"{", b"[") and b"opdiff.comparison" not in start
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -99,23 +127,23 @@ def add_sides(parser: argparse.ArgumentParser) -> None:
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """Add the rule files, under their documented names."""
     parser.add_argument(
-        "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
+        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
         help="rules of the model with fusion on",
     )  # fmt: skip
     parser.add_argument(
-        "-cfr", "-cf", "--close_fusion_rule_file", metavar="FILE", default="",
+        "-cfr", "-cf", "--close-fusion-rule-file", metavar="FILE", default="",
         help="rules of the model with fusion off",
     )  # fmt: skip
     parser.add_argument(
-        "-qfr", "--quant_fusion_rule_file", metavar="FILE", default="", help="rules written by the quantization tool"
+        "-qfr", "--quant-fusion-rule-file", metavar="FILE", default="", help="rules written by the quantization tool"
     )
 
 
-def add_custom(parser: argparse.ArgumentParser) -> None:
+def add_custom(parser: argparse.ArgumentParser, content: str = "conversions and metrics") -> None:
     """Add the directory of user-defined conversions and metrics."""
     parser.add_argument(
-        "-c", "--custom", "--custom_script_path", metavar="DIR", default="",
-        help="directory of user-defined conversions and metrics; its Python files are executed",
+        "-c", "--custom", "--custom-script-path", metavar="DIR", default="",
+        help=f"directory of user-defined {content}; its Python files are executed",
     )  # fmt: skip
 
 
@@ -176,9 +204,9 @@ def add_element_options(parser: argparse.ArgumentParser) -> None:
         "-n", "--topn", type=integer(1, 10_000), metavar="N", help="number of worst elements to list; default: 20"
     )
     parser.add_argument(
-        "-ml", "--max_line", type=integer(10_000, 1_000_000), metavar="N",
+        "-ml", "--max-line", type=integer(10_000, 1_000_000), metavar="N",
         help="maximum number of rows per table file; default: 1000000",
     )  # fmt: skip
     parser.add_argument(
-        "--ignore_single_op_result", "--no-tables", action="store_true", help="do not write tables of all elements"
+        "--ignore-single-op-result", "--no-tables", action="store_true", help="do not write tables of all elements"
     )

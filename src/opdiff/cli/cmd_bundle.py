@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import require_paths
+from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
-from opdiff.cli.terminal import note_owner, printable
+from opdiff.cli.terminal import note_owner, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
 from opdiff.core.tensor import file_safe_name
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="dump directory of the run on the NPU")
     parser.add_argument("golden", metavar="GOLDEN", nargs="?", default="", help="golden directory")
     parser.add_argument(
-        "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
+        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
         help="rules of the target's model: offline model, JSON of ATC or graph text",
     )  # fmt: skip
     parser.add_argument("--model", metavar="FILE", default="", help="original model: ONNX file, or prototxt")
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="shape of an input whose shape the model leaves open",
     )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", default="", help="archive to write; default: OP.zip")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
             shapes=dict(pair for pairs in args.shapes for pair in pairs),
         )
     )
-    for name in files if args.quiet == 0 else ():
-        print(f"  {name}")
-    print(printable(f"bundle: {output} ({size(os.path.getsize(output))})"))
+    if args.json != "-":
+        for name in files if args.quiet == 0 else ():
+            print(f"  {name}")
+        print(printable(f"bundle: {output} ({size(os.path.getsize(output))})"))
+    if args.json:
+        write_json(args.json, {"bundle": output, "files": files, "nbytes": os.path.getsize(output)})
     return ExitCode.OK

@@ -15,6 +15,7 @@ from opdiff.cli.arguments import (
     add_custom,
     add_element_options,
     add_jobs,
+    add_json,
     add_judging,
     add_mode,
     add_rules,
@@ -26,7 +27,14 @@ from opdiff.cli.arguments import (
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.model_options import add_model, require_model, with_model
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
+from opdiff.cli.report_options import (
+    add_gate,
+    add_report_options,
+    chosen_reports,
+    message_options,
+    refused_text,
+    write_answer,
+)
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
 
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
     import argparse
 
     from opdiff.cli.report_options import MessageOptions
-    from opdiff.report.answer_json import Answer
     from opdiff.workflows.compare.options import CompareOptions
 
 DESCRIPTION = """\
@@ -74,20 +81,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_gate(parser)
     parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
     add_report_options(parser)
-    parser.add_argument(
-        "--json", metavar="FILE", default="", help="write the answer for machines as JSON; - for standard output"
-    )
+    add_json(parser, "the answer for machines")
     _add_work(parser)
 
 
 def _add_documented(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="target and golden directory, in this order")
     add_mode(parser)
-    parser.add_argument("-tp", "--target_path", metavar="DIR", default="", help="the same as the first PATH")
-    parser.add_argument("-gp", "--golden_path", metavar="DIR", default="", help="the same as the second PATH")
+    parser.add_argument("-tp", "--target-path", metavar="DIR", default="", help="the same as the first PATH")
+    parser.add_argument("-gp", "--golden-path", metavar="DIR", default="", help="the same as the second PATH")
     add_rules(parser)
     parser.add_argument(
-        "-o", "--output_path", "--output-dir", metavar="DIR", nargs="?", const=".", default=".",
+        "-o", "--output", "--output-path", "--output-dir", metavar="DIR", nargs="?", const=".", default=".",
         help="output directory; default: current directory",
     )  # fmt: skip
 
@@ -122,16 +127,16 @@ def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
         help="the target's ranks hold parts of the golden tensors: how (TOML), or auto to find it by shapes",
     )  # fmt: skip
     group.add_argument(
-        "--data_mode", choices=_DATA_MODES, default="auto",
+        "--data-mode", choices=_DATA_MODES, default="auto",
         help="compare data, statistics or CRC-32; default: data if both sides have it, else statistics",
     )  # fmt: skip
 
 
 def _add_single(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-op", "--op_name", metavar="NAME", help="examine one operator only, element by element")
+    parser.add_argument("-op", "--op-name", metavar="NAME", help="examine one operator only, element by element")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-i", "--input_tensor", type=int, metavar="N", help="with -op: this input")
-    which.add_argument("--output_tensor", type=int, metavar="N", help="with -op: this output; default: 0")
+    which.add_argument("-i", "--input-tensor", type=int, metavar="N", help="with -op: this input")
+    which.add_argument("--output-tensor", type=int, metavar="N", help="with -op: this output; default: 0")
     add_element_options(parser)
 
 
@@ -199,20 +204,20 @@ def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
 def _check_single(args: argparse.Namespace) -> None:
     only = {
         "-i": args.input_tensor,
-        "--output_tensor": args.output_tensor,
+        "--output-tensor": args.output_tensor,
         "-n": args.topn,
         "-ml": args.max_line,
-        "--ignore_single_op_result": args.ignore_single_op_result or None,
+        "--ignore-single-op-result": args.ignore_single_op_result or None,
     }
     given = [option for option, value in only.items() if value is not None]
     if args.op_name is None and given:
         raise UsageError(f"{given[0]} requires -op NAME")
     if args.op_name is not None and (args.range or args.select or args.mapping):
         raise UsageError("-op cannot be combined with -r, -s and -map")
-    if args.op_name is not None and args.output_path.isdecimal() and not os.path.isdir(args.output_path):
+    if args.op_name is not None and args.output.isdecimal() and not os.path.isdir(args.output):
         raise UsageError(
-            f"-o is the output directory; for output {args.output_path} of the operator use "
-            f"--output_tensor {args.output_path}, for a new directory of that name -o ./{args.output_path}"
+            f"-o is the output directory; for output {args.output} of the operator use "
+            f"--output-tensor {args.output}, for a new directory of that name -o ./{args.output}"
         )
 
 
@@ -253,20 +258,23 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
         return _compare_and_report(options, messages)
     except InputError as error:
         if messages.answer:
-            from opdiff.report.answer_json import make_failure
+            from opdiff.cli.terminal import write_document
+            from opdiff.report.answer_json import encode_answer, make_failure
 
-            _write_answer(make_failure(options.mode or Mode.OFFLINE, str(error)), messages.answer)
+            failure = make_failure(options.mode or Mode.OFFLINE, str(error))
+            write_document(messages.answer, encode_answer(failure))
         raise
 
 
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     from opdiff.cli.compare_text import result_lines
-    from opdiff.cli.terminal import Progress, printable
+    from opdiff.cli.terminal import Progress, open_page, printable
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.pipeline import compare_and_write
 
     compared = defects = 0
     is_hit = is_misfit = False
+    pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
@@ -281,10 +289,9 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 continue
             made, written = result
             if messages.answer:
-                from opdiff.report.answer_json import make_answer
-
-                _write_answer(make_answer(made.comparison), messages.answer)
+                write_answer(made.comparison, messages.answer)
             progress.say("\n".join(result_lines(made, written, messages)), stream)
+            pages += written.reports[:1]
             refused = messages.gate.refused(made.comparison) if messages.gate else ()
             if refused:
                 is_hit = True
@@ -295,18 +302,9 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             # One traceback is enough for an error that many rows have.
             for defect in dict.fromkeys(made.defects):
                 print(defect, file=sys.stderr)
+    for page in pages[:1] if messages.opens else ():
+        open_page(page)
     return comparison_exit_code(defects=defects, compared=compared, gate_hit=is_hit, misfit=is_misfit)
-
-
-def _write_answer(answer: Answer, path: str) -> None:
-    from opdiff.core.atomic_file import open_atomic
-    from opdiff.report.answer_json import encode_answer
-
-    if path == "-":
-        print(encode_answer(answer).decode(), end="")
-        return
-    with open_atomic(path) as file:
-        file.write(encode_answer(answer))
 
 
 def _run_third(args: argparse.Namespace, options: CompareOptions, code: int) -> int:
@@ -330,7 +328,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         # With a third run these are its rules, not those of the golden side.
         fusion_off_rules="" if args.third else args.close_fusion_rule_file,
         quant_rules=args.quant_fusion_rule_file,
-        output=args.output_path,
+        output=args.output,
         metrics=" ".join(args.algorithm),
         custom=args.custom,
         number_range=args.range,

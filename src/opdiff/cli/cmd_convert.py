@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_jobs
+from opdiff.cli.arguments import add_cache, add_custom, add_jobs, add_json
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, note_owner, printable
+from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
@@ -31,8 +32,8 @@ Without --format, tensors stay in their stored layout."""
 EPILOG = """\
 examples:
   opdiff convert Conv2D.conv1.4.3.1672900579018235
-  opdiff convert DUMP_DIR -out npy
-  opdiff convert DUMP_DIR -out nchw --format NCHW --output 0
+  opdiff convert DUMP_DIR -o npy
+  opdiff convert DUMP_DIR -o nchw --format NCHW --output-tensor 0
   opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
   opdiff convert FILE --type bin
   opdiff convert sftp://HOST/DUMP_DIR -out npy
@@ -45,18 +46,12 @@ _FAILED_LIST_NAME = "convert_failed_file_list.txt"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help="dump file or directory")
+    parser.add_argument("-d", "--dump-file", metavar="PATH[,PATH]", default="", help="the same, separated by commas")
     parser.add_argument(
-        "-d", "--dump-file", "--dump_file", metavar="PATH[,PATH]", default="", help="the same, separated by commas"
-    )
-    parser.add_argument(
-        "-out",
-        "--output-dir",
-        "--out",
-        dest="output_dir",
-        metavar="DIR",
-        default=".",
-        help="output directory; default: current directory",
-    )
+        "-o", "--output", metavar="DIR", default="",
+        help="output directory; default: current directory. A number is an output tensor, as in the vendor's converter",
+    )  # fmt: skip
+    parser.add_argument("-out", "--out", "--output-dir", metavar="DIR", default="", help="the same, never a number")
     parser.add_argument("-t", "--type", choices=_FORMS, default="npy", dest="form", help="kind of result; default: npy")
     parser.add_argument(
         "-f",
@@ -67,20 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-s", "--shape", type=_shape, default=(), help="shape in that layout, such as 1,64,28,28")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-i", "--input", "--input_tensor", type=_index, metavar="K", help="only input K (from 0)")
-    which.add_argument("-o", "--output", "--output_tensor", type=_index, metavar="K", help="only output K (from 0)")
-    parser.add_argument(
-        "-c",
-        "--custom",
-        "--custom_script_path",
-        metavar="DIR",
-        default="",
-        help="directory of user-defined conversions; its Python files are executed",
-    )
+    which.add_argument("-i", "--input", "--input-tensor", type=_index, metavar="K", help="only input K (from 0)")
+    which.add_argument("--output-tensor", type=_index, metavar="K", help="only output K (from 0)")
+    add_custom(parser, "conversions")
     add_jobs(parser)
     add_cache(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything could not be converted")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,11 +92,11 @@ def run(args: argparse.Namespace) -> int:
         interrupted = True
     results = {job: results[job] for job in plan.jobs if job in results}
     failed_list = _write_lists(options.output, plan, results)
-    if args.json:
-        _print_json(plan, results)
-    else:
+    if args.json != "-":
         _print_summary(plan, results, time.monotonic() - started)
         _print_failures(results, failed_list)
+    if args.json:
+        write_json(args.json, _values(plan, results))
     for result in results.values():
         if result.defect:
             print(result.defect, file=sys.stderr)
@@ -140,9 +128,26 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     if args.form == "pt" and find_spec("torch") is None:
         raise UsageError("--type pt requires PyTorch, which is not installed; use another type, such as npy")
     custom = find_conversions(args.layout, args.custom) if args.layout else None
-    slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if args.output is not None else None
-    index = args.input if args.input is not None else args.output
-    return ConvertOptions(args.output_dir, Form(args.form), args.layout, args.shape, slot, index, custom)
+    folder, output = _output(args)
+    slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if output is not None else None
+    index = args.input if args.input is not None else output
+    return ConvertOptions(folder, Form(args.form), args.layout, args.shape, slot, index, custom)
+
+
+def _output(args: argparse.Namespace) -> tuple[str, int | None]:
+    """Return the output directory and the only output tensor; `-o` is one or the other."""
+    if not re.fullmatch(r"-?\d+", args.output):
+        if args.output and args.out:
+            raise UsageError(f"there are two output directories: -o {args.output} and -out {args.out}")
+        return args.output or args.out or ".", args.output_tensor
+    if args.input is not None or args.output_tensor is not None:
+        raise UsageError(f"-o {args.output} is an output tensor, and only one tensor can be chosen")
+    if args.output.startswith("-"):
+        raise UsageError(f"-o {args.output} is neither a directory nor an output tensor; the first has index 0")
+    if not args.quiet:
+        hint = f"--output-tensor {args.output} says the same, and -o ./{args.output} is a directory"
+        print(f"opdiff: note: -o {args.output} selects an output tensor; {hint}", file=sys.stderr)
+    return args.out or ".", int(args.output)
 
 
 def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
@@ -206,7 +211,7 @@ def _print_failures(results: Results, failed_list: str) -> None:
         print(f"{printable(failed_list)} lists the failed files", file=sys.stderr)
 
 
-def _print_json(plan: ConvertPlan, results: Results) -> None:
+def _values(plan: ConvertPlan, results: Results) -> dict[str, object]:
     files = [
         {
             "path": job.path,
@@ -217,7 +222,7 @@ def _print_json(plan: ConvertPlan, results: Results) -> None:
         for job, result in results.items()
     ]
     skipped = [{"path": path, "reason": reason} for path, reason in plan.skipped]
-    print(json_text({"files": files, "skipped": skipped}))
+    return {"files": files, "skipped": skipped}
 
 
 def _exit_code(outcomes: Collection[ConvertResult], *, strict: bool) -> int:

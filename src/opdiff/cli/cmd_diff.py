@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("old", metavar="OLD", help="the earlier comparison (JSON), or its directory")
     parser.add_argument("new", metavar="NEW", help="the later comparison (JSON), or its directory")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
     parser.add_argument("--html", metavar="FILE", default="", help="write the report of NEW with the changes")
     parser.add_argument(
         "--fail-on",
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what changed, and return the exit code."""
     from opdiff.cli.style import styled
-    from opdiff.cli.terminal import json_text, printable
+    from opdiff.cli.terminal import printable, write_json
     from opdiff.report.changes import find_changes
     from opdiff.report.html_page import write_html
     from opdiff.workflows.compare.saved import load_saved
@@ -59,14 +60,13 @@ def run(args: argparse.Namespace) -> int:
     if old.mode is not new.mode:
         raise UsageError("only one of the two is a result of graph mode; they have no tensors in common")
     changes = find_changes(old, new)
+    for line in _lines(changes) if args.json != "-" else ():
+        print(styled(line))
     if args.json:
-        print(json_text(changes))
-    else:
-        for line in _lines(changes):
-            print(styled(line))
+        write_json(args.json, changes)
     if args.html:
         write_html(new, args.html, changes)
-        if not args.json:
+        if args.json != "-":
             print(printable(f"report: {args.html}"))
     losses = changes.losses() if args.fail_on else {}
     if losses:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import add_input_data, given_inputs, run_model
-from opdiff.cli.terminal import counted, json_text, printable
+from opdiff.cli.terminal import counted, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
 
@@ -40,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="original model: ONNX file, prototxt of a Caffe net, or frozen TensorFlow graph (.pb)",
     )
     parser.add_argument("weights", metavar="CAFFEMODEL", nargs="?", default="", help="weights of a Caffe net")
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="new or empty directory for the results")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="output directory; it must be new or empty"
+    )
     add_input_data(parser)
     parser.add_argument(
         "--input-from-dump", metavar="DIR", default="",
@@ -67,17 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--library", action="append", default=[], metavar="FILE.so",
         help="library with operators for ONNX Runtime; its code is executed",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the model, report, and return the exit code."""
     started = time.monotonic()
     result = run_model(_options(args), quiet=args.quiet > 0)
-    if args.json:
-        _print_json(result)
-    else:
+    if args.json != "-":
         _print_summary(result, time.monotonic() - started)
+    if args.json:
+        write_json(args.json, _values(result))
     return ExitCode.OK
 
 
@@ -119,7 +122,7 @@ def _print_summary(result: GoldenResult, seconds: float) -> None:
         print(printable(f"without a file: {counted(len(names), 'operator')} ({examples}): {items[0].reason}"))
 
 
-def _print_json(result: GoldenResult) -> None:
+def _values(result: GoldenResult) -> dict[str, object]:
     omitted = [{"name": item.name, "code": item.reason.code, "reason": item.reason} for item in result.omitted]
     values = {"folder": result.folder, "files": result.files, "nbytes": result.nbytes, "without_file": omitted}
-    print(json_text({**values, "input_files": result.input_files}))
+    return {**values, "input_files": result.input_files}

@@ -5,9 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, require_paths
+from opdiff.cli.arguments import add_cache, add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, printable, shown_counts, shown_shape, table
+from opdiff.cli.terminal import (
+    Progress,
+    counted,
+    json_text,
+    printable,
+    shown_counts,
+    shown_shape,
+    table,
+    wrapped,
+    write_json,
+)
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
@@ -48,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     depth.add_argument("--no-data", action="store_true", help="read headers only, no tensor data")
     parser.add_argument("--all", action="store_true", help="for a directory: list every location of every finding")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(parser)
     add_cache(parser)
 
 
@@ -64,12 +74,13 @@ def run(args: argparse.Namespace) -> int:
     if describes_model(args.path):
         return _run_model(args)
     report = inspect_file(args.path, statistics=args.stats)
+    if args.json != "-":
+        if isinstance(report, FileReport):
+            _print_file(report, verbose=args.verbose > 0)
+        else:
+            _print_statistics(report)
     if args.json:
-        print(json_text(report))
-    elif isinstance(report, FileReport):
-        _print_file(report)
-    else:
-        _print_statistics(report)
+        write_json(args.json, report)
     return ExitCode.OK
 
 
@@ -78,10 +89,10 @@ def _run_model(args: argparse.Namespace) -> int:
     from opdiff.workflows.inspect.model_report import inspect_model
 
     report = inspect_model(args.path)
-    if args.json:
-        print(json_text(report))
-    else:
+    if args.json != "-":
         print_model(report)
+    if args.json:
+        write_json(args.json, report)
     return ExitCode.OK
 
 
@@ -92,10 +103,10 @@ def _run_tree(args: argparse.Namespace) -> int:
     depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
     with Progress("reading", quiet=args.quiet > 0) as progress:
         report = inspect_tree(args.path, depth=depth, progress=progress.reach)
-    if args.json:
-        print(json_text(report))
-    else:
+    if args.json != "-":
         print_tree(report, all_locations=args.all)
+    if args.json:
+        write_json(args.json, report)
     if not report.files:
         raise InputError(args.path, "no dump files here")
     return ExitCode.OK
@@ -124,7 +135,7 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
     )
     for name, value in facts:
         if value:
-            print(f"  {name}: {value}")
+            print(wrapped(f"  {name}: {value}"))
     if len(report.runs) > 1 or report.steps:
         rows = [
             (run.place, _numbers(run.steps), run.operators, run.files, size(run.nbytes))
@@ -138,17 +149,20 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
 
 
 def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -> None:
+    from opdiff.cli.style import styled
+    from opdiff.report.summary_text import SummaryLine
+
     print("checks: " + (counted(len(findings), "finding") if findings else "no findings"))
     for finding in findings:
         shown = finding.where if all_locations else finding.where[:_MAX_LOCATIONS]
-        print(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]")
+        print(wrapped(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]"))
         for location in shown:
-            print(f"      {printable(location)}")
+            print(styled(SummaryLine(f"      {location}", must_be_whole=all_locations)))
         if len(shown) < len(finding.where):
             print(f"      … and {len(finding.where) - len(shown)} more; --all lists them")
 
 
-def _print_file(report: FileReport) -> None:
+def _print_file(report: FileReport, *, verbose: bool) -> None:
     print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
     for name, value in (*facts, ("time", _time(report.dump_time))):
@@ -158,35 +172,42 @@ def _print_file(report: FileReport) -> None:
         if sizes:
             print(f"  {name}: {', '.join(size(nbytes) for nbytes in sizes)}")
     if report.tensors:
-        _print_tensors(report.tensors[:_MAX_TENSORS])
+        _print_tensors(report.tensors[:_MAX_TENSORS], verbose=verbose)
     if len(report.tensors) > _MAX_TENSORS:
         print(f"… and {len(report.tensors) - _MAX_TENSORS} more tensors; --json lists them all")
     for record in report.records:
         print(json_text(record))
 
 
-def _print_tensors(tensors: tuple[TensorReport, ...]) -> None:
-    columns = ["tensor", "type", "layout", "shape", "origin shape", "offset", "bytes", "address"]
-    rows: list[list[object]] = [
-        [
-            f"{tensor.slot}:{tensor.index}" + (f" {tensor.name}" if tensor.name else ""),
-            tensor.dtype,
-            tensor.layout + (f" groups={tensor.groups}" if tensor.groups > 1 else ""),
-            shown_shape(tensor.shape),
-            shown_shape(tensor.origin_shape) if tensor.origin_shape else "",
-            "" if tensor.offset is None else tensor.offset,
-            tensor.nbytes,
-            "" if tensor.address is None else hex(tensor.address),
-        ]
-        for tensor in tensors
-    ]
+def _print_tensors(tensors: tuple[TensorReport, ...], *, verbose: bool) -> None:
+    """Print tables of at most 80 columns, apart from long shapes: descriptions, statistics and locations."""
+    columns = ("tensor", "type", "layout", "shape", "origin shape", "bytes")
+    table("", columns, [_description(tensor) for tensor in tensors], right=("bytes",))
     if any(tensor.statistics for tensor in tensors):
-        columns += ["min", "max", "mean", "zeros", "NaN", "inf"]
-        rows = [[*row, *_statistics(tensor)] for row, tensor in zip(rows, tensors, strict=True)]
-    table("", columns, rows, right=("offset", "bytes", "min", "max", "mean", "zeros", "NaN", "inf"))
+        numbers = ("min", "max", "mean", "zeros", "NaN", "inf")
+        rows = [(_name(tensor), *_statistics(tensor)) for tensor in tensors]
+        table("", ("tensor", *numbers), rows, right=numbers)
+    if verbose:
+        locations = ("offset", "address")
+        table("", ("tensor", *locations), [(_name(tensor), *_location(tensor)) for tensor in tensors], right=locations)
     for tensor in tensors:
         for note in (*tensor.notes, *([tensor.problem] if tensor.problem else [])):
             print(f"  {tensor.slot}:{tensor.index}: {printable(note)}")
+
+
+def _name(tensor: TensorReport) -> str:
+    return f"{tensor.slot}:{tensor.index}" + (f" {tensor.name}" if tensor.name else "")
+
+
+def _description(tensor: TensorReport) -> tuple[object, ...]:
+    layout = tensor.layout + (f" groups={tensor.groups}" if tensor.groups > 1 else "")
+    origin_shape = shown_shape(tensor.origin_shape) if tensor.origin_shape else ""
+    return _name(tensor), tensor.dtype, layout, shown_shape(tensor.shape), origin_shape, tensor.nbytes
+
+
+def _location(tensor: TensorReport) -> tuple[object, ...]:
+    offset = "" if tensor.offset is None else tensor.offset
+    return offset, "" if tensor.address is None else hex(tensor.address)
 
 
 def _statistics(tensor: TensorReport) -> list[object]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_judging
+from opdiff.cli.arguments import add_json, add_judging
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.report_options import write_answer
 from opdiff.core.reasons import Language, because, render
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("saved", metavar="JSON", help="saved comparison, or its directory")
     parser.add_argument("-o", "--output", metavar="FILE", default="", help="save the comparison with its new judgement")
+    add_json(parser, "the answer for machines")
     add_judging(parser)
 
 
@@ -47,12 +49,16 @@ def run(args: argparse.Namespace) -> int:
 
     comparison = judge_again(load_saved([args.saved]), find_limits(args.limits))
     language = Language(args.lang)
+    # If the answer goes to standard output, nothing else does.
+    stream = sys.stderr if args.json == "-" else sys.stdout
     for line in summary_lines(comparison, language):
-        print(printable(line.text))
+        print(printable(line.text), file=stream)
     for text in finding_lines(comparison, language):
-        print(printable(text))
+        print(printable(text), file=stream)
     for line in next_lines(comparison, args.remedies, language):
-        print(styled(line))
+        print(styled(line), file=stream)
+    if args.json:
+        write_answer(comparison, args.json)
     if args.output:
         save(comparison, args.output)
     for defect in dict.fromkeys(comparison.judgement.defects):

@@ -11,7 +11,9 @@ from opdiff.cli.arguments import (
     add_custom,
     add_element_options,
     add_jobs,
+    add_json,
     add_mode,
+    add_output,
     add_rules,
     add_sides,
     add_units,
@@ -65,10 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pairs", metavar="FILE", default="", help="manual pairings (TOML); they take precedence over the rules"
     )
-    parser.add_argument(
-        "-o", "--output-dir", metavar="DIR", default=".", help="output directory; default: current directory"
-    )
-    parser.add_argument("--json", metavar="FILE", default="", help="write the complete result as JSON")
+    add_output(parser, "--output-dir", help="output directory; default: current directory")
+    add_json(parser, "the complete result")
     add_element_options(parser)
     parser.add_argument(
         "--tables", action="store_true", help="write tables of all elements, even of very large tensors"
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     """Examine the operator and return the exit code."""
     options = replace(
         compare_options(args),
-        output=args.output_dir,
+        output=args.output,
         pairs=args.pairs,
         custom=args.custom,
         workers=args.jobs,
@@ -114,7 +114,7 @@ def examine_and_report(
     note_owner(options.output)
     with Progress("comparing elements", quiet=quiet) as progress:
         report = examine_operator(options, element_options, progress.reach)
-    for line in _report_lines(report):
+    for line in _report_lines(report) if json_path != "-" else ():
         print(printable(line))
     if json_path:
         write_json(json_path, report)

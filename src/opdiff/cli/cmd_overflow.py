@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import integer
+from opdiff.cli.arguments import add_json, add_output, integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
@@ -22,17 +23,15 @@ and by the data itself, in which NaN, infinities and the largest value of a type
 EPILOG = """\
 examples:
   opdiff overflow DUMP_DIR
-  opdiff overflow DUMP_DIR -n 5 -out OUT --json overflow.json
+  opdiff overflow DUMP_DIR -n 5 -o OUT --json overflow.json
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("path", nargs="?", metavar="DIR", default="", help="dump directory")
-    parser.add_argument("-d", "--dump_path", metavar="DIR", default="", help="the same as DIR")
-    parser.add_argument(
-        "-out", "--output", metavar="DIR", default="", help="output directory for the summary and tensors"
-    )
+    parser.add_argument("-d", "--dump-path", metavar="DIR", default="", help="the same as DIR")
+    add_output(parser, "-out", help="output directory for the summary and tensors", default="")
     parser.add_argument(
         "-n",
         "--topn",
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="number of records and operators to show; default: 1",
     )
-    parser.add_argument("--json", metavar="FILE", default="", help="write the complete result as JSON")
+    add_json(parser, "the complete result")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,13 +51,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("give one dump directory: overflow DIR, or -d DIR")
     with Progress("examining operators", quiet=args.quiet > 0) as progress:
         report = find_overflows(args.path or args.dump_path, args.topn, progress.reach)
-    for line in _lines(report):
+    for line in _lines(report) if args.json != "-" else ():
         print(printable(line))
     if args.output:
         make_folder(args.output)
         note_owner(args.output)
         for path in write_overflows(report, args.output)[:1]:
-            print(printable(f"result: {path}"))
+            print(printable(f"result: {path}"), file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:
         write_json(args.json, report)
     return ExitCode.OK

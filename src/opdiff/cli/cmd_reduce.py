@@ -8,9 +8,9 @@ from argparse import ArgumentTypeError
 from threading import Event
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import integer
+from opdiff.cli.arguments import add_json, integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, printable
+from opdiff.cli.terminal import Progress, counted, printable, write_json
 from opdiff.core.formatting import size
 from opdiff.core.tensor_stats import INFORMATION
 
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--load", type=integer(1, 100, "percentage"), metavar="PERCENT",
         help=f"maximum share of time spent working; default: {_WATCH_LOAD} with --watch, else {_FULL_LOAD}",
     )  # fmt: skip
+    add_json(parser, "the totals")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,13 +76,13 @@ def run(args: argparse.Namespace) -> int:
     # The system sends this when a process opens a file for writing on which we hold a lease.
     previous[signal.SIGIO] = signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
-        return _reduce(options, stop, quiet=args.quiet > 0)
+        return _reduce(options, stop, args.json, quiet=args.quiet > 0)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _reduce(options: ReduceOptions, stop: Event, *, quiet: bool) -> int:
+def _reduce(options: ReduceOptions, stop: Event, json_path: str, *, quiet: bool) -> int:
     from opdiff.workflows.reduce.watch import ReduceTotals, reduce_tree
 
     totals = ReduceTotals()
@@ -90,10 +91,12 @@ def _reduce(options: ReduceOptions, stop: Event, *, quiet: bool) -> int:
         for totals in reduce_tree(options, stop, progress.reach):
             if options.watch and not quiet and totals.files > reported:
                 reported = totals.files
-                progress.say(_total_line(totals, keep=options.keep))
+                progress.say(_total_line(totals, keep=options.keep), sys.stderr if json_path == "-" else None)
                 sys.stdout.flush()
-    for line in _lines(totals, keep=options.keep):
+    for line in _lines(totals, keep=options.keep) if json_path != "-" else ():
         print(printable(line))
+    if json_path:
+        write_json(json_path, totals)
     is_interrupted = stop.is_set() and not options.watch
     return ExitCode.INTERRUPTED if is_interrupted else ExitCode.OK
 

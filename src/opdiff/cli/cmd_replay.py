@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import require_paths
+from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
-from opdiff.cli.terminal import Progress, counted, json_text, printable, table, write_json
+from opdiff.cli.terminal import Progress, counted, printable, table, write_json
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--saved", metavar="JSON", default="", help="saved comparison whose suspects, target and rules are taken"
     )
     parser.add_argument(
-        "-fr", "-f", "--fusion_rule_file", "--rules", metavar="FILE", default="",
+        "-fr", "-f", "--fusion-rule-file", "--rules", metavar="FILE", default="",
         help="rules of the target's model: offline model, JSON of ATC or graph text",
     )  # fmt: skip
     parser.add_argument(
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limits", metavar="FILE", default="", help="limits (TOML); default: opdiff.toml in this directory, if present"
     )
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the remarks; default: en")
-    parser.add_argument("--json", metavar="FILE", default="", help="write the results as JSON; - for standard output")
+    add_json(parser, "the results")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,11 +80,9 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.OK
     with Progress("replaying", quiet=args.quiet > 0) as progress:
         replays = list(replay(options, progress.reach))
-    if args.json == "-":
-        print(json_text(replays))
-    else:
+    if args.json != "-":
         _print(replays, Language(args.lang))
-    if args.json and args.json != "-":
+    if args.json:
         write_json(args.json, replays)
     replayed = [item for item in replays if item.verdict is not ReplayVerdict.NOT_REPLAYABLE]
     return ExitCode.OK if replayed else ExitCode.UNUSABLE_INPUT

@@ -7,13 +7,14 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, refused_text
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, refused_text, write_answer
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from opdiff.core.comparison import Comparison
 
@@ -34,33 +35,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("saved", metavar="JSON", nargs="+", help="a saved comparison, or its directory")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", default="", help="path of the HTML report; default: next to the JSON"
-    )
+        "-o", "--output", metavar="PATH", default="",
+        help="directory of the reports, or file of the HTML report; default: next to the JSON",
+    )  # fmt: skip
     parser.add_argument("--limits", metavar="FILE", default="", help="judge again by these limits (TOML)")
+    add_json(parser, "the answer for machines")
     add_gate(parser)
     add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports, and return the exit code."""
-    from opdiff.cli.terminal import printable
-    from opdiff.core.judgement import Level
-    from opdiff.report import FORMS, find_forms
-    from opdiff.report.file_names import write_new
-    from opdiff.workflows.compare.saved import load_saved, report_stem, saved_files
+    from opdiff.cli.terminal import open_page, printable
+    from opdiff.workflows.compare.saved import load_saved, saved_files
 
     files = saved_files(args.saved)
     _check_output(args, files)
     comparison = load_saved(files, args.limits)
     if args.limits:
         comparison = _judge_again(comparison, args.limits)
-    folder, stem = os.path.dirname(files[0]), report_stem(files[0])
+    paths = list(_write_reports(args, comparison, files[0]))
+    for path in paths:
+        print(printable(f"report: {path}"), file=sys.stderr if args.json == "-" else sys.stdout)
+    if args.json:
+        write_answer(comparison, args.json)
+    if args.open:
+        open_page(paths[0])
+    return _exit_code(args, comparison)
+
+
+def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str) -> Iterator[str]:
+    """Write the reports, and yield their paths."""
+    from opdiff.report import FORMS, find_forms
+    from opdiff.report.file_names import write_new
+    from opdiff.workflows.compare.saved import report_stem
+
+    is_folder = os.path.isdir(args.output)
+    folder, stem = args.output if is_folder else os.path.dirname(saved), report_stem(saved)
     for form in find_forms(chosen_reports(args), comparison.mode):
-        if args.output and form is FORMS[0]:
-            form.write(comparison, path := args.output)
+        if args.output and not is_folder and form is FORMS[0]:
+            form.write(comparison, args.output)
+            yield args.output
         else:
-            path = write_new(folder, form.file_name(stem), partial(form.write, comparison))
-        print(printable(f"report: {path}"))
+            yield write_new(folder, form.file_name(stem), partial(form.write, comparison))
+
+
+def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
+    from opdiff.cli.terminal import printable
+    from opdiff.core.judgement import Level
+
     if args.fail_on is None:
         return ExitCode.OK
     if all(verdict.level is Level.NOT_COMPARABLE for verdict in comparison.judgement.verdicts):
@@ -80,7 +103,7 @@ def _judge_again(comparison: Comparison, limits: str) -> Comparison:
 
 
 def _check_output(args: argparse.Namespace, files: Sequence[str]) -> None:
-    if args.output and args.no_html:
+    if args.output and args.no_html and not os.path.isdir(args.output):
         raise UsageError("-o is the path of the HTML report; it cannot be combined with --no-html")
     if os.path.exists(args.output) and any(os.path.samefile(args.output, file) for file in files):
         raise UsageError(f"-o {args.output} would replace the saved comparison by its report")

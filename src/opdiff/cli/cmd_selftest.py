@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.cli.arguments import add_rules, add_sides, compare_options, integer
+from opdiff.cli.arguments import add_json, add_rules, add_sides, compare_options, integer
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, table, write_json
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=integer(0, 10**18), metavar="N", default=0, help="seed of the random choices; default: 0"
     )
-    parser.add_argument("--json", metavar="FILE", default="", help="write the results as JSON")
+    add_json(parser, "the results")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     selftest_options = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
     with Progress("injecting faults", quiet=args.quiet > 0) as progress:
         results = run_selftest(options, selftest_options, progress.reach)
-    table("", ("fault", "tensor", "distance", "found", "named"), [_row(result) for result in results], ("distance",))
-    for line in summary(results):
-        print(line)
+    if args.json != "-":
+        rows = [_row(result) for result in results]
+        table("", ("fault", "tensor", "distance", "found", "named"), rows, ("distance",))
+        print(*summary(results), sep="\n")
     if args.json:
         write_json(args.json, results)
     return ExitCode.GATE if any(result.is_found is False for result in results) else ExitCode.OK

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_custom, add_jobs, add_judging, add_rules, require_paths
+from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, add_output, add_rules, require_paths
 from opdiff.cli.exit_codes import comparison_exit_code
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
 from opdiff.core.errors import UsageError
@@ -46,12 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--version-rules", metavar="FILE", default="", help="rules of the model of the other version or processor"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", default=".", help="directory of the results; default: current directory"
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", default="", help="write the answer for machines as JSON; - for standard output"
-    )
+    add_output(parser, help="output directory; default: current directory")
+    add_json(parser, "the answer for machines")
     add_custom(parser)
     add_judging(parser)
     add_gate(parser)
@@ -73,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
-    from opdiff.cli.terminal import Progress, printable
+    from opdiff.cli.terminal import Progress, open_page, printable, write_document
+    from opdiff.report.stages_json import encode_stages, make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
 
     with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
@@ -84,7 +81,9 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     for line in _file_lines(done, options.compare.output, messages):
         print(line, file=stream)
     if messages.answer:
-        _write_answer(done.chain, messages.answer)
+        write_document(messages.answer, encode_stages(make_stages_answer(done.chain)))
+    if messages.opens:
+        open_page(_page(done))
     for defect in dict.fromkeys(done.defects):
         print(defect, file=sys.stderr)
     gate = messages.gate
@@ -92,6 +91,12 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     if refused:
         print(printable(f"opdiff: {gate}: {refused_text(refused)}"), file=sys.stderr)
     return _exit_code(done, gate_hit=bool(refused))
+
+
+def _page(done: ComparedStages) -> str:
+    """Return the report of the step that lost most, or of the first one."""
+    before = done.chain.steps[: done.chain.verdict.culprit or 0]
+    return done.written[sum(step.comparison is not None for step in before)].reports[0]
 
 
 def _exit_code(done: ComparedStages, *, gate_hit: bool) -> int:
@@ -126,18 +131,6 @@ def _file_lines(done: ComparedStages, output: str, messages: MessageOptions) -> 
     files += [because("report.remedy_file", path=path) for path in remedies]
     for file in files:
         yield styled(SummaryLine(render(file, Language(messages.language)), must_be_whole=True))
-
-
-def _write_answer(chain: Chain, path: str) -> None:
-    from opdiff.core.atomic_file import open_atomic
-    from opdiff.report.stages_json import encode_stages, make_stages_answer
-
-    content = encode_stages(make_stages_answer(chain))
-    if path == "-":
-        print(content.decode(), end="")
-        return
-    with open_atomic(path) as file:
-        file.write(content)
 
 
 def _options(args: argparse.Namespace) -> StagesOptions:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from opdiff.cli.arguments import integer, require_paths
+from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, json_text, note_owner, printable, table, write_json
+from opdiff.cli.terminal import Progress, counted, note_owner, printable, table, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.reasons import Language, render
 
@@ -55,11 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--k", type=_numbers, metavar="K,…", default=(1, 5), help="numbers of best classes; default: 1,5"
     )
     _add_files(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", default="", help="write a CSV file of all samples")
-    parser.add_argument(
-        "--json", metavar="FILE", nargs="?", const="-", default="",
-        help="write the result as JSON; without FILE, or with -, to standard output",
-    )  # fmt: skip
+    add_output(parser, help="output directory for a CSV file of all samples", default="")
+    add_json(parser)
     parser.add_argument(
         "--fail-on", type=_gate, metavar="LEVEL",
         help="exit with 1 if the result is wrong, at least suspicious, at least unsure, or above a limit such as 0.5%%",
@@ -137,9 +134,7 @@ def run(args: argparse.Namespace) -> int:
     _print_result(result, Language(args.lang), stream)
     if args.output:
         print(printable(f"samples: {write_samples(result, args.output)}"), file=stream)
-    if args.json == "-":
-        print(json_text(_json(result)))
-    elif args.json:
+    if args.json:
         write_json(args.json, _json(result))
     is_hit = args.fail_on is not None and args.fail_on.is_hit(result)
     if is_hit:

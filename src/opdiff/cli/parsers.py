@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from opdiff import __version__
-from opdiff.cli.exit_codes import SUMMARY
+from opdiff.cli.exit_codes import SUMMARY, ExitCode
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, NoReturn
 
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
@@ -33,6 +36,7 @@ COMMANDS = {
     "reduce": "replace finished dump files by tensor statistics to save disk space",
     "compat-path": "print the directory that lets the documented conversion script run",
     "demo": "write and compare sample dumps with known faults",
+    "completion": "print a script that completes commands and options in a shell",
 }
 _DESCRIPTION = "Find the operator that lost your accuracy: read, convert and compare Ascend NPU dumps."
 _EPILOG = """\
@@ -41,29 +45,73 @@ examples:
   opdiff compare NPU_DIR GOLDEN_DIR --rules network.json
   opdiff inspect DUMP_DIR             contents of a directory, and its problems
   opdiff inspect Conv2D.conv1.4.3.1672900579018235 --stats
-  opdiff convert DUMP_DIR -out npy    every tensor as a NumPy file
+  opdiff convert DUMP_DIR -o npy      every tensor as a NumPy file
 
 `opdiff COMMAND --help` shows the options of a command. `msprobe` is a second name of the same program.
 """
 _STYLE: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
 
 
-def build_parser(*commands: str) -> argparse.ArgumentParser:
-    """Return the parser of the named commands with their options; if none is named, of all without their options."""
+class CommandParser(argparse.ArgumentParser):
+    """Parser of one command, which suggests corrections of misspelled options."""
+
+    @property
+    def actions(self) -> tuple[argparse.Action, ...]:
+        """All arguments, in the order of the help."""
+        return tuple(self._actions)
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words behind the command; long options may have underscores, as documented ones do."""
+        words = list(_dashed(words))
+        self._refuse_unknown([_name_of(word) for word in _before_separator(words) if word.startswith("--")])
+        args, rest = self.parse_known_args(words)
+        self._refuse_unknown([word for word in rest if word.startswith("-")])
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return args
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message that is not buried under the usage of all options."""
+        self.exit(ExitCode.USAGE, f"{self.prog}: error: {message}\n`{self.prog} --help` shows all options\n")
+
+    def _refuse_unknown(self, names: Sequence[str]) -> None:
+        known = [option for action in self._actions for option in action.option_strings]
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            self.error(f"unknown option {unknown}{_suggestion(unknown, known)}")
+
+
+def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
+    """Parse a command with its arguments; return `None` if there is none, after printing the help."""
+    name = words[0] if words else ""
+    if name in COMMANDS:
+        return command_parser(name).parse(words[1:])
+    parser = overview_parser()
+    if not words:
+        parser.print_help(sys.stderr)
+        return None
+    if name.startswith("-"):
+        parser.parse_known_args([name])
+        return parser.error(f"{name}: the command comes first, then its options")
+    return parser.error(f"unknown command {name!r}{_suggestion(name, COMMANDS) or '; --help lists the commands'}")
+
+
+def overview_parser() -> argparse.ArgumentParser:
+    """Return the parser of the program without a command: help and version."""
     parser = argparse.ArgumentParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
     parser.add_argument("-V", "--version", action="version", version=f"opdiff {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    named = [name for name in commands if name in COMMANDS]
-    for name in named or COMMANDS:
-        command = subparsers.add_parser(name, help=COMMANDS[name], **_STYLE)
-        if named:
-            _add_options(name, command)
+    for name, summary in COMMANDS.items():
+        subparsers.add_parser(name, help=summary, add_help=False)
     return parser
 
 
-def _add_options(name: str, parser: argparse.ArgumentParser) -> None:
+def command_parser(name: str, program: str = "") -> CommandParser:
+    """Return the parser of one command with all its options."""
+    program = program or os.path.basename(sys.argv[0])
     module = import_module(f"opdiff.cli.cmd_{name.replace('-', '_')}")
-    parser.description, parser.epilog = module.DESCRIPTION, f"{module.EPILOG}\n{SUMMARY}"
+    parser = CommandParser(f"{program} {name}", description=module.DESCRIPTION, **_STYLE)
+    parser.epilog = f"{module.EPILOG}\n{SUMMARY}"
     module.add_arguments(parser)
     parser.add_argument(
         "-q", "--quiet", action="count", default=0, help="print less: one line for each result, no progress"
@@ -71,4 +119,34 @@ def _add_options(name: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="count", default=0, help="print more, such as reasons and the worst tensors"
     )
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours; default: auto, on a terminal"
+    )
     parser.set_defaults(run=module.run)
+    return parser
+
+
+def _before_separator(words: Sequence[str]) -> Sequence[str]:
+    """Return the words in front of `--`, behind which there are no options."""
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _dashed(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words, with dashes in place of underscores in the names of long options."""
+    options = _before_separator(words)
+    for word in options:
+        name = _name_of(word)
+        yield name.replace("_", "-") + word[len(name) :] if word.startswith("--") else word
+    yield from words[len(options) :]
+
+
+def _name_of(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a question with the name that is most similar; nothing if none is similar."""
+    from difflib import get_close_matches
+
+    similar = [name for name in known if name.startswith(word)] or get_close_matches(word, known, 1)
+    return f"; did you mean {similar[0]}?" if similar else ""

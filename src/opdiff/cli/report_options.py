@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.cli.terminal import counted
+from opdiff.cli.terminal import counted, write_document
+from opdiff.core.errors import UsageError
 from opdiff.core.judgement import Level
 from opdiff.report import FORMS
 
@@ -31,12 +32,19 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(f"--no-{default.name}", action="store_true", help=f"without {default.help}")
     for form in others:
         group.add_argument(f"--{form.name}", action="store_true", help=form.help)
+    group.add_argument("--open", action="store_true", help=f"open {default.help} in the browser")
 
 
 def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names of the forms that were asked for."""
+    """Return the names of the forms that were asked for.
+
+    Raises:
+        UsageError: the report that is to be opened is not among them.
+    """
     default, *others = FORMS
     names = [] if getattr(args, f"no_{default.name}") else [default.name]
+    if args.open and not names:
+        raise UsageError(f"--open cannot be combined with --no-{default.name}, which leaves nothing to open")
     return (*names, *(form.name for form in others if getattr(args, form.name.replace("-", "_"))))
 
 
@@ -78,6 +86,7 @@ class MessageOptions(Struct, frozen=True):
         remedies: folder of the files that apply remedies; empty for none.
         gate: condition that the results must meet.
         answer: file of the answer for machines; empty for none.
+        opens: whether the browser shows the report.
     """
 
     quiet: bool = False
@@ -86,6 +95,7 @@ class MessageOptions(Struct, frozen=True):
     remedies: str = ""
     gate: Gate | None = None
     answer: str = ""
+    opens: bool = False
 
 
 def message_options(args: argparse.Namespace) -> MessageOptions:
@@ -97,7 +107,15 @@ def message_options(args: argparse.Namespace) -> MessageOptions:
         remedies=args.remedies,
         gate=args.fail_on,
         answer=args.json,
+        opens=args.open,
     )
+
+
+def write_answer(comparison: Comparison, path: str) -> None:
+    """Write the answer for machines to a file, or to standard output if the path is `-`."""
+    from opdiff.report.answer_json import encode_answer, make_answer
+
+    write_document(path, encode_answer(make_answer(comparison)))
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:

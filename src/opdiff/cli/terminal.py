@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -16,17 +18,34 @@ from opdiff.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Self, TextIO
+    from typing import Literal, Self, TextIO
 
     from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
 
+    Colour = Literal["auto", "always", "never"]
+
 # Lines of piped output are not wrapped.
 _PIPED_WIDTH = 500
+_MIN_COLUMNS = 20
+_DEFAULT_COLUMNS = 80
 _SECONDS_PER_REPORT = 10.0
 _MAX_AXES = 16
 _MAX_COUNTS = 12
+_colour: ContextVar[Colour] = ContextVar("colour", default="auto")
+
+
+def choose_colour(choice: Colour) -> None:
+    """Set when output is coloured: `auto` is on a terminal, unless `NO_COLOR` is set."""
+    _colour.set(choice)
+
+
+def is_coloured() -> bool:
+    """Return whether standard output is coloured."""
+    if _colour.get() != "auto":
+        return _colour.get() == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def console() -> Console:
@@ -34,7 +53,8 @@ def console() -> Console:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    colours: Literal["standard"] | None = "standard" if is_coloured() else None
+    return Console(width=width, color_system=colours, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def printable(text: str) -> str:
@@ -43,10 +63,28 @@ def printable(text: str) -> str:
 
 
 def write_json(path: str, values: object) -> None:
-    """Write values as a JSON file, and print its path."""
+    """Write values as a JSON file, and print its path; if the path is `-`, print the values."""
+    write_document(path, (json_text(values) + "\n").encode())
+    if path != "-":
+        print(printable(f"result: {path}"))
+
+
+def write_document(path: str, content: bytes) -> None:
+    """Write a document in UTF-8 to a file, or to standard output if the path is `-`."""
+    if path == "-":
+        print(content.decode(), end="")
+        return
     with open_atomic(path) as file:
-        file.write((json_text(values) + "\n").encode())
-    print(printable(f"result: {path}"))
+        file.write(content)
+
+
+def open_page(path: str) -> None:
+    """Open a page in the browser; tell on standard error if there is none."""
+    import webbrowser
+    from pathlib import Path
+
+    if not webbrowser.open(Path(path).absolute().as_uri()):
+        print(printable(f"opdiff: note: there is no browser to open {path}"), file=sys.stderr)
 
 
 def json_text(values: object) -> str:
@@ -81,6 +119,24 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def columns() -> int:
+    """Return the width of the terminal; a usual one if standard output is none."""
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
+    except (OSError, ValueError):  # not a terminal, or not even a file
+        return _DEFAULT_COLUMNS
+
+
+def wrapped(text: str) -> str:
+    """Return a line as several that fit on the terminal; unchanged if it is piped."""
+    if not sys.stdout.isatty() or len(text) <= columns():
+        return text
+    from textwrap import fill
+
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return fill(text, columns(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def shown_shape(shape: tuple[int, ...]) -> str:
     """Return a shape in brackets; of a long one the first axes."""
     axes = ",".join(map(str, shape[:_MAX_AXES]))
@@ -95,12 +151,12 @@ def shown_counts(counts: tuple[tuple[str, int], ...]) -> str:
 
 def table(
     title: str,
-    columns: Sequence[str],
+    titles: Sequence[str],
     rows: Iterable[Sequence[object]],
     right: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Print a table; `right` has the titles of right-aligned columns."""
+    """Print a table; `right` names the columns that are aligned to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -108,8 +164,8 @@ def table(
     grid = Table(
         title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for column in columns:
-        grid.add_column(Text(printable(column)), justify="right" if column in set(right) else "left", overflow="fold")
+    for name in titles:
+        grid.add_column(Text(printable(name)), justify="right" if name in set(right) else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(printable(str(cell))) for cell in row))
     # Not printed by rich, which would end the program when a pipe is closed.
@@ -136,7 +192,8 @@ class Progress:
             from rich.console import Console
             from rich.progress import Progress
 
-            self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
+            out = Console(stderr=True, no_color=_colour.get() == "never" or None)
+            self._bar = Progress(*self._bar_columns(), console=out, transient=True)
             self._task = self._bar.add_task(self._activity, total=None)
             self._bar.start()
         return self
@@ -151,7 +208,7 @@ class Progress:
             self._bar.stop()
         print(line, file=stream or sys.stdout)
 
-    def _columns(self) -> list[ProgressColumn]:
+    def _bar_columns(self) -> list[ProgressColumn]:
         from rich import progress
 
         counted: list[ProgressColumn] = [progress.MofNCompleteColumn()]

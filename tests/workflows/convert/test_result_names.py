@@ -46,12 +46,22 @@ NAMES: dict[str, tuple[str, list[str]]] = {
         ["input.0.2.float32.NCHW.bin", "input.1.3_1_2_2.int8.NCHW.bin", "output.0.1_3_2_2.float16.NCHW.bin"],
     ),
     "npz_in_a_layout": ("-t npz -f NCHW", ["npz"]),
-    "one_output": ("-o 0", ["output.0.npy"]),
+    "one_output": ("--output-tensor 0", ["output.0.npy"]),
     "one_input": ("--input 1", ["input.1.npy"]),
     "one_input_in_a_layout": ("-i 1 -f NCHW", ["input.1.3x1x2x2.npy"]),
-    "with_a_shape": ("-o 0 -f NHWC -s 1,2,2,3", ["output.0.1x2x2x3.npy"]),
-    "in_its_own_layout": ("-o 0 -f NC1HWC0", ["output.0.1x1x2x2x16.npy"]),
+    "with_a_shape": ("--output-tensor 0 -f NHWC -s 1,2,2,3", ["output.0.1x2x2x3.npy"]),
+    "in_its_own_layout": ("--output_tensor 0 -f NC1HWC0", ["output.0.1x1x2x2x16.npy"]),
 }
+
+
+def test_the_vendors_option_for_an_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path / "in", FILE, standard_dump(CONV))
+    words = ("convert", path, "-out", tmp_path / "out", "-o", "0")
+    outcome = run(capsys, *words)
+    hint = "--output-tensor 0 says the same, and -o ./0 is a directory"
+    assert outcome.err == f"opdiff: note: -o 0 selects an output tensor; {hint}\n"
+    assert results(tmp_path / "out") == [f"{FILE}.output.0.npy"]
+    assert run(capsys, *words, "-q").err == ""
 
 
 def results(folder: Path) -> list[str]:

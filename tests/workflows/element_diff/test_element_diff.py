@@ -226,12 +226,12 @@ def test_compare_with_op(case: Case) -> None:
     ("options", "text"),
     [
         (("-n", 5), "-n requires -op NAME"),
-        (("--ignore_single_op_result",), "--ignore_single_op_result requires -op NAME"),
+        (("--ignore_single_op_result",), "--ignore-single-op-result requires -op NAME"),
         (("-i", 0), "-i requires -op NAME"),
         (("-op", "a", "-map"), "-op cannot be combined with -r, -s and -map"),
         (("-op", "a", "--output_tensor", 3), "a has no output 3; available: output:0"),
         (("-op", "a", "-i", 0), "a has no input 0; available: output:0"),
-        (("-op", "a", "-o", 1), "for output 1 of the operator use --output_tensor 1"),
+        (("-op", "a", "-o", 1), "for output 1 of the operator use --output-tensor 1"),
     ],
 )
 def test_contradicting_options(case: Case, options: tuple[object, ...], text: str) -> None:

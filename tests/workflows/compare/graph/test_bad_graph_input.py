@@ -172,7 +172,7 @@ def test_no_common_rank(pair: GraphCase, tmp_path: Path) -> None:
         (("-fr", "rules.json"), "-fr cannot be combined with --mode torchair"),
         (("--overflow", "-alg", "0"), "-overflow_detection, -alg cannot be combined with --mode torchair"),
         (("--rank", "x"), "argument --rank: 'x' is not a number"),
-        (("--data_mode", "sha"), "argument --data_mode: invalid choice: 'sha'"),
+        (("--data_mode", "sha"), "argument --data-mode: invalid choice: 'sha'"),
     ],
 )
 def test_contradicting_options(pair: GraphCase, options: tuple[str, ...], problem: str) -> None:
