@@ -16,7 +16,7 @@ from opdiff.core.reasons import quoted
 from opdiff.core.rows import paired_row, unpaired_row
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey, TensorSpec
-from opdiff.report.offline_table import MetricColumn, TableColumns
+from opdiff.report.offline_table import MetricColumn, SelectedMetrics
 
 if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
@@ -38,7 +38,7 @@ def metrics(**changes: Any) -> Metrics:
     return Metrics(**NUMBERS | changes)
 
 
-COLUMNS = TableColumns(
+COLUMNS = SelectedMetrics(
     (
         MetricColumn("CosineSimilarity", lambda found: found.cosine),
         MetricColumn("StandardDeviation", lambda found: f"({found.target_mean};{found.count}),(0.0;1.0)"),

@@ -21,7 +21,7 @@ from opdiff.report.table import write_csv
 from opdiff.workflows.compare import pipeline
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.outputs import table_columns
+from opdiff.workflows.compare.outputs import selected_metrics
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.stages.options import StageName, StagesOptions
@@ -95,7 +95,7 @@ class Comparison:
         view = view if metrics is None else replace(view, metrics=metrics)
         view = view if overflow is None else replace(view, overflow=overflow)
         shown = replace(self.values, view=view)
-        write_csv(offline_table(shown, table_columns(shown)), str(path))
+        write_csv(offline_table(shown, selected_metrics(shown)), str(path))
 
     def write_html(self, path: Path) -> None:
         """Write the report: one HTML file that needs no network."""

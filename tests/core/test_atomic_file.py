@@ -121,6 +121,21 @@ def test_a_folder_is_filled_when_everything_is_written(tmp_path: Path) -> None:
     assert listing(tmp_path / "new") == ["a", "below"]
 
 
+def test_drafts_of_a_killed_run_do_not_count_as_files(tmp_path: Path) -> None:
+    # The largest number of a process is far below this one.
+    killed = tmp_path / ".2000000000.part"
+    killed.mkdir()
+    (killed / "a").write_bytes(b"half")
+    with fill_folder(str(tmp_path)) as draft:
+        (Path(draft) / "a").write_bytes(b"whole")
+    assert (tmp_path / "a").read_bytes() == b"whole"
+    assert killed.exists()
+    os.utime(killed, (0, 0))
+    (tmp_path / "a").unlink()
+    with fill_folder(str(tmp_path)):
+        assert not killed.exists()
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path, exists: bool) -> None:
     folder = tmp_path / "new"

@@ -29,7 +29,7 @@ from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.cells import escape_formula
-from opdiff.report.offline_table import EXTRA_COLUMNS, TableColumns, offline_table
+from opdiff.report.offline_table import EXTRA_COLUMNS, SelectedMetrics, offline_table
 from opdiff.report.saved_json import load, save
 from opdiff.report.table import write_csv
 
@@ -42,17 +42,17 @@ NPU, ARRAYS = DumpKind.NPU, DumpKind.ARRAYS
 EXTRA = [*(title for columns in EXTRA_COLUMNS for title in columns.titles), "RunVerdict"]
 
 
-def written(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> str:
+def written(of: Comparison, folder: Path, columns: SelectedMetrics = COLUMNS) -> str:
     path = folder / "result.csv"
     write_csv(offline_table(of, columns), str(path))
     return path.read_bytes().decode()
 
 
-def table(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> list[list[str]]:
+def table(of: Comparison, folder: Path, columns: SelectedMetrics = COLUMNS) -> list[list[str]]:
     return list(csv.reader(io.StringIO(written(of, folder, columns), newline="")))
 
 
-def cells(of: Comparison, folder: Path, columns: TableColumns = COLUMNS) -> dict[str, str]:
+def cells(of: Comparison, folder: Path, columns: SelectedMetrics = COLUMNS) -> dict[str, str]:
     """Return the cells of the only row; the second column of a name is called `name#2`."""
     header, row = table(of, folder, columns)
     named: dict[str, str] = {}
@@ -253,7 +253,7 @@ def test_a_loaded_comparison_gives_the_same_table(tmp_path_factory: pytest.TempP
 
 def test_every_column_is_documented(tmp_path: Path) -> None:
     shown = replace(comparison(target=NPU, golden=NPU), view=TableView(sequence=True, overflow=True))
-    header = table(shown, tmp_path, TableColumns(()))[0]
+    header = table(shown, tmp_path, SelectedMetrics(()))[0]
     assert re.findall(r"^\| `([A-Za-z0-9()]+)` \|", _columns_of_page(), re.MULTILINE) == header
 
 

@@ -21,8 +21,8 @@ from opdiff.core.errors import InputError
 from opdiff.core.judgement import Level, Verdict
 from opdiff.core.reasons import because, quoted
 from opdiff.report import saved_json
-from opdiff.report.columns import pack_columns
 from opdiff.report.html_page import write_html
+from opdiff.report.packed_columns import pack_columns
 from opdiff.report.saved_json import load, save
 from opdiff.report.saved_json_v1 import load_v1
 from opdiff.workflows.compare.saved import load_saved

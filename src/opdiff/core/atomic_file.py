@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Large, because tables are written line by line.
 _BUFFER_NBYTES = 1 << 17
-# Hidden files of this module and of `report.file_names`: process, thread, and more.
-_DRAFT = re.compile(r"\.(\d{1,10})\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part|\d{1,4}\.early)")
+# Hidden files and folders that hold what is being written, by process: `.part` of this module, `.draft` of `report`.
+_DRAFT = re.compile(r"\.(\d{1,10})(?:\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part)|\.part)")
 _MIN_DRAFT_AGE_S = 3600
 
 
@@ -68,7 +68,7 @@ def remove_old_drafts(folder: str) -> None:
                 continue
             with suppress(OSError):
                 if time.time() - item.stat(follow_symlinks=False).st_mtime > _MIN_DRAFT_AGE_S:
-                    os.unlink(item.path)
+                    _remove(item.path)
 
 
 def is_alive(process: int) -> bool:
@@ -136,14 +136,15 @@ def find_other_owner(path: str) -> str:
 def fill_folder(path: str) -> Iterator[str]:
     """A folder whose files move to `path`, a new or empty folder, when everything is written.
 
-    After a failure or an interrupt, `path` is as it was.
+    After a failure or an interrupt, `path` is as it was. Drafts of a run that was killed do not count as files.
 
     Raises:
         InputError: `path` is not empty, or cannot be made.
     """
     is_new = not os.path.lexists(path)
     make_folder(path)
-    present = os.listdir(path)
+    remove_old_drafts(path)
+    present = [name for name in os.listdir(path) if not _DRAFT.fullmatch(name)]
     if present:
         raise InputError(path, f"holds {min(present)} already; give a new or empty directory")
     draft = os.path.join(path, f".{os.getpid()}.part")
@@ -167,7 +168,7 @@ def fill_folder(path: str) -> Iterator[str]:
 
 def _remove(path: str) -> None:
     """Remove a file, or a folder with all that is in it; nothing if there is neither."""
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not os.path.islink(path):
         import shutil
 
         shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Reasons as values: why tensors were paired, converted, not compared, or judged as they were.
 
-A reason is a code and the facts that belong to it. The sentences are in `catalogue/`, one JSON file per stage, English
-and Chinese for each code; they are rendered where people read them (terminal, tables, page), and never parsed back.
+A reason is a code and the facts that belong to it. The sentences are in `catalogue/`, one JSON file for each part that
+gives reasons, English and Chinese for each code; they are rendered where people read them (terminal, tables, page), and
+never parsed back.
 
 Templates name the facts: `"relative error {error:.3g}, {allowed:.3g} allowed"`. After the colon comes one of Python's
 format specifications, `shape` (`[1, 16]`), `plural NOUN` (`1 element`, `3 elements`), or `word` for a fact that is one

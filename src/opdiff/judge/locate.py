@@ -1,4 +1,4 @@
-"""Origin of errors: outputs of every operator compared with its inputs, in the order of execution.
+"""One pass over the network in the order of execution: a verdict for each tensor by the errors of its inputs.
 
 Inputs good, output bad: the error is created here. Inputs bad, output about as bad: inherited. Output bad although no
 operator adds more than noise: accumulated. If an output was not compared, the input of an operator that reads it stands

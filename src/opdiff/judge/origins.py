@@ -1,4 +1,4 @@
-"""Origins of errors in a network, and the errors that operators pass on."""
+"""Created here, inherited or accumulated: the decision for one output, and the errors that operators pass on."""
 
 from __future__ import annotations
 

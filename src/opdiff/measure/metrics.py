@@ -38,8 +38,8 @@ def metrics_of(sums: Sums, kl: float | None, *, is_scalar: bool = False) -> Metr
         target_std=_deviation(sums.target, sums.scale.target),
         golden_mean=_mean(sums.golden, sums.scale.golden),
         golden_std=_deviation(sums.golden, sums.scale.golden),
-        mean_absolute_error=_mean_error(pairs.absolute_errors, sums) if error is None else error,
-        root_mean_square_error=_mean_square(pairs.squared_errors, sums) if error is None else error,
+        mean_absolute_error=_mean_absolute(pairs.absolute_errors, sums) if error is None else error,
+        root_mean_square_error=_root_mean_square(pairs.squared_errors, sums) if error is None else error,
         max_relative_error=relative[1],
         mean_relative_error=relative[2],
         is_equal=not sums.unequal,
@@ -107,7 +107,7 @@ def _golden_is_small(sums: Sums) -> bool:
 
 
 def _non_finite_error(sums: Sums) -> float | None:
-    """Return the sum of |x - y| if there are NaNs or infinities, otherwise `None`."""
+    """Return the value of all error metrics if there are NaNs or infinities, NaN or infinity; otherwise `None`."""
     if sums.target.nans or sums.golden.nans or sums.non_finite.same_infs:
         return nan
     return inf if sums.target.infs or sums.golden.infs else None
@@ -170,11 +170,11 @@ def _deviation(side: SideSums, exponent: int) -> float | None:
     return _ldexp(sqrt(max(side.squared_deviations, 0.0) / side.finite), exponent)
 
 
-def _mean_error(absolute_errors: float, sums: Sums) -> float | None:
+def _mean_absolute(absolute_errors: float, sums: Sums) -> float | None:
     return _ldexp(absolute_errors / sums.count, sums.scale.errors) if sums.count else None
 
 
-def _mean_square(squared_errors: float, sums: Sums) -> float | None:
+def _root_mean_square(squared_errors: float, sums: Sums) -> float | None:
     return _ldexp(sqrt(squared_errors / sums.count), sums.scale.errors) if sums.count else None
 
 

@@ -61,8 +61,8 @@ class MetricColumn(Struct, frozen=True):
     value: Callable[[Metrics], Cell]
 
 
-class TableColumns(Struct, frozen=True):
-    """Columns that depend on the options.
+class SelectedMetrics(Struct, frozen=True):
+    """Metrics that the user selected, each of which is a column.
 
     Attributes:
         metrics: documented metrics, in order.
@@ -73,13 +73,13 @@ class TableColumns(Struct, frozen=True):
     custom: tuple[str, ...] = ()
 
 
-def offline_table(comparison: Comparison, columns: TableColumns) -> Table:
+def offline_table(comparison: Comparison, columns: SelectedMetrics) -> Table:
     """Return the table of an offline comparison."""
     rows = [JudgedRow(*pair) for pair in zip(comparison.rows, comparison.judgement.verdicts, strict=True)]
     return Table(tuple(_columns(comparison, columns)), rows, format_cells)
 
 
-def _columns(comparison: Comparison, columns: TableColumns) -> Iterator[Columns]:
+def _columns(comparison: Comparison, columns: SelectedMetrics) -> Iterator[Columns]:
     yield Columns(("Index",), lambda judged: (judged.row.label.index,))
     if comparison.view.sequence:
         yield Columns(("OpSequence",), lambda judged: (judged.row.label.sequence,))

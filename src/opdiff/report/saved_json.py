@@ -26,7 +26,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, render
-from opdiff.report.columns import pack_columns, unpack_columns
+from opdiff.report.packed_columns import pack_columns, unpack_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -49,7 +49,7 @@ class Read(Struct, frozen=True):
 
 
 class Use(Struct, frozen=True):
-    """A read, and the FX node whose arguments it is one of; `taken` are arguments that other edges are."""
+    """A read of an argument of an FX node; `taken` are its arguments that are assigned to other edges already."""
 
     read: Read
     node: str
@@ -69,7 +69,7 @@ class ArgumentMatcher:
         self.candidates: dict[Edge, tuple[GoldenValue, ...]] = {}
 
     def decide(self) -> bool:
-        """Decide on as many edges as the evidence allows; return whether there was any."""
+        """Decide on as many edges as the evidence allows; return whether one was decided."""
         options = {edge: self._options(edge, uses) for edge, uses in self._uses().items()}
         self.candidates = {edge: tuple(found) for edge, found in options.items()}
         return self._by_elimination(options) or self._by_content(options)
@@ -241,7 +241,7 @@ class ArgumentMatcher:
 
 
 def _claims(found: list[tuple[str, frozenset[Argument]]]) -> set[tuple[str, Argument]]:
-    """Arguments that a value is for certain."""
+    """Return the arguments that only one value can be."""
     return {(node, argument) for node, arguments in found if len(arguments) == 1 for argument in arguments}
 
 

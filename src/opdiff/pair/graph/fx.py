@@ -1,4 +1,4 @@
-"""Rows of one token of the graph engine against FX: the partner that evidence gives to each tensor.
+"""Partners of one token's GE tensors among the FX tensors: what the evidence gives to each tensor.
 
 This is the border between the evidence, which knows edges and files, and the dumps, which have operators and tensors.
 """

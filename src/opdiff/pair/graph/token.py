@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.pair.graph.names import ResolvedOp
 
-    Row = Pairing | Unpaired
+    Pair = Pairing | Unpaired
 
 _CONVERSIONS = ("Cast", "TransData")
 _PRODUCER_CONFIDENCE = 0.95
@@ -45,7 +45,7 @@ class _Token(Struct):
     fx: FxPairing | None = None
 
 
-def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Row, ...]:
+def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Pair, ...]:
     """Return the rows of one token: target operators as they were dumped, then golden operators without partner."""
     if golden is None:
         reason = because("pair.no_token")
@@ -54,7 +54,7 @@ def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: T
     token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
     if golden.kind is GraphKind.FX:
         token.fx = FxPairing(target, golden, graph, token.names)
-    rows: list[Row] = []
+    rows: list[Pair] = []
     for op in target.operators.values():
         rows += _pair_op(op, token)
     rows += [_unpaired(unit, op, reason) for op, reason in target.duplicates]
@@ -68,7 +68,7 @@ def fx_operator_names(graph: TextGraph) -> frozenset[str]:
     return frozenset(match[1] for match in map(FX_TENSOR.fullmatch, names) if match)
 
 
-def _pair_op(op: GraphOp, token: _Token) -> Iterator[Row]:
+def _pair_op(op: GraphOp, token: _Token) -> Iterator[Pair]:
     resolved = token.names.resolve(op)
     stack = token.graph.stacks.get(resolved.operators[0].name, "") if resolved else ""
     if op.problem:
@@ -85,7 +85,7 @@ def _pair_op(op: GraphOp, token: _Token) -> Iterator[Row]:
 # Against FX
 
 
-def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
     if resolved is None or token.fx is None:
         yield from _without_fx(op, resolved, token, stack)
         return
@@ -98,7 +98,7 @@ def _pair_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str
         yield _row(op, tensor, partner, token, stack)
 
 
-def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
+def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
     """Yield the rows of an operator that FX does not have: one that the compiler made, or a helper of another one."""
     if any(word in op.op_type for word in _CONVERSIONS) and op.inputs and op.outputs:
         yield from _pair_with_itself(op, token, stack)
@@ -115,7 +115,7 @@ def _without_fx(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: 
 # Against the same graph without fusion
 
 
-def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str) -> Iterator[Pair]:
     same = token.golden.operators.get(op.name)
     if same is not None:
         yield from _pair_same(op, same, token, stack)
@@ -140,7 +140,7 @@ def _sources(op: GraphOp, resolved: ResolvedOp) -> list[tuple[TextOp, int] | Non
     return [wanted[number] if number < len(wanted) else None for number in range(len(op.inputs))]
 
 
-def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Iterator[Pair]:
     for tensor in (*op.inputs, *op.outputs):
         others = golden.inputs if tensor.key.slot is Slot.INPUT else golden.outputs
         other = next((other for other in others if other.key.index == tensor.key.index), None)
@@ -156,7 +156,7 @@ def _pair_same(op: GraphOp, golden: GraphOp, token: _Token, stack: str) -> Itera
         yield _row(op, tensor, partner, token, stack)
 
 
-def _pair_fused(op: GraphOp, resolved: ResolvedOp, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_fused(op: GraphOp, resolved: ResolvedOp, token: _Token, stack: str) -> Iterator[Pair]:
     for tensor, source in zip(op.inputs, _sources(op, resolved), strict=True):
         yield _row(op, tensor, _ge_input(source, resolved, token), token, stack)
     last = next((found for part in reversed(resolved.operators) if (found := _find_ge(part, token))), None)
@@ -198,7 +198,7 @@ def _find_ge(part: TextOp, token: _Token) -> GraphOp | None:
 # Both
 
 
-def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
+def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Pair]:
     """Yield the rows of an inserted conversion, which keeps the values: each output against the input of its number."""
     for tensor in op.outputs:
         source: Sequence[SideTensor] = [other for other in op.inputs if other.key.index == tensor.key.index]
@@ -209,7 +209,7 @@ def _pair_with_itself(op: GraphOp, token: _Token, stack: str) -> Iterator[Row]:
         yield _row(op, tensor, partner, token, stack)
 
 
-def _row(op: GraphOp, tensor: SideTensor, partner: Partner | Reason, token: _Token, stack: str) -> Row:
+def _row(op: GraphOp, tensor: SideTensor, partner: Partner | Reason, token: _Token, stack: str) -> Pair:
     if isinstance(partner, Reason):
         return _unpaired(token.unit, op, partner, stack, tensor)
     token.used.add(partner.op.name)
@@ -254,7 +254,7 @@ def _unpaired(
     )
 
 
-def _unused(token: _Token) -> list[Row]:
+def _unused(token: _Token) -> list[Pair]:
     """Return a row for each golden operator without partner, so that the report covers the whole golden dump."""
     return [
         _unpaired(token.unit, op, _unused_reason(op), golden_only=True)

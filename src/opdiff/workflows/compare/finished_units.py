@@ -21,7 +21,7 @@ from opdiff.core.atomic_file import make_folder, open_atomic
 from opdiff.core.comparison import Row
 from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
-from opdiff.report.columns import pack_columns, unpack_columns
+from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.workflows.compare.job import UNREADABLE, Outcome
 
 if TYPE_CHECKING:

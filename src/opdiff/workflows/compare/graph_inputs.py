@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Pair
     from opdiff.core.dump import GraphOp
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.compare.graph_units import GraphUnit
+    from opdiff.workflows.compare.graph_units import RankGraph
     from opdiff.workflows.compare.options import CompareOptions
 
 # Enough pairs to use all workers, few enough for their descriptions to fit in memory.
@@ -77,7 +77,7 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
 
 
 def _batches(
-    units: list[GraphUnit], golden_kind: GraphKind, root: str, options: CompareOptions, division: Division | None
+    units: list[RankGraph], golden_kind: GraphKind, root: str, options: CompareOptions, division: Division | None
 ) -> Iterator[Batch]:
     """Yield the pairs of all graphs in batches of complete graphs."""
     batch = Batch(())
@@ -94,7 +94,7 @@ def _batches(
     yield batch
 
 
-def _pair_unit(unit: GraphUnit, golden_kind: GraphKind, options: CompareOptions, division: Division | None) -> Batch:
+def _pair_unit(unit: RankGraph, golden_kind: GraphKind, options: CompareOptions, division: Division | None) -> Batch:
     """Pair the tokens of one graph of one rank."""
     pairs: list[Pair] = []
     notes: list[Reason] = []

@@ -35,7 +35,7 @@ class RankPair(Struct, frozen=True):
     golden: tuple[GraphFolders, ...]
 
 
-class GraphUnit(Struct, frozen=True):
+class RankGraph(Struct, frozen=True):
     """One graph of one rank: its text, and the folders of both sides by token; `graph` is `None` for a single graph."""
 
     rank: int | None
@@ -165,15 +165,15 @@ class GraphTexts:
         return self._read[file.path]
 
 
-def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[GraphUnit]:
+def find_units(ranks: Iterable[RankPair], golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[RankGraph]:
     """Return every graph of every rank with its text and folders."""
-    units: list[GraphUnit] = []
+    units: list[RankGraph] = []
     for pair in ranks:
         units += _units_of_rank(pair, golden, texts, notes)
     return units
 
 
-def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[GraphUnit]:
+def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: list[Reason]) -> list[RankGraph]:
     files = texts.of_rank(pair.rank)
     found: list[Reason] = []
     graphs = {file.number: graph for file in files if (graph := texts.read(file)) is not None}
@@ -196,7 +196,7 @@ def _units_of_rank(pair: RankPair, golden: GraphKind, texts: GraphTexts, notes: 
             merge_groups(target_folders[number]),
             (merge_groups(golden_folders[number]) if number in golden_folders else None),
         )
-        units.append(GraphUnit(pair.rank, number if len(graphs) > 1 else None, number, graph, *sides))
+        units.append(RankGraph(pair.rank, number if len(graphs) > 1 else None, number, graph, *sides))
     notes += (in_rank(note, pair.rank) for note in found)
     return units
 

@@ -23,7 +23,7 @@ from opdiff.report.graph_summary import SCHEMA as SUMMARY_SCHEMA
 from opdiff.report.graph_summary import Tally
 from opdiff.report.graph_table import graph_tables
 from opdiff.report.mapping_csv import write_mapping
-from opdiff.report.offline_table import MetricColumn, TableColumns, offline_table
+from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_table
 from opdiff.report.saved_json import save
 from opdiff.report.table import write_csv
 
@@ -90,17 +90,17 @@ def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
     """Yield file names and contents of the documented tables of a comparison."""
     comparison = compared.comparison
     if comparison.mode is Mode.OFFLINE:
-        yield compared.name, offline_table(comparison, table_columns(comparison, compared.metrics))
+        yield compared.name, offline_table(comparison, selected_metrics(comparison, compared.metrics))
         return
     for key, table in graph_tables(comparison).items():
         yield graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table
 
 
-def table_columns(comparison: Comparison, custom: Iterable[str] = ()) -> TableColumns:
+def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> SelectedMetrics:
     """Return the selected columns; `custom` has names of metrics that may be missing in all rows."""
     names = tuple(dict.fromkeys((*custom, *(name for row in comparison.rows for name, _, _ in row.custom))))
     metrics = select_metrics(comparison.view.metrics, names)
-    return TableColumns(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
+    return SelectedMetrics(tuple(MetricColumn(metric.name, metric.value) for metric in metrics), names)
 
 
 def write_pairs(pairs: Iterable[Pair], options: CompareOptions) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Fact
     from opdiff.core.tensor import Shape, Tensor
-    from opdiff.workflows.compare.graph_units import GraphUnit
+    from opdiff.workflows.compare.graph_units import RankGraph
 
     Siblings = Callable[[], Mapping[int, TokenDump]]
 
@@ -77,11 +77,11 @@ class Shards(Struct, frozen=True):
 class Division:
     """The units of all ranks that share tensors."""
 
-    def __init__(self, shards: Shards, units: Sequence[GraphUnit]) -> None:
+    def __init__(self, shards: Shards, units: Sequence[RankGraph]) -> None:
         self._shards, self._units = shards, units
         self._sums: dict[int, frozenset[TensorKey] | None] = {}
 
-    def divide(self, pairs: Iterable[Pair], unit: GraphUnit, token: int) -> tuple[Pair, ...]:
+    def divide(self, pairs: Iterable[Pair], unit: RankGraph, token: int) -> tuple[Pair, ...]:
         """Return the pairs of a token of one rank with the parts of the golden tensors that the rank holds."""
         if unit.number not in self._sums:
             self._sums[unit.number] = find_sums(unit.text)

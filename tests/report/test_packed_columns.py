@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Slot
-from opdiff.report.columns import pack_columns, unpack_columns
+from opdiff.report.packed_columns import pack_columns, unpack_columns
 
 
 class Point(Struct, frozen=True):
@@ -116,7 +116,7 @@ def test_damaged_columns_are_rejected(data: bytes, message: str) -> None:
 
 def test_columns_that_are_too_large_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     data = pack_columns({"": ["a" * 1000]})
-    monkeypatch.setattr("opdiff.report.columns._MAX_UNPACKED_NBYTES", 1000)
+    monkeypatch.setattr("opdiff.report.packed_columns._MAX_UNPACKED_NBYTES", 1000)
     with pytest.raises(ValueError, match="larger than 1 GiB"):
         unpack_columns(data)
 
