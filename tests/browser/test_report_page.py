@@ -52,6 +52,12 @@ def test_click_on_the_curve_opens_the_tensor_and_then_the_graph(demo: Opened) ->
     assert demo.page.inner_text(".panel .name.big") == name.partition(":")[0]
 
 
+def test_the_legend_of_the_curve_has_the_colours_of_its_points(demo: Opened) -> None:
+    assert demo.texts(".key .with-dot") == ["wrong", "suspicious", "noise", "rounding", "exact"]
+    colours = demo.page.locator(".key .point").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+    assert len(set(colours)) == len(colours)
+
+
 def test_the_table_sorts_both_ways_and_back(demo: Opened) -> None:
     demo.go("table")
     first = demo.texts(".vrow >> nth=0")

@@ -207,7 +207,10 @@ function curveCard(app: App, curve: Curve, units: HTMLElement): HTMLElement {
     toggle(app.t("log"), chosen.log, (value) => (chosen.log = value)),
     toggle(app.t("outputs_only"), chosen.outputs, (value) => (chosen.outputs = value)),
     direction);
-  const key = h("div", { class: "key muted" }, h("span", { class: "ring full" }), app.t("born_sign"), h("span", { class: "ring" }), app.t("inherited_sign"),
+  const { report } = app;
+  const present = new Set(Array.from(report.levels.keys()).filter((row) => report.isOutput(row)).map((row) => report.levels[row]!));
+  const levels = [WRONG, SUSPICIOUS, 2, 1, 0].filter((level) => present.has(level)).map((level) => h("span", { class: `with-dot level-${LEVELS[level]!}` }, h("i", { class: "point" }), levelText(app, level)));
+  const key = h("div", { class: "key muted" }, ...levels, h("span", { class: "ring full" }), app.t("born_sign"), h("span", { class: "ring" }), app.t("inherited_sign"),
     h("span", { class: "spacer" }), app.t("curve_hint"));
   return card(app.t("curve"), "curve-card", tools, curve.element, key);
 }
