@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from made_comparisons import failed_operator, label, measured, metrics, pairing
@@ -18,6 +19,10 @@ from opdiff.judge import judge
 from opdiff.judge.advice import remedies_of
 from opdiff.judge.coverage import coverage_of
 from opdiff.judge.network import build_network
+from opdiff.measure.pictures import SampledValues, draw_picture
+
+if TYPE_CHECKING:
+    from opdiff.core.pictures import TensorPicture
 
 GOOD: dict[str, Any] = {
     "cosine": 0.999999, "finite_cosine": 0.999999, "relative_euclidean_distance": 1e-4, "norm_ratio": 1.0,
@@ -31,6 +36,19 @@ def row(name: str, slot: Slot = Slot.OUTPUT, **values: Any) -> Row:
     """Return a measured row of an operator."""
     of = pairing(label(name, f"golden_{name}"), key=TensorKey(name, slot, 0))
     return measured(of, metrics=metrics(**GOOD | values))
+
+
+def picture(number: int, shape: tuple[int, ...], labels: str = "", *, specials: bool = False) -> TensorPicture:
+    """Return the picture of a tensor of random numbers in a row, the target 20 % too large."""
+    golden = np.random.default_rng(number).normal(size=shape)
+    target = 1.2 * golden
+    if specials:
+        target.reshape(-1)[:3] = np.nan, np.inf, -np.inf
+    x, y = target.reshape(-1), golden.reshape(-1)
+    values = SampledValues(shape, labels, np.arange(x.size), x, y, lambda at: (x[at], y[at]))
+    found = draw_picture(number, values, 6 * 64 * 64)
+    assert found is not None
+    return found
 
 
 SIDES = Side("/dump/npu", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)

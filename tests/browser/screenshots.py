@@ -30,16 +30,18 @@ PICTURES = {
     "report-graph": ("light", "en-US", "graph"),
     "report-tensor": ("light", "en-US", "gate/conv:output:0"),
     "report-tensor-chinese": ("dark", "zh-CN", "context/pool:output:0"),
+    "report-pictures": ("light", "en-US", "context/pool:output:0"),
     "report-graph-mode": ("light", "en-US", ""),
 }
 GRAPH_MODE = "report-graph-mode"
+TALL = {GRAPH_MODE: 1180, "report-pictures": 1180, "report-tensor": 1500, "report-tensor-chinese": 1500}
 
 
 def take(browser: Browser, report: Path, name: str) -> None:
     """Take one screenshot."""
     theme, language, view = PICTURES[name]
     page = browser.new_page(
-        viewport={"width": 1280, "height": 1180 if name == GRAPH_MODE else 720},
+        viewport={"width": 1280, "height": TALL.get(name, 720)},
         locale=language,
         color_scheme="dark" if theme == "dark" else "light",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from made_comparisons import comparison, comparisons, failed_operator, measured
-from made_reports import many_tokens, with_judgement
+from made_reports import many_tokens, picture, with_judgement
 from opdiff.core.comparison import Comparison, DataMode, Mode
 from opdiff.core.dump import Unit
 from opdiff.core.errors import InputError
@@ -25,6 +26,7 @@ from opdiff.report.html_page import write_html
 from opdiff.report.packed_columns import pack_columns
 from opdiff.report.saved_json import load, save
 from opdiff.report.saved_json_v1 import load_v1
+from opdiff.report.saved_pictures import pack_pictures
 from opdiff.workflows.compare.saved import load_saved
 
 V1 = Path(__file__).parent / "saved_v1"
@@ -42,6 +44,35 @@ def test_loading_restores_the_comparison(tmp_path_factory: pytest.TempPathFactor
 def test_judgements_and_units_are_saved(made: Comparison, tmp_path: Path) -> None:
     save(made, str(tmp_path / "saved.json"))
     assert load(str(tmp_path / "saved.json")) == made
+
+
+def test_pictures_are_saved(tmp_path: Path) -> None:
+    made = replace(comparison(measured()), pictures=(picture(0, (2, 3, 4)), picture(1, (5,))))
+    save(made, str(tmp_path / "saved.json"))
+    assert load(str(tmp_path / "saved.json")) == made
+
+
+@pytest.mark.parametrize(
+    ("damaged", "problem"),
+    [
+        pytest.param(b"\x78\x9c", "its pictures are cut", id="cut"),
+        pytest.param(b"nothing", "its pictures are damaged", id="not deflated"),
+        pytest.param(zlib.compress(b"\x91\x80"), "missing required field", id="no picture"),
+        pytest.param(pack_pictures([picture(0, (2, 3))])[:-4], "its pictures are cut", id="checksum missing"),
+    ],
+)
+def test_damaged_pictures_are_named(tmp_path: Path, damaged: bytes, problem: str) -> None:
+    content = document(tmp_path) | {"pictures": base64.b64encode(damaged).decode()}
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=problem):
+        load(str(tmp_path / "saved.json"))
+
+
+def test_files_without_pictures_are_loaded(tmp_path: Path) -> None:
+    content = document(tmp_path)
+    del content["pictures"]
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    assert load(str(tmp_path / "saved.json")).pictures == ()
 
 
 def test_saving_again_changes_nothing(tmp_path: Path) -> None:

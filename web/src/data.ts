@@ -1,4 +1,5 @@
 // The data of the report, as report/payload.py packs it: columns, decoded when they are first looked at.
+import { type PackedPicture, type Picture, unpackPicture } from "./pictures/data";
 import { type Encoded, joined, type Templates } from "./sentences";
 import type { Language } from "./texts";
 import { type GraphModeData, Tokens } from "./tokens";
@@ -27,7 +28,7 @@ interface Document {
   rows: { count: number } & Record<string, Packed>;
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
-  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; texts: (string | Encoded[])[]; templates: Templates;
+  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; pictures: PackedPicture[]; texts: (string | Encoded[])[]; templates: Templates;
   graphMode?: GraphModeData;
   changes?: { old: Environment; new: Environment; faults: Encoded[] } & Record<string, Packed>;
 }
@@ -109,6 +110,12 @@ export class Report {
   profiles(row: number): Profile[] {
     return this.document.profiles.filter((profile) => profile.row === row).map(({ errors, largest, notFinite, sampledShare, ...rest }) => (
       { ...rest, sampledShare: sampledShare ?? 1, errors: this.numbers(errors), largest: this.numbers(largest), notFinite: this.numbers(notFinite) }));
+  }
+
+  /** The picture of a tensor; `null` for most of them. */
+  picture(row: number): Picture | null {
+    const found = this.document.pictures.find((picture) => picture.row === row);
+    return found ? unpackPicture(found, (packed) => this.numbers(packed)) : null;
   }
 
   custom(row: number): [string, string][] {

@@ -1,4 +1,5 @@
-// Every text of the page, in both languages; those of graph mode alone are in texts_tokens.ts.
+// Every text of the page, in both languages; those of graph mode and of pictures are in files of their own.
+import { picturesEn, picturesZh } from "./texts_pictures";
 import { tokensEn, tokensZh } from "./texts_tokens";
 
 const en = {
@@ -65,6 +66,7 @@ const en = {
   legend: "What the colours mean", keys: "Keyboard", k_search: "search", k_move: "next and previous", k_open: "open", k_back: "back", k_help: "this help",
   k_views: "overview, graph, tensors", loading: "Opening …", failed: "This report cannot be opened: {problem}",
   ...tokensEn,
+  ...picturesEn,
 } as const;
 
 export type Key = keyof typeof en;
@@ -108,6 +110,7 @@ const zh: Record<Key, string> = {
   about_text: "本文件无需网络，也不依赖其他文件，可任意发送、归档和打开。",
   legend: "颜色含义", keys: "快捷键", k_search: "搜索", k_move: "下一个、上一个", k_open: "打开", k_back: "返回", k_help: "显示帮助", k_views: "概览、计算图、张量", loading: "正在打开……", failed: "无法打开该报告：{problem}",
   ...tokensZh,
+  ...picturesZh,
 };
 
 export const texts: Record<Language, Record<Key, string>> = { en, zh };

@@ -29,6 +29,7 @@ from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import (
     add_gate,
+    add_pictures,
     add_report_options,
     chosen_reports,
     message_options,
@@ -81,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_gate(parser)
     parser.add_argument("--force", action="store_true", help="compare and judge even if inputs seem to be mixed up")
     add_report_options(parser)
+    add_pictures(parser)
     add_json(parser, "the answer for machines")
     _add_work(parser)
 
@@ -350,6 +352,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         shards=args.shards,
         data_mode=DataMode(args.data_mode),
         force=args.force,
+        pictures=args.pictures,
     )
 
 

@@ -35,6 +35,14 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--open", action="store_true", help=f"open {default.help} in the browser")
 
 
+def add_pictures(parser: argparse.ArgumentParser) -> None:
+    """Describe how many tensors the HTML report shows as pictures."""
+    parser.add_argument(
+        "--pictures", metavar="N", default="",
+        help="tensors that the HTML report shows as pictures: all bad ones, none, or the worst N; default: up to 1 MB",
+    )  # fmt: skip
+
+
 def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the forms that were asked for.
 

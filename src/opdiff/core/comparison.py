@@ -15,6 +15,7 @@ from opdiff.core.dump import DumpKind, SideTensor, Unit
 from opdiff.core.error_facts import ErrorFacts
 from opdiff.core.judgement import Judgement
 from opdiff.core.metrics import DocumentedMetrics, ExtraMetrics, Metrics
+from opdiff.core.pictures import TensorPicture
 from opdiff.core.reasons import Reason
 from opdiff.core.replay import Replay
 from opdiff.core.tensor import Declared, Shape, Slot, Tensor, TensorKey
@@ -379,6 +380,7 @@ class Comparison(Struct, frozen=True):
         warnings: signs that inputs were mixed up; the advice begins with them.
         error_facts: facts about the tensors of findings, on which the evidence rests.
         replays: operators that were computed again from their dumped inputs.
+        pictures: pictures of the worst tensors, the operators at fault first.
     """
 
     mode: Mode
@@ -396,6 +398,7 @@ class Comparison(Struct, frozen=True):
     warnings: tuple[Reason, ...] = ()
     error_facts: tuple[ErrorFacts, ...] = ()
     replays: tuple[Replay, ...] = ()
+    pictures: tuple[TensorPicture, ...] = ()
 
     @property
     def units(self) -> tuple[Unit, ...]:

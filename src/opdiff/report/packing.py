@@ -57,6 +57,10 @@ class Packer:
         kind, data = pack_integers(_INTEGERS, numbers) or ("d", pack_numbers("d", list(map(_as_float, numbers))))
         return self._arrays.add(kind, data)
 
+    def codes(self, data: bytes) -> dict[str, Any]:
+        """Add an array of bytes, which the page reads as unsigned."""
+        return self._arrays.add("b", data)
+
     def exact(self, numbers: Sequence[Number]) -> dict[str, Any]:
         """Add a column of numbers in double precision, `None` included."""
         data, _, absent = _floats("d", numbers)

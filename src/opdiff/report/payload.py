@@ -15,6 +15,7 @@ from opdiff.core.reasons import quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.offline_table import reservations
 from opdiff.report.packing import Packer
+from opdiff.report.picture_payload import pack_picture
 from opdiff.report.printable import printable
 from opdiff.report.summary_text import first_bad_operator, has_no_counterpart
 
@@ -71,6 +72,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "story": _story(comparison, packer),
         "graph": pack_nodes(_offline_nodes(comparison), packer),
         "profiles": [_profile(profile, packer) for profile in comparison.profiles],
+        "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
     }
     if changes is not None:
         document["changes"] = _changes(changes, packer)

@@ -5,7 +5,7 @@ same run; this one is written last, so that a run without it is incomplete. A re
 the English sentence as `text`. NaN and infinities are written as in Python: `NaN`, `Infinity`, `-Infinity`.
 
 `graphs` and `rows` are the large parts, and packed by `columns` in base64: `rows` has a string for some thousand rows
-with their verdicts, each on a line.
+with their verdicts, each on a line. `pictures` are packed as MessagePack, deflated, in base64.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, render
 from opdiff.report.packed_columns import pack_columns, unpack_columns
+from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ class _Packed(Struct):
 
     graphs: bytes
     rows: tuple[bytes, ...]
+    pictures: bytes = b""
 
 
 def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
@@ -55,6 +57,7 @@ def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
     fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     fields["judgement"] = replace(comparison.judgement, verdicts=(), documented=())
     fields["graphs"] = _base64(graphs=comparison.graphs)
+    fields["pictures"] = b2a_base64(pack_pictures(comparison.pictures), newline=False).decode()
     head = {"schema": SCHEMA, "version": VERSION, "files": files} | fields
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
@@ -95,7 +98,7 @@ def load(path: str) -> Comparison:
 
 def _comparison(document: dict[str, Any]) -> Comparison:
     packed = msgspec.convert(document, _Packed)
-    head = msgspec.convert(document | {"graphs": (), "rows": ()}, Comparison)
+    head = msgspec.convert(document | {"graphs": (), "rows": (), "pictures": ()}, Comparison)
     graphs = _values(unpack_columns(packed.graphs), "graphs", tuple[ModelGraph, ...])
     rows: list[Row] = []
     verdicts: list[Verdict] = []
@@ -107,7 +110,8 @@ def _comparison(document: dict[str, Any]) -> Comparison:
         verdicts += _values(tables, "verdicts", list[Verdict])
         documented += _values(tables, "documented", list[DocumentedResult])
     judgement = replace(head.judgement, verdicts=tuple(verdicts), documented=tuple(documented))
-    return replace(head, graphs=graphs, rows=tuple(rows), judgement=judgement)
+    pictures = unpack_pictures(packed.pictures)
+    return replace(head, graphs=graphs, rows=tuple(rows), judgement=judgement, pictures=pictures)
 
 
 def _values(tables: dict[str, list[Any]], name: str, kind: type[_T]) -> _T:

@@ -5,6 +5,7 @@ import { button, h, select } from "../dom";
 import * as format from "../format";
 import { readable } from "../names";
 import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
+import { pictureStrip } from "../pictures/strip";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
 import { changeCounts } from "./changes";
@@ -135,6 +136,7 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
+    pictureStrip(app, rowOfFinding(app, finding, number), () => openOperator(app, finding.operator, number)),
     finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
       h("p", { class: "remedy" }, text))) : null,
@@ -145,6 +147,11 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
       button(app.t("open"), () => openOperator(app, finding.operator, number), "small"),
       app.report.hasGraph && button(app.t("in_graph"), () => showInGraph(app, finding.operator, number), "small quiet")),
   );
+}
+
+/** The row of the tensor that a finding is about; -1 if it is not known. */
+function rowOfFinding(app: App, finding: Finding, number: number): number {
+  return app.report.document.graphMode?.findings[number]?.row ?? app.rowOfTensor(finding.tensor);
 }
 
 function showInGraph(app: App, operator: string, finding: number): void {

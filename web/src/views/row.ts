@@ -3,6 +3,7 @@ import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
 import { button, h } from "../dom";
 import * as format from "../format";
 import { histogram } from "../histogram";
+import { pictureCard } from "../pictures/card";
 import { card, chip, copyButton, definition, dot, name } from "../parts";
 import { profileCards } from "../profile";
 import type { App, View } from "../state";
@@ -37,6 +38,7 @@ export function row(app: App, number: number): View {
     "main",
     { class: "row-view" },
     heading(app, number, step, back),
+    pictureCard(app, number),
     h("div", { class: "columns" },
       h("div", {}, sides(app, number), worst(app, number), pairing(app, number), siblings(app, number)),
       h("div", {}, documented(app, number), statistics(app, number), ...profileCards(app, number), distributions(app, number), figures(app, number))),

@@ -12,21 +12,20 @@ from opdiff.core.comparison import Pairing
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import OpdiffError
 from opdiff.workflows.compare.batch import native_job
+from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES, load_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.align.custom import Conversions
-    from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Judgement
     from opdiff.core.metrics import Metrics
+    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
 _MAX_TENSORS = 20
-# Elements of all tensors together, and bytes of a pair.
+# Elements of all tensors together.
 _MAX_ELEMENTS = 1 << 22
-_MAX_LOADED_BYTES = 64 << 20
 # Sample of a larger tensor: blocks, and elements of a block.
 _MAX_BLOCKS = 4096
 _BLOCK = 64
@@ -35,25 +34,20 @@ _MAX_KEPT_OPERATORS = 2_000
 _MIN_ERROR = 1e-3
 
 
-def find_error_facts(
-    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair | None], custom: Conversions | None = None
-) -> tuple[ErrorFacts, ...]:
-    """Return the facts about the tensors of findings, as far as these can be read quickly.
-
-    `pairs` are those of the rows, `None` where they were not kept.
-    """
+def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPairs) -> tuple[ErrorFacts, ...]:
+    """Return the facts about the tensors of findings, as far as these can be read quickly."""
     numbers = {(row.unit, str(row.key)): number for number, row in enumerate(rows) if row.metrics is not None}
     found: list[ErrorFacts] = []
     remaining = _MAX_ELEMENTS
     for finding in judgement.findings[:_MAX_TENSORS]:
         number = numbers.get((finding.units[0] if finding.units else None, finding.tensor))
-        pair = None if number is None else pairs[number]
-        if number is None or not isinstance(pair, Pairing):
+        pair = None if number is None else loaded.pairing(number)
+        if number is None or pair is None:
             continue
         if _is_small(pair, remaining):
-            facts = _examine(number, pair, _input_pairs(rows[number], rows, pairs), custom)
+            facts = _examine(number, loaded, _input_pairs(rows[number], rows, loaded.pairs))
         else:
-            facts = _examine_sample(number, rows[number], pair) if custom is None else None
+            facts = _examine_sample(number, rows[number], pair) if loaded.custom is None else None
         if facts is not None:
             remaining -= facts.count
             found.append(facts)
@@ -63,7 +57,7 @@ def find_error_facts(
 def _is_small(pair: Pairing, remaining: int) -> bool:
     spec = pair.target.data.spec
     nbytes = pair.target.data.source.nbytes + pair.golden.data.source.nbytes
-    return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= _MAX_LOADED_BYTES
+    return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= MAX_LOADED_BYTES
 
 
 def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[Pair | None]:
@@ -99,18 +93,20 @@ def _is_input_of(row: Row, output: Row) -> bool:
     return (row.unit, row.key.op) == (output.unit, output.key.op)
 
 
-def _examine(number: int, pairing: Pairing, inputs: Sequence[Pairing], custom: Conversions | None) -> ErrorFacts | None:
+def _examine(number: int, loaded: LoadedPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
     from opdiff.measure.error_facts import measure_error_facts
     from opdiff.measure.error_patterns import find_error_patterns
 
-    sides = _load(pairing, custom)
-    if sides is None:
+    values = loaded.values(number)
+    if values is None:
         return None
-    facts = measure_error_facts(number, *sides)
+    facts = measure_error_facts(number, values.target, values.golden)
     if facts is None:
         return None
-    given = [loaded[0] for each in inputs if _is_small(each, _MAX_ELEMENTS) and (loaded := _load(each, custom))]
-    return replace(facts, patterns=find_error_patterns(*sides, given if len(given) == len(inputs) else ()))
+    small = [each for each in inputs if _is_small(each, _MAX_ELEMENTS)]
+    given = [found.target for each in small if (found := load_values(each, loaded.custom))]
+    operands = given if len(given) == len(inputs) else ()
+    return replace(facts, patterns=find_error_patterns(values.target, values.golden, operands))
 
 
 def _examine_sample(number: int, row: Row, pairing: Pairing) -> ErrorFacts | None:
@@ -136,16 +132,3 @@ def _examine_sample(number: int, row: Row, pairing: Pairing) -> ErrorFacts | Non
     except (OpdiffError, MemoryError):
         return None
     return measure_sampled_facts(number, target, golden, np.unravel_index(places, pair.shape), pair.shape, error)
-
-
-def _load(pairing: Pairing, custom: Conversions | None) -> tuple[AnyArray, AnyArray] | None:
-    """Return the values of both sides in one shape; `None` if they cannot be read."""
-    from opdiff.align.element_reader import open_pair
-    from opdiff.core import codes
-
-    try:
-        pair = open_pair(*pairing.operands, custom)
-        target, golden = (codes.decode(side.block(0, side.count), side.dtype) for side in (pair.target, pair.golden))
-    except (OpdiffError, MemoryError):
-        return None
-    return target.reshape(pair.shape), golden.reshape(pair.shape)

@@ -68,6 +68,8 @@ class CompareOptions(Struct, frozen=True):
         model_shapes: shapes of inputs that the model leaves open.
         replay: maximum number of suspects to compute again; `None` for all operators.
         replay_seconds: maximum time for that; all operators take as long as they need.
+        pictures: tensors that the HTML report shows as pictures: `all` bad ones, `none`, or the maximum number of them;
+            empty for as many of the worst ones as fit into about 1 MB.
     """
 
     target: str = ""
@@ -103,6 +105,7 @@ class CompareOptions(Struct, frozen=True):
     model_shapes: Mapping[str, Shape] = {}
     replay: int | None = 0
     replay_seconds: float = 60.0
+    pictures: str = ""
 
     @property
     def is_selected(self) -> bool:

@@ -24,8 +24,10 @@ from opdiff.workflows.compare.environments import dtype_differences, environment
 from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_input_facts
+from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.outputs import find_environment, write_outputs
+from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
 
 if TYPE_CHECKING:
@@ -149,6 +151,7 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
 def _compare(
     inputs: Inputs, limits: Limits, options: CompareOptions, measuring: Measuring, progress: Progress
 ) -> Compared:
+    bounds = PictureBounds.of(options.pictures)
     pairs: list[Pair | None] = []
     rows: list[Row] = []
     graphs: list[ModelGraph] = []
@@ -162,7 +165,8 @@ def _compare(
         pairs += batch.pairs if inputs.mode is Mode.OFFLINE else kept_pairs(measured.rows, batch.pairs)
     assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
     judgement = assess()
-    facts = find_error_facts(rows, judgement, pairs, measuring.options.conversions) if pairs else ()
+    loaded = LoadedPairs(pairs, measuring.options.conversions)
+    facts = find_error_facts(rows, judgement, loaded) if pairs else ()
     judgement = assess(facts=facts) if facts else judgement
     is_of_npus = inputs.golden.kind is DumpKind.NPU
     notes += environment_note((*inputs.differences, *(dtype_differences(rows) if is_of_npus else ())))
@@ -182,6 +186,7 @@ def _compare(
         extra_inputs=inputs.extra_inputs,
         warnings=inputs.warnings,
         error_facts=facts,
+        pictures=find_pictures(rows, judgement, loaded, bounds) if pairs else (),
     )
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 

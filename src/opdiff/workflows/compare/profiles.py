@@ -18,6 +18,7 @@ from opdiff.core.errors import OpdiffError
 from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native
 from opdiff.workflows.compare.batch import native_job
+from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 _MAX_TENSORS = 20
 # Elements of all tensors together.
 _MAX_ELEMENTS = 1 << 22
-# Bytes of a pair that has to be loaded completely.
-_MAX_LOADED_BYTES = 64 << 20
 # Concentration that another axis needs to be shown besides the channel axis, absolute and relative to that axis.
 _MIN_CONCENTRATION, _MIN_CONCENTRATION_RATIO = 0.3, 2.0
 
@@ -88,7 +87,7 @@ def _examine(pairing: Pairing, shape: Shape, custom: Conversions | None) -> _Exa
         sample = choose_sample(prod(job.shape))
         sums = measure_slices(job, axes, sample)
         return None if sums is None else _Examined(pair.shape, pair.layout, sample, list(zip(axes, sums, strict=True)))
-    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > _MAX_LOADED_BYTES or not prod(shape):
+    if pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > MAX_LOADED_BYTES or not prod(shape):
         return None
     try:
         return _examine_loaded(pairing, custom)

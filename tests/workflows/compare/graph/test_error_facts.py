@@ -45,7 +45,7 @@ def test_a_wrong_slice_is_located(bad_token: GraphCase, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
 def test_few_elements_in_a_large_file(case: GraphCase, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     # A sparse file may be large for any number of elements.
-    monkeypatch.setattr(error_facts, "_MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr(error_facts, "MAX_LOADED_BYTES", 0)
     golden = np.ones(shape, np.float32)
     case.one(3 * golden, golden)
     done = case.run()

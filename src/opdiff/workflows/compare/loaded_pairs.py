@@ -1,0 +1,66 @@
+"""Values of bad tensors, loaded once for everything that looks at their elements after the first judgement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from opdiff.core.comparison import Pairing
+from opdiff.core.errors import OpdiffError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.align.custom import Conversions
+    from opdiff.core.codes import AnyArray
+    from opdiff.core.comparison import Pair
+
+MAX_LOADED_BYTES = 64 << 20
+"""Bytes of a pair that may be loaded completely."""
+
+
+class PairValues(Struct, frozen=True):
+    """Values of both sides in one shape, and their layout, as `NCHW`; empty if it is unknown."""
+
+    target: AnyArray
+    golden: AnyArray
+    layout: str
+
+
+class LoadedPairs:
+    """Pairs of the rows, `None` where they were not kept, and the values of those that were loaded."""
+
+    def __init__(self, pairs: Sequence[Pair | None], custom: Conversions | None = None) -> None:
+        self.pairs = pairs
+        self.custom = custom
+        self._values: dict[int, PairValues | None] = {}
+
+    def pairing(self, number: int) -> Pairing | None:
+        """Return the pairing of a row, if it was kept."""
+        pair = self.pairs[number]
+        return pair if isinstance(pair, Pairing) else None
+
+    def values(self, number: int) -> PairValues | None:
+        """Return the values of a pairing, which stay in memory; `None` if they cannot be read."""
+        if number not in self._values:
+            pairing = self.pairing(number)
+            self._values[number] = None if pairing is None else load_values(pairing, self.custom)
+        return self._values[number]
+
+    def has_values(self, number: int) -> bool:
+        """Return whether the values of a row are in memory."""
+        return self._values.get(number) is not None
+
+
+def load_values(pairing: Pairing, custom: Conversions | None) -> PairValues | None:
+    """Return the values of both sides; `None` if they cannot be read."""
+    from opdiff.align.element_reader import open_pair
+    from opdiff.core import codes
+
+    try:
+        pair = open_pair(*pairing.operands, custom)
+        target, golden = (codes.decode(side.block(0, side.count), side.dtype) for side in (pair.target, pair.golden))
+    except (OpdiffError, MemoryError):
+        return None
+    return PairValues(target.reshape(pair.shape), golden.reshape(pair.shape), pair.layout)
