@@ -1,6 +1,8 @@
 """Find the operator that lost your accuracy: read, convert and compare Ascend NPU operator dumps."""
 
-from typing import TYPE_CHECKING
+# Not imported from typing, which imports re and others: until `opdiff.__main__` runs, `python -m opdiff` looks for
+# modules in the current folder first.
+TYPE_CHECKING = False
 
 __version__ = "0.2.0"
 __all__ = [

@@ -71,6 +71,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {**files, "root": root, "demo": root / "demo", "many": root / "many", "here": root / "here"}
 
 
+def test_nothing_is_imported_before_the_path_is_cleaned() -> None:
+    assert modules_of("import opdiff") - modules_of("pass") == {"opdiff"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_runs_a_file_of_the_current_folder(folders: dict[str, Path], tmp_path: Path, name: str) -> None:
     arguments = [argument.format(out=tmp_path, **folders) for argument in ARGUMENTS[name]]
