@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    """Return the public names, which are imported on first use."""
+    return __all__
+
+
 def __getattr__(name: str) -> object:
     # Imported on first use: the command line has no need of it.
     if name in __all__:

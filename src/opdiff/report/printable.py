@@ -21,3 +21,8 @@ def printable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode(errors="backslashreplace").decode().translate(_ESCAPES)
+
+
+def visible(text: str) -> str:
+    """Escape every character that is not printable, so that a text stays on its line."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -93,6 +93,15 @@ def _line(reason: Reason, tone: Tone, language: Language) -> SummaryLine:
 
 def one_line(comparison: Comparison, path: str, language: Language = Language.ENGLISH) -> SummaryLine:
     """Return the result in a line: the verdict, how much was compared, and the file of the result."""
+    judgement, coverage = comparison.judgement, comparison.judgement.coverage
+    verdict = quoted(outcome_text(comparison, language))
+    counts = {"compared": coverage.compared, "operators": coverage.operators}
+    line = because("report.one_line", outcome=verdict, path=path, **counts)
+    return SummaryLine(render(line, language), Tone(_TONES[judgement.outcome]), must_be_whole=True)
+
+
+def outcome_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:
+    """Return the verdict with the first operator at fault."""
     judgement = comparison.judgement
     verdict = Reason(f"report.outcome_{judgement.outcome}")
     if judgement.findings and judgement.outcome in (Outcome.WRONG, Outcome.SUSPICIOUS):
@@ -100,10 +109,7 @@ def one_line(comparison: Comparison, path: str, language: Language = Language.EN
         code = "report.outcome_faults" if others else "report.outcome_fault"
         kind = _kind(worst, language)
         verdict = because(code, outcome=verdict, operator=worst.operator, kind=kind, count=others)
-    coverage = judgement.coverage
-    counts = {"compared": coverage.compared, "operators": coverage.operators}
-    line = because("report.one_line", outcome=verdict, path=path, **counts)
-    return SummaryLine(render(line, language), Tone(_TONES[judgement.outcome]), must_be_whole=True)
+    return render(verdict, language)
 
 
 def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[SummaryLine]:

@@ -100,7 +100,7 @@ def test_options(sample: Sample, comparison: opdiff.Comparison) -> None:
 
 
 def test_errors(sample: Sample, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="-fr"):
+    with pytest.raises(UsageError, match="takes `rules`"):
         opdiff.compare(sample.target, sample.golden)
     with pytest.raises(UsageError, match="a directory of rule files is for a batch"):
         opdiff.compare(sample.target, sample.golden, rules=tmp_path)
