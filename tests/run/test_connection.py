@@ -15,7 +15,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.run import connection
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
-from opdiff.run.worker_task import Task, run_task, software_versions
+from opdiff.run.worker_task import Sender, Task, run_task, software_versions
 from worker_functions import double_each, process_ids
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_worker_with_another_version_is_refused(processes: ClusterProcesses, tmp
 
 
 def test_task_on_a_worker_with_another_version_fails() -> None:
-    task = Task(double_each, (1,), (("opdiff", "0.0.1"),))
+    task = Task(double_each, (1,), Sender(versions=(("opdiff", "0.0.1"),)))
     with pytest.raises(RuntimeError, match=r"the worker has {'opdiff': .*}, the client {'opdiff': '0\.0\.1'}"):
         run_task(task)
 

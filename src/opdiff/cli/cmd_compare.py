@@ -125,6 +125,10 @@ def _add_graph_mode(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("graph mode (--mode torchair)")
     add_units(group)
     group.add_argument(
+        "--ranks", metavar="FILE", default="",
+        help="directories of the ranks (TOML), on several hosts: HOST:PATH; instead of target and golden directory",
+    )  # fmt: skip
+    group.add_argument(
         "--shards", metavar="FILE", default="",
         help="the target's ranks hold parts of the golden tensors: how (TOML), or auto to find it by shapes",
     )  # fmt: skip
@@ -346,6 +350,7 @@ def _options(args: argparse.Namespace, target: str, golden: str) -> CompareOptio
         limits=args.limits,
         reports=chosen_reports(args),
         mode=chosen_mode(args),
+        ranks=args.ranks,
         rank=args.rank,
         token=args.token,
         graph=args.graph,
@@ -365,10 +370,30 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
             raise UsageError("--model takes the place of the golden directory; give the target directory only")
         require_paths(*sides)
         return sides[0], ""
+    if args.ranks:
+        if sides:
+            raise UsageError("--ranks has the directories of both sides; give no others")
+        require_paths(args.ranks)
+        return args.ranks, args.ranks
     if len(sides) != 2 or (args.paths and given):
         listed = f"{len(sides)} paths were given ({', '.join(sides)})" if sides else "no path was given"
         rules = "; a rule file is given by -fr" if any(map(filesystem.isfile, sides)) else ""
         usage = "give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN"
         raise UsageError(f"{listed}; {usage}{rules}")
-    require_paths(*sides)
+    require_paths(*(side for side in sides if not _is_on_host(args, side)))
     return sides[0], sides[1]
+
+
+def _is_on_host(args: argparse.Namespace, side: str) -> bool:
+    """Return whether a side is on a host of a cluster, whose workers look for it.
+
+    Raises:
+        UsageError: there is no cluster.
+    """
+    from opdiff.core.remote.hosts import is_host_side
+
+    if not is_host_side(side):
+        return False
+    if not args.cluster:
+        raise UsageError(f"{side} is on a host of a cluster, or does not exist; for HOST:PATH give --cluster")
+    return True

@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
+from opdiff.core.remote.hosts import own_path
 from opdiff.core.remote.urls import is_remote
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def read_ahead(items: Sequence[Thing], paths_of: Callable[[Thing], Iterable[str]
     """Yield items; before, the first bytes of their remote files are read in parallel."""
     for start in range(0, len(items), _FILES_AHEAD):
         some = items[start : start + _FILES_AHEAD]
-        _preload([path for item in some for path in paths_of(item) if is_remote(path)])
+        _preload([path for item in some for path in paths_of(item) if is_remote(own_path(path))])
         yield from some
 
 

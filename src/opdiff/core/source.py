@@ -132,16 +132,19 @@ class ZipMember(Struct, frozen=True):
 
     def codes(self, dtype: DType, shape: tuple[int, ...]) -> AnyArray:
         """Read the stored codes; see `Source`."""
+        return codes_from_bytes(self.raw(), self, dtype, shape)
+
+    def raw(self) -> bytes:
+        """Return the bytes, not compressed."""
         import zipfile
         import zlib
 
         try:
-            data = self._read()
+            return self._read()
         except (OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise DumpError(
                 self.path, because("core.member_unreadable", member=self.member, error=str(error))
             ) from error
-        return codes_from_bytes(data, self, dtype, shape)
 
     def _read(self) -> bytes:
         import zipfile

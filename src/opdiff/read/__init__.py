@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
+from opdiff.core.remote.hosts import own_path
 from opdiff.core.remote.urls import is_remote
 from opdiff.read.ascend import read_ascend
 from opdiff.read.filename import parse_dump_name
@@ -46,10 +47,11 @@ def read_operator(path: str, name: str | None = None, *, sliced: bool = True) ->
     Raises:
         DumpError: the file cannot be read; names the problem and its offset.
     """
-    if is_remote(path):
+    found = own_path(path)
+    if is_remote(found):
         return _read_remote(path, name or os.path.basename(path), sliced=sliced)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(found, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise DumpError(path, because("core.cannot_open", error=error.strerror)) from error
     try:

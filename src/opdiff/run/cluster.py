@@ -11,16 +11,19 @@ jobs ──make_batches──► batches ──tasks on workers──► results
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from msgspec import Struct
+
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.run.batches import make_batches
 from opdiff.run.task_round import WORKER_DIED, Batch, Round
-from opdiff.run.worker_task import Each, Task, run_task, software_versions
+from opdiff.run.worker_task import Each, Task, run_task
 from opdiff.run.workers import SECONDS_PER_LOOK, Workers
 
 if TYPE_CHECKING:
@@ -120,8 +123,8 @@ class Cluster:
             while True:
                 window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
                 for job in waiting:
-                    task = Task(Each(function), (job,), software_versions())
-                    ahead.append(_Mapped(self._client, self._workers, task, host(job)))
+                    task = Task(Each(function), (job,), self._workers.sender, host(job))
+                    ahead.append(_Mapped(self._client, self._workers, task))
                     if len(ahead) >= window:
                         break
                 if not ahead:
@@ -131,22 +134,37 @@ class Cluster:
         finally:
             if ahead and self._client.status == "running":
                 with suppress(OSError, TimeoutError):
-                    self._client.cancel([mapped.future for mapped in ahead], force=True)
+                    self._client.cancel([each.future for each in ahead if each.future is not None], force=True)
+
+    def call(self, host: str, function: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
+        """Return the result of a function on a host; exceptions as of `map`."""
+        (result,) = self.map(_Call(function), [arguments], lambda _arguments: host)
+        return result
+
+
+class _Call(Struct, Generic[Result], frozen=True):
+    """A function of several arguments as a function of one job."""
+
+    function: Callable[..., Result]
+
+    def __call__(self, arguments: tuple[object, ...]) -> Result:
+        return self.function(*arguments)
 
 
 class _Mapped(Generic[Job, Result]):
     """A job of `map` that was submitted."""
 
-    def __init__(self, client: Client, workers: Workers, task: Task[Job, Result], host: str) -> None:
-        self._client, self._workers, self._task, self._host = client, workers, task, host
+    def __init__(self, client: Client, workers: Workers, task: Task[Job, Result]) -> None:
+        self._client, self._workers, self._task = client, workers, task
         self.submit()
 
     def submit(self) -> None:
-        """Submit the job."""
-        self._allowed = self._workers.addresses(self._host) if self._host else []
-        self.future: Future[TaskResults[Result]] = self._client.submit(
-            run_task, self._task, pure=False, workers=self._allowed or None
-        )
+        """Submit the job, unless its host has no worker now."""
+        self._allowed = self._workers.addresses(self._task.host) if self._task.host else []
+        self.future: Future[TaskResults[Result]] | None = None
+        if self._allowed or not self._task.host:
+            workers = self._allowed or None
+            self.future = self._client.submit(run_task, self._task, pure=False, workers=workers)
 
     def wait(self) -> Result:
         """Return the result."""
@@ -154,17 +172,26 @@ class _Mapped(Generic[Job, Result]):
 
         while True:
             try:
-                found: TaskResults[Result] = self.future.result(timeout=SECONDS_PER_LOOK)
-            except TimeoutError:
-                self._check_workers()
+                found = self._wait_a_second()
             except KilledWorker as error:
                 times, worker = error.allowed_failures + 1, error.last_worker.address
                 raise InputError(worker, because(WORKER_DIED, times=times, worker=worker)) from error
             except CancelledError as error:
                 raise InputError("cluster", because("run.scheduler_lost")) from error
-            else:
-                self.future.release()
+            if found is not None:
                 return found.values[0]
+            self._check_workers()
+
+    def _wait_a_second(self) -> TaskResults[Result] | None:
+        if self.future is None:
+            time.sleep(SECONDS_PER_LOOK)
+            return None
+        try:
+            found: TaskResults[Result] = self.future.result(timeout=SECONDS_PER_LOOK)
+        except TimeoutError:
+            return None
+        self.future.release()
+        return found
 
     def _check_workers(self) -> None:
         """Submit the job again if its workers were replaced by others of the same host.
@@ -172,12 +199,15 @@ class _Mapped(Generic[Job, Result]):
         Raises:
             InputError: the host or the scheduler is gone.
         """
+        host = self._task.host
         self._workers.look()
-        problem = self._workers.obstacle(self._host)
+        problem = self._workers.obstacle(host)
         if problem is not None:
-            raise InputError(self._host or "cluster", problem)
-        if self._allowed and not set(self._allowed) & set(self._workers.addresses(self._host)):
-            self.future.cancel(force=True)
+            raise InputError(host or "cluster", problem)
+        there = self._workers.addresses(host)
+        if host and there and not set(self._allowed) & set(there):
+            if self.future is not None:
+                self.future.cancel(force=True)
             self.submit()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 
 from opdiff.core.reasons import Reason, because
-from opdiff.run.worker_task import Task, TaskResults, run_task, software_versions
+from opdiff.run.worker_task import Task, TaskResults, run_task
 from opdiff.run.workers import SECONDS_PER_LOOK
 
 if TYPE_CHECKING:
@@ -174,11 +174,12 @@ class Round(Generic[Job, Result]):
 
     def _submit_to(self, batch: Batch[Job], allowed: Sequence[str]) -> Future[TaskResults[Result]]:
         """Submit a batch to some workers, or to all, which includes those that join later."""
-        move, versions = self._work.move, software_versions()
-        if not batch.place.other or move is None:
-            return self._submit_task(Task(self._work.function, batch.jobs, versions), allowed)
-        moved = self._submit_task(Task(move, batch.jobs, versions), self._workers.addresses(batch.place.other))
-        return self._submit_task(Task(self._work.function, (), versions), allowed, moved)
+        move, place, sender = self._work.move, batch.place, self._workers.sender
+        if not place.other or move is None:
+            return self._submit_task(Task(self._work.function, batch.jobs, sender, place.host), allowed)
+        task = Task(move, batch.jobs, sender, place.other)
+        moved = self._submit_task(task, self._workers.addresses(place.other))
+        return self._submit_task(Task(self._work.function, (), sender, place.host), allowed, moved)
 
     def _submit_task(self, task: Task[Any, Any], allowed: Sequence[str], *moved: Future[Any]) -> Future[Any]:
         workers = list(allowed) or None

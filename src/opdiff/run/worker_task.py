@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from opdiff.core.remote.hosts import add_own_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,13 +17,40 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+# The run whose tasks this worker had last.
+_current_run = [""]
+
+
+@cache
+def software_versions() -> tuple[tuple[str, str], ...]:
+    """Return the software that results depend on, with versions."""
+    import platform
+    from importlib.metadata import version
+
+    return ("opdiff", version("opdiff")), ("numpy", version("numpy")), ("python", platform.python_version())
+
+
+class Sender(Struct, frozen=True):
+    """The run that sends tasks, and its software."""
+
+    run: str = field(default_factory=lambda: os.urandom(8).hex())
+    versions: tuple[tuple[str, str], ...] = field(default_factory=software_versions)
+
 
 class Task(Struct, Generic[Job, Result], frozen=True):
-    """A batch, which dask sees as one value and does not search for futures, and the software of its sender."""
+    """A batch, which dask sees as one value and does not search for futures.
+
+    Attributes:
+        function: returns the results of the jobs.
+        jobs: the batch.
+        sender: the run.
+        host: name of the host where the task must run; empty for any.
+    """
 
     function: Callable[[Sequence[Job]], Sequence[Result]]
     jobs: Sequence[Job]
-    versions: tuple[tuple[str, str], ...]
+    sender: Sender
+    host: str = ""
 
 
 class TaskResults(Struct, Generic[Result], frozen=True):
@@ -39,15 +70,6 @@ class Each(Struct, Generic[Job, Result], frozen=True):
         return [self.function(job) for job in jobs]
 
 
-@cache
-def software_versions() -> tuple[tuple[str, str], ...]:
-    """Return the software that results depend on, with versions."""
-    import platform
-    from importlib.metadata import version
-
-    return ("opdiff", version("opdiff")), ("numpy", version("numpy")), ("python", platform.python_version())
-
-
 def run_task(task: Task[Job, Result], moved: TaskResults[Job] | None = None) -> TaskResults[Result]:
     """Run a batch on a worker; `moved` are the same jobs with the data that another host had.
 
@@ -56,7 +78,20 @@ def run_task(task: Task[Job, Result], moved: TaskResults[Job] | None = None) -> 
     """
     from distributed import get_worker
 
-    here = software_versions()
-    if here != task.versions:
-        raise RuntimeError(f"the worker has {dict(here)}, the client {dict(task.versions)}")
+    here, there = software_versions(), task.sender.versions
+    if here != there:
+        raise RuntimeError(f"the worker has {dict(here)}, the client {dict(there)}")
+    _prepare(task)
     return TaskResults(task.function(task.jobs if moved is None else moved.values), get_worker().address)
+
+
+def _prepare(task: Task[Job, Result]) -> None:
+    """Forget what is known of remote files if this is the first task of a run, and note the name of the host."""
+    if task.host:
+        add_own_host(task.host)
+    if _current_run[0] != task.sender.run:
+        _current_run[0] = task.sender.run
+        if "opdiff.core.remote.stores" in sys.modules:
+            from opdiff.core.remote.stores import start_run
+
+            start_run()

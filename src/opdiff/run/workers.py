@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.reasons import Reason, because
+from opdiff.run.worker_task import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -49,9 +50,10 @@ class WorkerInfo(Struct, frozen=True):
 
 
 class Workers:
-    """The workers of one scheduler."""
+    """The workers of one scheduler; `sender` is this run, which their tasks name."""
 
     def __init__(self, client: Client, on_workers: Callable[[int], None]) -> None:
+        self.sender = Sender()
         self._client = client
         self._on_workers = on_workers
         self._found: tuple[WorkerInfo, ...] = ()

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
+from opdiff.core.remote.hosts import HostFiles, host_of, path_of
 from opdiff.core.remote.urls import masked, password_of
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 30
 _SFTP = ("sftp", "ssh")
 _S3 = ("s3", "s3a")
+_HOST = "host"
 # Schemes whose libraries share one connection pool between threads.
-_STATELESS = (*_S3, "gs", "gcs", "az", "abfs", "http", "https")
+_STATELESS = (_HOST, *_S3, "gs", "gcs", "az", "abfs", "http", "https")
 # Schemes of files on this machine, whose links would not be checked.
 _LOCAL = ("file", "local")
 _MAX_LOGINS, _MAX_STATELESS_REQUESTS = 4, 16
@@ -81,6 +83,8 @@ def connect(origin: str) -> Connection:
     scheme = origin.partition("://")[0].lower()
     if scheme in _LOCAL:
         raise UsageError(f"{origin}: give the path of a local file without {scheme}://")
+    if scheme == _HOST:
+        return Connection(HostFiles(host_of(origin)), path_of, is_shared=True)
     try:
         return _connect_sftp(origin) if scheme in _SFTP else _connect_other(origin, scheme)
     except ImportError as error:

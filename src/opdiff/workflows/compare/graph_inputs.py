@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Mode, ModelGraph, Pairing, Side
-from opdiff.core.dump import DumpKind, GraphKind, Unit
+from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
-from opdiff.pair.graph.token import pair_token
 from opdiff.pair.graph.token_graph import token_graph
-from opdiff.read.graph.token_files import read_token
-from opdiff.read.graph.tree import read_graph_tree
 from opdiff.workflows.compare.environments import graph_differences
-from opdiff.workflows.compare.graph_units import GraphTexts, find_units, pair_ranks
+from opdiff.workflows.compare.graph_tokens import token_jobs
+from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
 from opdiff.workflows.compare.job import data_mode
 from opdiff.workflows.compare.shards import Division, Shards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from opdiff.core.comparison import Pair
-    from opdiff.core.dump import GraphOp
+    from opdiff.core.dump import GraphOp, Unit
     from opdiff.core.reasons import Reason
+    from opdiff.read.graph.tree import GraphTree
+    from opdiff.workflows.compare.graph_tokens import TokenPairs
     from opdiff.workflows.compare.graph_units import RankGraph
+    from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.compare.options import CompareOptions
 
 # Enough pairs to use all workers, few enough for their descriptions to fit in memory.
@@ -40,14 +42,42 @@ _SCENARIOS = {
 _SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
 
-def read_graph_inputs(options: CompareOptions) -> Inputs:
+def read_graph_inputs(options: CompareOptions, reader: InputReader) -> Inputs:
     """Find the ranks, graphs and tokens of both sides; dump files are opened when a batch is requested.
 
     Raises:
         InputError: a side is not a dump of graph mode, or the sides have nothing in common.
         UsageError: the rank must be selected.
     """
-    target, golden = read_graph_tree(options.target), read_graph_tree(options.golden)
+    if options.ranks:
+        return _read_ranks(options, reader)
+    target, golden = reader.graph_trees([options.target, options.golden])
+    return _pair_trees(target, golden, options, reader)
+
+
+def _read_ranks(options: CompareOptions, reader: InputReader) -> Inputs:
+    """Find the graphs and tokens of ranks whose directories a table has."""
+    from opdiff.read.graph.rank_table import read_rank_table
+
+    table = read_rank_table(options.ranks)
+    chosen = {rank: sides for rank, sides in table.items() if options.rank in (None, rank)}
+    if not chosen:
+        raise InputError(options.ranks, f"there is no rank {options.rank} here")
+    trees = reader.graph_trees(path for sides in chosen.values() for path in (sides.target, sides.golden))
+    found = [_pair_trees(as_rank(next(trees), rank), as_rank(next(trees), rank), options, reader) for rank in chosen]
+    first = found[0]
+    return replace(
+        first,
+        target=replace(first.target, path=options.ranks),
+        golden=replace(first.golden, path=options.ranks),
+        paired_batches=chain.from_iterable(inputs.paired_batches for inputs in found),
+        notes=tuple(dict.fromkeys(note for inputs in found for note in inputs.notes)),
+        warnings=tuple(dict.fromkeys(warning for inputs in found for warning in inputs.warnings)),
+        differences=tuple(dict.fromkeys(each for inputs in found for each in inputs.differences)),
+    )
+
+
+def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, reader: InputReader) -> Inputs:
     refuse_fx_target(target, golden)
     warnings = refuse_certain(graph_problems(target, golden), force=options.force)
     shards = Shards.of(options.shards, [*target.ranks]) if options.shards else None
@@ -69,7 +99,7 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
         Side(target.root, DumpKind.NPU, quantized=False),
         Side(golden.root, DumpKind.ARRAYS if golden.kind is GraphKind.FX else DumpKind.NPU, quantized=False),
         _SCENARIOS[golden.kind],
-        _batches(units, golden.kind, target.root, options, division),
+        _batches(units, golden.kind, options, division, reader),
         tuple(dict.fromkeys((*notes, *texts.notes))),
         warnings=warnings,
         differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
@@ -77,45 +107,43 @@ def read_graph_inputs(options: CompareOptions) -> Inputs:
 
 
 def _batches(
-    units: list[RankGraph], golden_kind: GraphKind, root: str, options: CompareOptions, division: Division | None
+    units: list[RankGraph],
+    golden_kind: GraphKind,
+    options: CompareOptions,
+    division: Division | None,
+    reader: InputReader,
 ) -> Iterator[Batch]:
     """Yield the pairs of all graphs in batches of complete graphs."""
     batch = Batch(())
     is_empty = True
-    for unit in units:
-        found = _pair_unit(unit, golden_kind, options, division)
+    jobs = [token_jobs(unit, golden_kind, options.token) for unit in units]
+    results = reader.pair_tokens([job for some in jobs for job in some])
+    for unit, some in zip(units, jobs, strict=True):
+        found = _finish_unit(unit, chain.from_iterable(islice(results, len(some))), options, division)
         batch = Batch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
         is_empty = is_empty and not found.pairs
         if sum(isinstance(pair, Pairing) for pair in batch.pairs) >= _PAIRS_PER_BATCH:
             yield batch
             batch = Batch(())
     if is_empty:
-        raise InputError(root, f"no token {options.token} is here")
+        raise InputError(options.target, f"no token {options.token} is here")
     yield batch
 
 
-def _pair_unit(unit: RankGraph, golden_kind: GraphKind, options: CompareOptions, division: Division | None) -> Batch:
-    """Pair the tokens of one graph of one rank."""
+def _finish_unit(
+    unit: RankGraph, tokens: Iterable[TokenPairs], options: CompareOptions, division: Division | None
+) -> Batch:
+    """Return the pairs of one graph of one rank."""
     pairs: list[Pair] = []
     notes: list[Reason] = []
     operators: dict[str, GraphOp] = {}
     units: list[Unit] = []
+    for found in tokens:
+        units.append(found.unit)
+        pairs += found.pairs if division is None else division.divide(found.pairs, unit, found.unit.token)
+        operators |= {name: op for name, op in found.operators.items() if name not in operators}
+        notes += found.notes
     golden_tokens = unit.golden.tokens if unit.golden is not None else {}
-    for token, folders in unit.target.tokens.items():
-        if options.token not in (None, token):
-            continue
-        target = read_token(folders, GraphKind.GE)
-        golden = read_token(golden_tokens[token], golden_kind) if token in golden_tokens else None
-        units.append(Unit(unit.rank, token, unit.graph))
-        found = pair_token(units[-1], target, golden, unit.text)
-        pairs += found if division is None else division.divide(found, unit, token)
-        operators |= {name: op for name, op in target.operators.items() if name not in operators}
-        if golden is None:
-            notes.append(because("compare.token_of_target_only", token=token))
-        skipped = [*target.skipped, *(golden.skipped if golden else ())]
-        if skipped:
-            path, why = skipped[0].path, skipped[0].reason
-            notes.append(because("compare.token_files_left_out", token=token, count=len(skipped), path=path, why=why))
     notes += [
         because("compare.token_of_golden_only", token=token)
         for token in golden_tokens

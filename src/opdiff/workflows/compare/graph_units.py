@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError, UsageError
@@ -44,6 +45,18 @@ class RankGraph(Struct, frozen=True):
     text: TextGraph
     target: GraphFolders
     golden: GraphFolders | None
+
+
+def as_rank(tree: GraphTree, rank: int) -> GraphTree:
+    """Return a tree as that of one rank: the only one that it has, or the one of this number.
+
+    Raises:
+        InputError: it has other ranks.
+    """
+    if rank not in tree.ranks and len(tree.ranks) > 1:
+        raise InputError(tree.root, f"there is no rank {rank} here, only {_listed([*tree.ranks])}")
+    folders = tree.ranks[rank] if rank in tree.ranks else next(iter(tree.ranks.values()))
+    return replace(tree, has_ranks=True, ranks={rank: folders})
 
 
 def pair_ranks(

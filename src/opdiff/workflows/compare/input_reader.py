@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from opdiff.core.errors import InputError
-from opdiff.read.dump import read_dump
+from opdiff.core.remote.hosts import host_of
+from opdiff.read.directory import scan
+from opdiff.read.dump import read_dump, read_folder_dump
 from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
+    from opdiff.read.directory import Folder, Tree
+    from opdiff.read.graph.tree import GraphTree
+    from opdiff.run.cluster import Cluster
+    from opdiff.workflows.compare.graph_tokens import TokenJob, TokenPairs
+
+Result = TypeVar("Result")
 
 
 class InputReader:
@@ -33,7 +42,7 @@ class InputReader:
         """Return a dump, as `read_dump` does."""
         key = path, with_rules
         if key not in self._dumps:
-            self._dumps[key] = read_dump(path, with_rules=with_rules)
+            self._dumps[key] = self._at(path, partial(read_dump, with_rules=with_rules), path)
         return self._dumps[key]
 
     def golden(self, path: str, names: Collection[str], *, with_rules: bool) -> Dump:
@@ -41,4 +50,76 @@ class InputReader:
         try:
             return self.dump(path, with_rules=with_rules)
         except InputError:
-            return read_golden(path, names, with_rules=with_rules)
+            return self._at(path, partial(read_golden, with_rules=with_rules), path, names)
+
+    def tree(self, path: str) -> Tree:
+        """Return the files of a directory, as `scan` does."""
+        return self._at(path, scan, path)
+
+    def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:
+        """Yield the ranks, graphs and tokens of dumps of graph mode, as `read_graph_tree` returns them."""
+        from opdiff.read.graph.tree import read_graph_tree
+
+        return map(read_graph_tree, paths)
+
+    def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
+        """Yield the dumps in folders of a training run, or why they cannot be read."""
+        return map(read_step, folders)
+
+    def pair_tokens(self, jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
+        """Yield the pairs of tokens of graph mode."""
+        from opdiff.workflows.compare.graph_tokens import pair_job
+
+        return map(pair_job, jobs)
+
+    def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
+        """Return the result of a function for a file or folder."""
+        del path
+        return function(*arguments)
+
+
+class ClusterReader(InputReader):
+    """Reads dumps on the workers of a cluster: those on hosts there, the others where a worker is free."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:
+        """Yield the ranks, graphs and tokens of dumps of graph mode; those of hosts are read there."""
+        from opdiff.read.graph.tree import read_graph_tree
+
+        paths = list(paths)
+        if not any(map(host_of, paths)):
+            return super().graph_trees(paths)
+        return self._cluster.map(read_graph_tree, paths, host_of)
+
+    def folder_dumps(self, folders: Iterable[Folder]) -> Iterator[Dump | InputError]:
+        """Yield the dumps in folders of a training run, or why they cannot be read."""
+        return self._cluster.map(read_step, folders, lambda folder: host_of(folder.path))
+
+    def pair_tokens(self, jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
+        """Yield the pairs of tokens of graph mode; those of two hosts are paired here."""
+        from opdiff.workflows.compare.graph_tokens import pair_job, pair_job_by, read_side
+
+        jobs = list(jobs)
+        hosts = {host_of(side.folders[0].path) for job in jobs for side in job.sides if side.folders}
+        if len(hosts) <= 1:
+            yield from self._cluster.map(pair_job, jobs, lambda _job: "".join(hosts))
+            return
+        sides = (side for job in jobs for side in job.sides)
+        dumps = self._cluster.map(read_side, sides, lambda side: host_of(side.folders[0].path))
+        for job in jobs:
+            yield pair_job_by(job, lambda _side: next(dumps))
+
+    def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
+        host = host_of(path)
+        return self._cluster.call(host, function, arguments) if host else function(*arguments)
+
+
+def read_step(folder: Folder) -> Dump | InputError:
+    """Return the dump in a folder of a training run, or why it cannot be read."""
+    try:
+        return read_folder_dump(folder, with_rules=True)
+    except InputError as error:
+        return error

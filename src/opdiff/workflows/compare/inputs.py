@@ -19,9 +19,6 @@ from opdiff.core.reasons import because
 from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
-from opdiff.read.directory import scan
-from opdiff.read.dump import read_folder_dump
-from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rule_directory
 from opdiff.report.file_names import batch_file_name, result_file_name
 from opdiff.workflows.compare.environments import offline_differences
@@ -105,18 +102,19 @@ def read_inputs(
         UsageError: the options contradict each other or the data.
         InputError: a side or a rule file cannot be used.
     """
+    reader = reader or InputReader()
     if choose_mode(options) is Mode.GRAPH:
         from opdiff.workflows.compare.graph_inputs import read_graph_inputs
 
-        yield read_graph_inputs(options)
+        yield read_graph_inputs(options, reader)
         return
     check_options(options)
     if filesystem.isdir(options.fusion_rules):
-        yield from _read_steps(options, every_operator=every_operator)
+        yield from _read_steps(options, reader, every_operator=every_operator)
         return
     # No variable keeps the descriptions of all tensors: they are released when the last pair is measured.
     name = result_file_name(time.localtime())
-    yield _inputs(name, *_read_sides(options, reader or InputReader()), options, every_operator=every_operator)
+    yield _inputs(name, *_read_sides(options, reader), options, every_operator=every_operator)
 
 
 def _read_sides(options: CompareOptions, reader: InputReader) -> tuple[Dump, Dump, Rules]:
@@ -209,13 +207,17 @@ def _selection(options: CompareOptions) -> Selection | None:
 # Training
 
 
-def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[Inputs | NotCompared]:
+def _read_steps(
+    options: CompareOptions, reader: InputReader, *, every_operator: bool
+) -> Iterator[Inputs | NotCompared]:
     """Read every step of every model on every device, each with the rules of its graph."""
     from opdiff.pair.training import match_rules
 
     if options.fusion_off_rules or options.quant_rules:
         raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
-    folders = {folder.path: folder for folder in scan(options.target).folders if folder.location.model is not None}
+    folders = {
+        folder.path: folder for folder in reader.tree(options.target).folders if folder.location.model is not None
+    }
     if not folders:
         raise InputError(options.fusion_rules, because("compare.rules_directory", target=options.target))
     rule_files, errors = read_rule_directory(options.fusion_rules)
@@ -224,20 +226,22 @@ def _read_steps(options: CompareOptions, *, every_operator: bool) -> Iterator[In
         reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in matched.unmatched))
         raise InputError(options.target, reasons)
     names = {name for file in rule_files for name in _original_names([file])}
-    golden = read_golden(options.golden, names, with_rules=True)
+    golden = reader.golden(options.golden, names, with_rules=True)
     yield from (NotCompared(error.path, error.problem) for error in errors)
     yield from (NotCompared(unmatched.folder.path, unmatched.reason) for unmatched in matched.unmatched)
-    for job in matched.jobs:
-        yield _read_step(job, folders[job.folder.path], golden, options, every_operator=every_operator)
+    dumps = reader.folder_dumps([folders[job.folder.path] for job in matched.jobs])
+    for job, target in zip(matched.jobs, dumps, strict=True):
+        yield _read_step(job, target, golden, options, every_operator=every_operator)
 
 
 def _read_step(
-    job: BatchJob, folder: Folder, golden: Dump, options: CompareOptions, *, every_operator: bool
+    job: BatchJob, target: Dump | InputError, golden: Dump, options: CompareOptions, *, every_operator: bool
 ) -> Inputs | NotCompared:
     model, rules = job.folder, Rules(job.rules)
     name = batch_file_name(str(model.device), model.model, str(model.step), time.localtime())
+    if isinstance(target, InputError):
+        return NotCompared(model.path, target.problem)
     try:
-        target = read_folder_dump(folder, with_rules=True)
         inputs = _inputs(name, target, golden, rules, options, every_operator=every_operator)
     except (InputError, UsageError) as error:
         return NotCompared(model.path, error.reason if isinstance(error, UsageError) else error.problem)

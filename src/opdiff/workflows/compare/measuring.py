@@ -141,9 +141,12 @@ def _measure_now(
         results = run(_work(measuring, in_process=is_remote), left, workers)
     else:
         from opdiff.run.task_round import BatchWork
+        from opdiff.workflows.compare.placement import move_jobs, place_of
 
         left = list(jobs)
-        work = BatchWork(measure_jobs, _failed_outcome, lambda job: job.weight, is_unread=_is_unread)
+        work = BatchWork(
+            measure_jobs, _failed_outcome, lambda job: job.weight, place_of, move_jobs, is_unread=_is_unread
+        )
         results = measuring.cluster.run(work, left)
     done = sum(job.weight for job in jobs) - sum(job.weight for job in left)
     progress(done)
@@ -154,10 +157,14 @@ def _measure_now(
 
 
 def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
-    """Return the outcomes of jobs, in order, measured in this thread."""
-    batch = measure_batch(jobs, 1, lambda _done: None)
-    outcomes = {job.number: outcome for job, outcome in batch.done}
-    outcomes |= {job.number: measure_job(job) for job in batch.left}
+    """Return the outcomes of jobs, in order, measured in this thread of a worker."""
+    from opdiff.core.moved_source import LocalFiles
+    from opdiff.workflows.compare.placement import localize_jobs
+
+    with LocalFiles() as files:
+        batch = measure_batch(localize_jobs(jobs, files), 1, lambda _done: None)
+        outcomes = {job.number: outcome for job, outcome in batch.done}
+        outcomes |= {job.number: measure_job(job) for job in batch.left}
     return [outcomes[job.number] for job in jobs]
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.remote.hosts import is_host_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ class CompareOptions(Struct, frozen=True):
         limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
         reports: names of the report forms to write.
         mode: offline or graph mode; `None` to decide by the target directory.
+        ranks: graph mode: table (TOML) of the directories of ranks, instead of target and golden directory.
         rank: graph mode: this rank only.
         token: graph mode: this token only.
         graph: graph mode: this graph only.
@@ -93,6 +95,7 @@ class CompareOptions(Struct, frozen=True):
     limits: str = ""
     reports: tuple[str, ...] = ("html",)
     mode: Mode | None = None
+    ranks: str = ""
     rank: int | None = None
     token: int | None = None
     graph: int | None = None
@@ -126,6 +129,12 @@ def choose_mode(options: CompareOptions) -> Mode:
     """
     offline, graph = _given(options, _OFFLINE_ONLY), _given(options, _GRAPH_ONLY)
     mode = options.mode
+    if options.ranks and options.shards:
+        raise UsageError("--shards cannot be combined with --ranks: give directories with all ranks")
+    if mode is None and options.ranks:
+        mode = Mode.GRAPH
+    if mode is None and not offline and is_host_side(options.target):
+        raise UsageError(f"{options.target} is on a host of a cluster; give --mode offline_data or --mode torchair")
     if mode is None:
         mode = Mode.GRAPH if not offline and has_graph_text(options.target) else Mode.OFFLINE
     if mode is Mode.GRAPH and offline:

@@ -6,7 +6,7 @@ options ──read_inputs──► Inputs ──paired_batches──► Pairs �
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.remote.hosts import host_url, reachable_hosts
 from opdiff.core.remote.urls import has_secret
 from opdiff.judge import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
@@ -32,7 +33,6 @@ from opdiff.workflows.compare.profiles import find_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from opdiff.core.comparison import ModelGraph, Pair, Row
     from opdiff.judge.limits import Limits
@@ -84,14 +84,18 @@ def compare(
         UsageError: the options contradict each other or the data.
         InputError: a side, a rule file or the cluster cannot be used.
     """
+    options = _for_workers(options) if options.cluster else options
     inputs_given = (options.target, options.golden, *options.rule_paths, options.pairs)
     filesystem.start_run(inputs_given, options.cache, options.memory)
     limits = find_limits(options.limits)
-    options = _for_workers(options) if options.cluster else options
     with _find_cluster(options, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
         replayed = partial(_with_replays, options=options, report=report_replay)
         compare_one = partial(_compare, limits=limits, options=options, measuring=measuring, progress=progress)
+        if cluster is not None:
+            from opdiff.workflows.compare.input_reader import ClusterReader
+
+            reader = ClusterReader(cluster)
         results = _compare_all(read_inputs(options, reader=reader), lambda inputs: replayed(compare_one(inputs)))
         yield from _with_resume(results, options.output) if options.resume else results
 
@@ -127,12 +131,18 @@ def _with_resume(results: Iterator[Compared | NotCompared], folder: str) -> Iter
         remove_units(folder)
 
 
-def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> AbstractContextManager[Cluster | None]:
+@contextmanager
+def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> Iterator[Cluster | None]:
     if not options.cluster:
-        return nullcontext()
+        yield None
+        return
     from opdiff.run.connection import open_cluster
 
-    return open_cluster(options.cluster, options.cluster_config, on_workers or (lambda _count: None))
+    with (
+        open_cluster(options.cluster, options.cluster_config, on_workers or (lambda _count: None)) as cluster,
+        reachable_hosts(cluster.call),
+    ):
+        yield cluster
 
 
 def _for_workers(options: CompareOptions) -> CompareOptions:
@@ -144,7 +154,7 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
     for path in (options.target, options.golden):
         if has_secret(path):
             raise UsageError(f"{path}: workers of a cluster use credentials of their own; give the URL without secrets")
-    target, golden = filesystem.abspath(options.target), filesystem.abspath(options.golden)
+    target, golden = (filesystem.abspath(host_url(side)) for side in (options.target, options.golden))
     return replace(options, target=target, golden=golden, custom=options.custom and os.path.abspath(options.custom))
 
 
