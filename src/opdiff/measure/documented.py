@@ -68,16 +68,30 @@ def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
     Raises:
         UsageError: the selection is empty or has an unknown metric.
     """
-    names = (*BY_NAME, *(name for name in custom if name not in BY_NAME))
-    known: dict[str, tuple[str, ...]] = {name.lower(): (name,) for name in names}
-    known |= {str(metric.number): (metric.name,) for metric in DOCUMENTED} | {"all": names}
-    words = text.replace(",", " ").split() or [""]
-    unknown = [word for word in words if word.lower() not in known]
+    names, known = _known(custom)
+    unknown = unknown_names(text, custom)
     if unknown:
         wrong = f"there is no metric {unknown[0]!r}" if unknown[0] else "no metric is chosen"
         choices = ", ".join(f"{metric.number} {metric.name}" for metric in DOCUMENTED)
         raise UsageError(f"{wrong}; choose from all, {', '.join((choices, *names[len(DOCUMENTED) :]))}")
-    return tuple(dict.fromkeys(name for word in words for name in known[word.lower()]))
+    return tuple(dict.fromkeys(name for word in _words(text) for name in known[word.lower()]))
+
+
+def unknown_names(text: str, custom: Iterable[str] = ()) -> list[str]:
+    """Return the words of a selection that select no documented or other metric."""
+    _, known = _known(custom)
+    return [word for word in _words(text) if word.lower() not in known]
+
+
+def _known(custom: Iterable[str]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the names of all metrics, and what each word of a selection selects."""
+    names = (*BY_NAME, *(name for name in custom if name not in BY_NAME))
+    known: dict[str, tuple[str, ...]] = {name.lower(): (name,) for name in names}
+    return names, known | {str(metric.number): (metric.name,) for metric in DOCUMENTED} | {"all": names}
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split() or [""]
 
 
 def select_metrics(text: str, custom: Iterable[str] = ()) -> tuple[DocumentedMetric, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 import zlib
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +15,8 @@ from opdiff.read.cursor import Cursor
 from opdiff.read.npy import MAX_HEADER, array_tensor, parse_header
 
 if TYPE_CHECKING:
+    import zipfile
+
     from opdiff.read.reader import OpenFile
 
 _MAX_MEMBERS = 100_000
@@ -25,6 +26,9 @@ _NUMBERED = re.compile(r"(input|output)_([0-9]{1,9})")
 
 def read_npz(file: OpenFile) -> OpDump:
     """Describe an archive as an operator with one tensor for each array, named like the array."""
+    # Most dumps have no archive, and then need no module for them.
+    import zipfile
+
     try:
         with file.stream() as content, zipfile.ZipFile(content) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -60,9 +64,11 @@ def _by_slot(tensors: tuple[Tensor, ...]) -> dict[Slot, tuple[Tensor, ...]]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: OpenFile) -> Tensor:
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    from zipfile import ZIP_DEFLATED, ZIP_STORED
+
+    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise DumpError(file.path, because("read.member_compression", member=info.filename))
-    is_stored = info.compress_type == zipfile.ZIP_STORED
+    is_stored = info.compress_type == ZIP_STORED
     with archive.open(info) as member:
         head = member.read(MAX_HEADER + 16)
         while is_stored and member.read(_CHUNK_NBYTES):

@@ -317,11 +317,16 @@ def test_an_installed_package_adds_a_metric(case: Case) -> None:
     (packages / "spread.py").write_text(
         "class Spread:\n    name = 'Spread'\n    compare = staticmethod(lambda my, golden, args: (str(len(my)), ''))\n"
     )
-    sides = (case.target, case.golden, "--rules", one(case), "-o", case.out)
-    outcome = run_outside("compare", *sides, env={"PYTHONPATH": str(packages)})
-    assert outcome.code == 0, outcome
-    (path,) = case.results()
-    assert read_result(path).row("a:output:0")["Spread"] == "24"
+    sides = (case.target, case.golden, "--rules", one(case))
+    tables = {}
+    for selection in ("all", "all,spread"):
+        options = ("-alg", selection, "-o", case.out / selection)
+        outcome = run_outside("compare", *sides, *options, env={"PYTHONPATH": str(packages)})
+        assert outcome.code == 0, outcome
+        (path,) = (case.out / selection).glob("result_*.csv")
+        tables[selection] = read_result(path)
+    assert "Spread" not in tables["all"].header
+    assert tables["all,spread"].row("a:output:0")["Spread"] == "24"
 
 
 def test_quiet_run_prints_no_progress(case: Case) -> None:

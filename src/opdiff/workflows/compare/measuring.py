@@ -210,11 +210,14 @@ def conversions(options: CompareOptions) -> Conversions | None:
 
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
-    """Load the selected metrics that are not built in: installed ones, and those in the user's directory."""
+    """Load the selected metrics that are not built in: those in the user's directory, and installed ones by name."""
     from opdiff.measure.custom import METRICS, load_metrics
-    from opdiff.measure.documented import parse_selection
+    from opdiff.measure.documented import parse_selection, unknown_names
 
     has_scripts = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
-    found: dict[str, Metric] = {name: metric for name in METRICS.names() if (metric := METRICS.find(name))}
+    found: dict[str, Metric] = {}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_scripts else ())}
+    if wanted := {name.lower() for name in unknown_names(options.metrics, found)}:
+        installed = (metric for name in METRICS.names() if name.lower() in wanted and (metric := METRICS.find(name)))
+        found |= {metric.name: metric for metric in installed}
     return tuple(found[name] for name in parse_selection(options.metrics, found) if name in found)
