@@ -30,7 +30,7 @@ debian = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 # Machines that wheels are built for.
 MACHINES := x86_64 aarch64
 
-.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack fuzz sanitize cross web screenshots clean
+.PHONY: demo test check conformance real lint wheels test-wheels test-newest bench faults deceptions attack fuzz sanitize cross web screenshots docs clean
 
 demo: $(STAMPS)/demo
 	$(BIN)/opdiff demo opdiff-demo --force
@@ -103,6 +103,10 @@ deceptions: $(STAMPS)/base
 web: $(STAMPS)/web
 	cd web && npm run --silent check && npm test --silent && npm run --silent build
 
+# The documents as a site in build/site; a broken link is an error.
+docs: $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 # Pages in Chinese need a font that has its characters.
 screenshots: $(STAMPS)/test $(STAMPS)/browser
 	@fc-list :lang=zh 2> /dev/null | grep -q . || { $(call debian,fontconfig fonts-noto-cjk); }
@@ -152,7 +156,7 @@ $(STAMPS)/test: $(STAMPS)/base
 	$(BIN)/pip install --quiet "opdiff[all]" --group test
 	touch $@
 
-$(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross $(STAMPS)/wheels: $(STAMPS)/%: $(STAMPS)/base
+$(STAMPS)/lint $(STAMPS)/fuzz $(STAMPS)/cross $(STAMPS)/wheels $(STAMPS)/docs: $(STAMPS)/%: $(STAMPS)/base
 	$(BIN)/pip install --quiet --group $*
 	touch $@
 
