@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from opdiff.sample.graph import DeviceOp, SampleNetwork
 
 _SOFTMAX = "layer0/softmax"
+# Relative differences of two implementations in float16: in the last bits, and as by fewer bits of the mantissa.
+_MOVED_A_LITTLE, _MOVED = 2.0**-12, 2.0**-8
+# Types of operators that copy elements.
+_COPYING = frozenset({"Cast", "Flatten", "GatherV2", "MaxPoolV3", "Reshape", "TransData", "TransposeD"})
 # Files as dump tools write them have no such contents.
 _GARBAGE = b"\xff" * 200
 
@@ -280,12 +284,16 @@ def _clean_runs(folder: str, seed: int) -> Iterator[Case]:
     for name, make in NETWORKS.items():
         network = make(seed, dtypes.FLOAT16)
         write_files(f"{folder}/{name}-old", target_files(network))
-        moved = replace(network, device=tuple(map(_moved_a_little, network.device)))
+        moved = _moved(network, _MOVED_A_LITTLE)
         options = _write(f"{folder}/{name}-new", moved)
         versions = CompareOptions(options.target, f"{folder}/{name}-old/npu")
         yield Case("another version of all operators", name, versions)
         with_rules = structs.replace(options, golden=versions.golden, fusion_off_rules=options.fusion_rules)
         yield Case("another version of all operators", f"{name}, with rules", with_rules)
+        if name != "quantized":
+            # Quantization hides errors of this size.
+            coarse = _write(f"{folder}/{name}-coarse", _moved(network, _MOVED, _COPYING))
+            yield Case("another precision of all operators", name, structs.replace(versions, target=coarse.target))
         step = replace(network, device_image=_other_input(network.image))
         first = next(op.name for op in network.device if any(port.op == network.image_name for port in op.inputs))
         yield Case("one step shifted", name, _write(f"{folder}/{name}-step", step), frozenset({first}))
@@ -299,15 +307,20 @@ def _other_input(image: AnyArray) -> AnyArray:
     return other
 
 
-def _moved_a_little(op: DeviceOp) -> DeviceOp:
-    """Return an operator whose results differ in the last bits, as another implementation computes them."""
+def _moved(network: SampleNetwork, part: float, fixed: frozenset[str] = frozenset()) -> SampleNetwork:
+    """Return a network whose results differ by this part, except of these types, as another implementation's do."""
+    device = (op if op.type in fixed else _moved_operator(op, part) for op in network.device)
+    return replace(network, device=tuple(device))
+
+
+def _moved_operator(op: DeviceOp, part: float) -> DeviceOp:
     if op.outputs[0].dtype.kind is not dtypes.Kind.FLOAT or len(op.outputs) > 1:
         return op
-    return corrupt_output(op, partial(_round_differently, seed=len(op.name)))
+    return corrupt_output(op, partial(_round_differently, seed=len(op.name), part=part))
 
 
-def _round_differently(x: AnyArray, seed: int) -> AnyArray:
-    noise = np.random.default_rng(seed).normal(0, 2.0**-12, x.shape)
+def _round_differently(x: AnyArray, seed: int, part: float) -> AnyArray:
+    noise = np.random.default_rng(seed).normal(0, part, x.shape)
     moved: AnyArray = x * (1 + noise)
     return moved
 
@@ -363,6 +376,9 @@ def _graph_mode(folder: str) -> Iterator[Case]:
     yield Case(
         "graph mode: one rank missing", "rank 1", structs.replace(options, target=f"{folder}/one-rank"), culprits
     )
+    for run in ("first", "second"):
+        shutil.copytree(made.golden, f"{folder}/runs/{run}")
+    yield Case("graph mode: two FX runs", "one directory", structs.replace(options, golden=f"{folder}/runs"), culprits)
     shutil.copytree(made.target, f"{folder}/reduced")
     list(reduce_tree(ReduceOptions(f"{folder}/reduced", (), settle_s=0), Event(), lambda _done, _total: None))
     yield Case("graph mode: one side reduced", "target", structs.replace(options, target=f"{folder}/reduced"), culprits)

@@ -99,6 +99,25 @@ def test_a_run_in_which_all_operators_move_a_little_is_called_so() -> None:
     assert moved.findings == ()
 
 
+@pytest.mark.parametrize(
+    ("part", "sentences"),
+    [
+        pytest.param(2e-3, ["judge.outputs_match", "judge.noisy_run", "judge.within_noise"], id="noise"),
+        pytest.param(2e-2, ["judge.outputs_significant", "judge.noisy_run", "judge.noisiest"], id="too much for noise"),
+    ],
+)
+def test_operators_that_add_nothing_do_not_hide_that_others_move(part: float, sentences: list[str]) -> None:
+    names = [f"n{number}" for number in range(21)]
+    types = ["Conv2D" if number % 5 in (0, 2) else "TransData" for number in range(21)]
+    sources = zip(["x", *names], names, types, strict=False)
+    nodes = [GraphNode(name, op_type, (f"{before}:0",)) for before, name, op_type in sources]
+    factors = np.cumprod([noise(n, part) if types[n] == "Conv2D" else np.ones_like(A) for n in range(21)], axis=0)
+    given = [row(name, A * factors[n], A, op_type=types[n]) for n, name in enumerate(names)]
+    found = judge_rows(given, *nodes)
+    assert [sentence.code for sentence in found.advice[:3]] == sentences
+    assert {finding.share for finding in found.findings} <= {None}
+
+
 def test_without_a_graph_candidates_are_listed() -> None:
     found = judge_rows([row("a", A * 1.2, A), row("b", B + 1, B), row("c", A * 1.2, A)])
     assert because("judge.order_only", operators=("a", "b", "c")) in found.advice

@@ -24,6 +24,7 @@ def test_verdicts_are_unsure_only_where_they_have_to_be(outcomes: list[Outcome])
         "graph mode: one side reduced",
         "graph mode: reordered and reduced",
         "graph mode: sides exchanged",
+        "graph mode: two FX runs",
         "rules of another network",
         "sides exchanged",
     }

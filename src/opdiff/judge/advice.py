@@ -9,17 +9,20 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from opdiff.core.judgement import MIN_COVERAGE, Agreement, Level, Origin
+from opdiff.core.judgement import MIN_COVERAGE, Agreement, ErrorKind, Level, Origin
 from opdiff.core.reasons import Reason, because
+from opdiff.judge.locate import MAX_RUN_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from opdiff.core.judgement import Coverage, ErrorKind, Finding, Judgement, ModelOutputs
+    from opdiff.core.judgement import Coverage, Finding, Judgement, ModelOutputs
 
 _MAX_NAMES = 3
 # Noise of a run that needs no explanation.
 _MAX_USUAL_NOISE = 1.2
+# Kinds of errors that other implementations may have, too.
+_UNEXPLAINED = frozenset({ErrorKind.PRECISION, ErrorKind.QUANTIZATION, ErrorKind.FUSION, ErrorKind.UNKNOWN})
 # Files left out are mentioned above this number for each operator.
 _MAX_LEFT_OUT_SHARE = 0.1
 
@@ -140,7 +143,10 @@ def _no_faults(judgement: Judgement, compared: int) -> Iterator[Reason]:
 
 def _faults(judgement: Judgement) -> Iterator[Reason]:
     worst, others = judgement.findings[0], judgement.findings[1:]
-    yield fault_sentence(worst, judgement.outputs)
+    sentence = fault_sentence(worst, judgement.outputs)
+    # Where all operators differ, one that only differs more is not at fault for that.
+    is_noise = judgement.noise >= MAX_RUN_NOISE and worst.kind in _UNEXPLAINED
+    yield Reason("judge.noisiest", sentence.facts) if is_noise else sentence
     if worst.share:
         yield because("judge.output_share", share=worst.share)
     yield remedy_sentence(worst)

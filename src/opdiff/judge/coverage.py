@@ -91,14 +91,20 @@ def _seen_operators(rows: Sequence[Row], network: Network) -> set[str]:
     return seen
 
 
-def model_outputs(rows: Sequence[Row], verdicts: Sequence[Verdict], network: Network) -> ModelOutputs:
-    """Return how well the outputs of the model agree; unknown if the network is not known."""
+def model_outputs(
+    rows: Sequence[Row], verdicts: Sequence[Verdict], network: Network, noise: float = 1.0
+) -> ModelOutputs:
+    """Return how well the outputs of the model agree; unknown if the network is not known.
+
+    In a run with more noise than usual, outputs with the same error match less.
+    """
+    largest = _MAX_NOISE_OF_OUTPUTS / max(noise, 1.0)
     found: list[ModelOutputs] = []
     missing: list[str] = []
     for name in network.outputs if network.has_edges else ():
         operator = network.operators[name]
         judged = [(rows[number], verdicts[number]) for number in operator.outputs.values()]
-        compared = [_output(*each) for each in judged if each[1].level is not Level.NOT_COMPARABLE]
+        compared = [_output(*each, largest) for each in judged if each[1].level is not Level.NOT_COMPARABLE]
         found += compared
         if not compared and operator.model.propagation is not Propagation.NONE:
             missing.append(name)
@@ -116,7 +122,7 @@ def worst_outputs(found: Iterable[ModelOutputs], missing: Iterable[str] = ()) ->
     return replace(worst, agreement=Agreement.UNKNOWN if is_good and absent else worst.agreement, missing=absent)
 
 
-def _output(row: Row, verdict: Verdict) -> ModelOutputs:
+def _output(row: Row, verdict: Verdict, max_noise: float) -> ModelOutputs:
     magnitude = error_magnitude(row.metrics)
     error = None if magnitude is None else inf if magnitude.has_special_mismatch else magnitude.error
     is_close = error is not None and error <= _MATCHING_ERROR
@@ -124,7 +130,7 @@ def _output(row: Row, verdict: Verdict) -> ModelOutputs:
         agreement = Agreement.SIGNIFICANT
     elif row.by is DataMode.STATISTICS and not verdict.level.is_bad:
         agreement = Agreement.UNKNOWN
-    elif is_close or (not verdict.level.is_bad and (error or 0.0) <= _MAX_NOISE_OF_OUTPUTS):
+    elif is_close or (not verdict.level.is_bad and (error or 0.0) <= max_noise):
         agreement = Agreement.MATCH
     else:
         agreement = Agreement.SLIGHT

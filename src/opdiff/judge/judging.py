@@ -14,7 +14,7 @@ from opdiff.judge.cases import Cause, cause_context
 from opdiff.judge.causes import find_cause
 from opdiff.judge.coverage import coverage_of, model_outputs, target_name
 from opdiff.judge.defects import result_or_defect
-from opdiff.judge.locate import locate
+from opdiff.judge.locate import MAX_RUN_NOISE, locate
 from opdiff.judge.ranking import first_in_order, rank
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: Sequence[ErrorFacts] = ()) -> Judgement:
     """Judge the rows of one network: each row, and the operators at fault; without advice."""
     located, ranked = _locate(rows, network, limits)
+    if located.noise >= MAX_RUN_NOISE:
+        # All operators add to the error of the outputs, and how much each does is not known.
+        ranked = tuple(replace(found, share=None) for found in ranked)
     defects = list(located.defects)
     context = cause_context(rows, network, located.verdicts, facts) if ranked else None
     findings = tuple(_finding(each, _cause(each, context, defects), context) for each in ranked) if context else ()
@@ -44,7 +47,7 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         noise=located.noise,
         defects=tuple(defects),
         coverage=coverage_of(rows, network),
-        outputs=model_outputs(rows, located.verdicts, network),
+        outputs=model_outputs(rows, located.verdicts, network, located.noise),
         candidates=() if network.has_edges else _bad_operators(network, located),
     )
 

@@ -144,7 +144,7 @@ def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mappi
         ],
     )
     of_target = [verdict for row, verdict in zip(unit.rows, verdicts, strict=True) if not row.golden_only]
-    return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network))
+    return replace(found, verdicts=tuple(verdicts), outputs=model_outputs(rows, of_target, network, found.noise))
 
 
 def _golden_only(row: Row) -> Verdict:
