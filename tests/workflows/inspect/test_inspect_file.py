@@ -239,6 +239,13 @@ def test_long_shape_is_shortened(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"[{','.join('1' * 16)},… 1000 axes]" in outcome.out
 
 
+def test_many_tensors_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = add(tmp_path, FILE, dump(*[EncodedTensor(dtypes.INT8, (1,), "ND", b"1")] * 1005))
+    outcome = run(capsys, "inspect", path)
+    assert outcome.out.endswith("… and 5 more tensors; --json lists them all\n")
+    assert len(run(capsys, "inspect", path, "--json").json["tensors"]) == 1005
+
+
 # JSON
 
 FILE_FIELDS = {
