@@ -14,7 +14,8 @@ from opdiff.judge.cases import Cause, cause_context
 from opdiff.judge.causes import find_cause
 from opdiff.judge.coverage import coverage_of, model_outputs, target_name
 from opdiff.judge.defects import result_or_defect
-from opdiff.judge.locate import MAX_RUN_NOISE, locate
+from opdiff.judge.locate import locate
+from opdiff.judge.noise import MAX_RUN_NOISE
 from opdiff.judge.ranking import first_in_order, rank
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from opdiff.judge.error_model import Propagation, error_model_of
 from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
 from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import (
+    MAX_RUN_NOISE,
     Budget,
     TensorState,
     allowed_gain,
@@ -33,6 +34,7 @@ from opdiff.judge.noise import (
     is_difference,
     is_quantity,
     is_quantized,
+    noise_of_run,
     rounding_error,
     state_behind,
     worst_state,
@@ -50,13 +52,6 @@ if TYPE_CHECKING:
     from opdiff.judge.limits import Limit
     from opdiff.judge.network import Edge, Network, Operator
 
-# Operators from which the noise of a run is estimated, at least.
-_MIN_OPERATORS_FOR_NOISE = 8
-# Least share of operators that add more than rounding in a run of other implementations. One fault makes few of them.
-_MIN_NOISY_SHARE = 1 / 3
-# Margin above the median noise of a run, and the largest noise of a run that is accepted.
-_NOISE_MARGIN = 2.5
-MAX_RUN_NOISE = 4.0
 # An input equals the output of its producer if its error is at most this many times as large.
 _SAME_TENSOR_GROWTH = 1.25
 # Stands for an infinite relative error, so that it can be propagated.
@@ -118,13 +113,7 @@ class LocatePass:
 
     def estimate_noise(self) -> float:
         """Return the noise that operators of this run may add, in units of the expected noise."""
-        if len(self._added_noise) < _MIN_OPERATORS_FOR_NOISE:
-            return 1.0
-        noisy = [noise for noise in self._added_noise if noise > 1.0]
-        # Operators that only move data add nothing, and behind large errors the noise of an operator does not show.
-        is_most = len(noisy) >= max(_MIN_OPERATORS_FOR_NOISE, _MIN_NOISY_SHARE * len(self._added_noise))
-        added = sorted(noisy if is_most else self._added_noise)
-        return _NOISE_MARGIN * added[len(added) // 2]
+        return noise_of_run(self._added_noise)
 
     def _verdict_alone(self, row: Row) -> Verdict:
         """Verdict for a row of no known operator, by its metrics alone."""

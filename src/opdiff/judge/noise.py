@@ -55,6 +55,13 @@ _MIN_TERMS_TO_SUM = 256.0
 # Tensors in which most sums may cancel by chance have no more elements; and what a single element adds to its error.
 _MAX_FEW_ELEMENTS = 64
 _CHANCE_OF_ONE = 9.0
+# Operators from which the noise of a run is estimated, at least.
+_MIN_OPERATORS_FOR_NOISE = 8
+# Least share of operators that add more than rounding in a run of other implementations. One fault makes few of them.
+_MIN_NOISY_SHARE = 1 / 3
+# Margin above the median noise of a run, and the largest noise of a run that is accepted.
+_NOISE_MARGIN = 2.5
+MAX_RUN_NOISE = 4.0
 
 
 class TensorState(Struct, frozen=True):
@@ -207,6 +214,17 @@ def _propagated_peak(model: OpErrorModel, inputs: Sequence[TensorState], magnitu
     if model.is_absolute:
         return sum([state.peak for state in inputs])
     return magnitude.rms * sum([min(ratio(state.peak, state.rms), _MAX_QUOTIENT) for state in inputs])
+
+
+def noise_of_run(added: Sequence[float]) -> float:
+    """Return the noise that operators of a run may add, from what each of them adds, in units of the expected noise."""
+    if len(added) < _MIN_OPERATORS_FOR_NOISE:
+        return 1.0
+    noisy = [noise for noise in added if noise > 1.0]
+    # Operators that only move data add nothing, and behind large errors the noise of an operator does not show.
+    is_most = len(noisy) >= max(_MIN_OPERATORS_FOR_NOISE, _MIN_NOISY_SHARE * len(added))
+    ordered = sorted(noisy if is_most else added)
+    return _NOISE_MARGIN * ordered[len(ordered) // 2]
 
 
 def created_share(error: float, inherited: float) -> float:
