@@ -92,6 +92,8 @@ bench: $(STAMPS)/base
 	$(BIN)/python bench/torchair.py
 	$(BIN)/python bench/report.py
 	$(BIN)/python -m bench.golden
+	$(BIN)/python -m bench.cluster
+	$(BIN)/python -m bench.scale
 
 faults: $(STAMPS)/base
 	PYTHONPATH=tests $(BIN)/python bench/faults.py

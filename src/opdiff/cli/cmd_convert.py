@@ -9,7 +9,7 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_custom, add_jobs, add_json
+from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core import filesystem
@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--output-tensor", type=_index, metavar="K", help="only output K (from 0)")
     add_custom(parser, "conversions")
     add_jobs(parser)
+    add_cluster(parser)
     add_cache(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if anything could not be converted")
     add_json(parser)
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
     from opdiff.workflows.convert import plan_conversion
 
+    check_cluster(args, "jobs", "cache")
     options = _options(args)
     filesystem.start_run([*args.paths, args.dump_file], args.cache)
     plan = plan_conversion(_paths(args), options)
@@ -111,7 +113,8 @@ def _paths(args: argparse.Namespace) -> list[str]:
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
         raise UsageError("give a dump file or a directory")
-    return paths
+    # Workers have other current folders.
+    return [filesystem.abspath(path) for path in paths] if args.cluster else paths
 
 
 def _options(args: argparse.Namespace) -> ConvertOptions:
@@ -131,6 +134,7 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     folder, output = _output(args)
     slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if output is not None else None
     index = args.input if args.input is not None else output
+    folder = os.path.abspath(folder) if args.cluster else folder
     return ConvertOptions(folder, Form(args.form), args.layout, args.shape, slot, index, custom)
 
 
@@ -152,10 +156,13 @@ def _output(args: argparse.Namespace) -> tuple[str, int | None]:
 
 def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     """Yield results as they are completed."""
-    from opdiff.workflows.convert import convert_all
+    from opdiff.workflows.convert import convert_all, convert_on_cluster
 
-    ready = convert_all(plan.jobs, args.jobs)
     with Progress("converting", quiet=args.quiet > 0) as progress:
+        if args.cluster:
+            ready = convert_on_cluster(plan.jobs, args.cluster, args.cluster_config, progress.show_workers)
+        else:
+            ready = convert_all(plan.jobs, args.jobs)
         for done, (job, result) in enumerate(ready, 1):
             for tensor, step in result.steps if args.verbose > args.quiet else ():
                 print(f"opdiff: {printable(job.path)}: {tensor}: {printable(str(step))}", file=sys.stderr)

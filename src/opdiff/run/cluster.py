@@ -123,7 +123,7 @@ class Cluster:
             while True:
                 window = max(_RESULTS_AHEAD_PER_THREAD * self._workers.threads(), 1)
                 for job in waiting:
-                    task = Task(Each(function), (job,), self._workers.sender, host(job))
+                    task = Task.of(Each(function), (job,), self._workers.sender, host(job))
                     ahead.append(_Mapped(self._client, self._workers, task))
                     if len(ahead) >= window:
                         break

@@ -176,10 +176,10 @@ class Round(Generic[Job, Result]):
         """Submit a batch to some workers, or to all, which includes those that join later."""
         move, place, sender = self._work.move, batch.place, self._workers.sender
         if not place.other or move is None:
-            return self._submit_task(Task(self._work.function, batch.jobs, sender, place.host), allowed)
-        task = Task(move, batch.jobs, sender, place.other)
+            return self._submit_task(Task.of(self._work.function, batch.jobs, sender, place.host), allowed)
+        task = Task.of(move, batch.jobs, sender, place.other)
         moved = self._submit_task(task, self._workers.addresses(place.other))
-        return self._submit_task(Task(self._work.function, (), sender, place.host), allowed, moved)
+        return self._submit_task(Task.of(self._work.function, (), sender, place.host), allowed, moved)
 
     def _submit_task(self, task: Task[Any, Any], allowed: Sequence[str], *moved: Future[Any]) -> Future[Any]:
         workers = list(allowed) or None

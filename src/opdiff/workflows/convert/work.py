@@ -23,7 +23,7 @@ from opdiff.workflows.convert.byte_copy import copy_npy, copy_raw, write_json
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, Form, TensorName, shorten, tensor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.align import Aligned
     from opdiff.core.codes import AnyArray
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions
 
 
+# Creating a file takes about as long as converting this many bytes.
+_MIN_WEIGHT_BYTES = 1 << 18
 # All versions of NumPy can load arrays of this rank.
 _MAX_NUMPY_RANK = 32
 
@@ -77,6 +79,26 @@ def convert_all(jobs: Sequence[ConvertJob], workers: int) -> Iterator[tuple[Conv
         min_parallel_jobs=200 if options.layout or options.form is Form.NPZ else 20_000,
     )
     return run(work, jobs, workers)
+
+
+def convert_on_cluster(
+    jobs: Sequence[ConvertJob], address: str, config: str, on_workers: Callable[[int], None]
+) -> Iterator[tuple[ConvertJob, ConvertResult]]:
+    """Convert files on the workers of a cluster, which write the results; paths must be absolute.
+
+    The other arguments are those of `open_cluster`.
+    """
+    from opdiff.run.connection import open_cluster
+    from opdiff.run.task_round import BatchWork
+
+    work = BatchWork(convert_files, _failed, lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES))
+    with open_cluster(address, config, on_workers) as cluster:
+        yield from cluster.run(work, jobs)
+
+
+def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:
+    """Convert some files."""
+    return [convert_file(job) for job in jobs]
 
 
 def convert_file(job: ConvertJob) -> ConvertResult:

@@ -1,0 +1,146 @@
+"""Measure the cluster engine beside the thread engine: many-small x 20 and few-large x 2, and empty tasks.
+
+Seconds are those of the fastest round. Processor time is that of this process (client and scheduler) and of the
+workers; it changes less if the machine is busy with other work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+from bench import dumps
+from bench.presets import few_large, many_small
+from opdiff.core.comparison import Pairing
+from opdiff.run.connection import open_cluster
+from opdiff.run.task_round import BatchWork
+from opdiff.workflows.compare.batch import measure_batch
+from opdiff.workflows.compare.job import Job, died
+from opdiff.workflows.compare.measuring import measure_jobs
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.pipeline import map_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.presets import Preset
+    from opdiff.run.cluster import Cluster
+    from opdiff.workflows.compare.job import Outcome
+
+MIB = 1 << 20
+EMPTY_TASKS = 2000
+
+
+class Case(NamedTuple):
+    """Jobs of a preset, several times, and the processor time of describing and pairing them once."""
+
+    name: str
+    jobs: list[Job]
+    described: Cost
+
+    @property
+    def nbytes(self) -> int:
+        """Data of all jobs."""
+        return sum(job.nbytes for job in self.jobs)
+
+
+class Cost(NamedTuple):
+    """Seconds on the clock, and of processors."""
+
+    seconds: float
+    processor_s: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dir", help="where to put the data (2.3 GB); default: the folder for temporary files")
+    parser.add_argument("--smoke", action="store_true", help="little data: does it run?")
+    args = parser.parse_args()
+    print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    small, large = (many_small(30), few_large(64)) if args.smoke else (many_small(), few_large())
+    with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:
+        for preset, times in ((small, 20), (large, 2)):
+            measure_engines(read_case(preset, times, folder), args.rounds)
+    measure_tasks(args.rounds)
+    return 0
+
+
+def read_case(preset: Preset, times: int, folder: str) -> Case:
+    root = os.path.join(folder, preset.name)
+    dumps.write(preset, root)
+    target, golden, rules = (os.path.join(root, name) for name in ("target", "golden", "rules.json"))
+    options = CompareOptions(target=target, golden=golden, fusion_rules=rules)
+    pairs: list[object] = []
+    described = cost_of(lambda: pairs.extend(next(iter(map_pairs(options, every_operator=False)))))  # type: ignore[arg-type]  # one comparison, with its pairs
+    jobs = [
+        Job(number, pair) for number, pair in enumerate(pair for pair in pairs * times if isinstance(pair, Pairing))
+    ]
+    return Case(f"{preset.name} x {times}", jobs, described)
+
+
+def measure_engines(case: Case, rounds: int) -> None:
+    files, described = 2 * len(case.jobs), case.described
+    print(f"\n{case.name}: {len(case.jobs):,} pairs of {files:,} files, {case.nbytes / MIB:,.0f} MiB;"
+          f" described and paired once in {described.processor_s:.2f} s of a processor")  # fmt: skip
+    for threads in (1, 2):
+        report(f"{threads} threads", case, best(lambda: measure_batch(case.jobs, threads, ignore), rounds))  # noqa: B023
+    for workers in (1, 2):
+        with open_cluster(f"local:{workers}", "", ignore) as cluster:
+            report(f"{workers} workers", case, best(lambda: run_jobs(cluster, case.jobs), rounds))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"  peak memory of client and scheduler {peak} MiB")
+
+
+def report(engine: str, case: Case, cost: Cost) -> None:
+    speed, pairs = case.nbytes / cost.seconds / MIB, len(case.jobs) / cost.seconds
+    print(f"  {engine:10}{cost.seconds:7.2f} s  {cost.processor_s:7.2f} s of processors  {speed:8,.0f} MiB/s"
+          f"  {pairs:9,.0f} pairs/s")  # fmt: skip
+
+
+def run_jobs(cluster: Cluster, jobs: Sequence[Job]) -> None:
+    work: BatchWork[Job, Outcome] = BatchWork(measure_jobs, lambda job, _reason: died(job), lambda job: job.weight)
+    for _job, _outcome in cluster.run(work, jobs):
+        pass
+
+
+def measure_tasks(rounds: int) -> None:
+    with open_cluster("local:2", "", ignore) as cluster:
+        work: BatchWork[int, int] = BatchWork(list, lambda job, _reason: job, lambda _job: 256 * MIB)
+        cost = best(lambda: list(cluster.run(work, range(EMPTY_TASKS))), rounds)
+    print(f"\nempty tasks: {EMPTY_TASKS / cost.seconds:,.0f} a second; {cost.seconds / EMPTY_TASKS * 1000:.2f} ms each,"
+          f" {cost.processor_s / EMPTY_TASKS * 1000:.2f} ms of processors")  # fmt: skip
+
+
+def best(work: Callable[[], object], rounds: int) -> Cost:
+    """Return the least seconds and the least processor time of some rounds, after one that is not counted."""
+    work()
+    costs = [cost_of(work) for _ in range(rounds)]
+    return Cost(min(cost.seconds for cost in costs), min(cost.processor_s for cost in costs))
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    start, before = time.perf_counter(), processor_s()
+    work()
+    return Cost(time.perf_counter() - start, processor_s() - before)
+
+
+def processor_s() -> float:
+    """Return the processor time of this process and of its workers."""
+    children = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
+    return time.process_time() + float(sum(times.user + times.system for times in children))
+
+
+def ignore(_value: int) -> None:
+    """Ignore progress."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
