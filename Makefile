@@ -94,9 +94,13 @@ bench: $(STAMPS)/base
 	$(BIN)/python -m bench.golden
 	$(BIN)/python -m bench.cluster
 	$(BIN)/python -m bench.scale
+	$(BIN)/python -m bench.replay
 
-faults: $(STAMPS)/base
+faults: $(STAMPS)/test
 	PYTHONPATH=tests $(BIN)/python bench/faults.py
+	PYTHONPATH=tests $(BIN)/python bench/faults.py --model
+	PYTHONPATH=tests $(BIN)/python bench/faults.py --model --setting "missing dump" --seeds 1
+	PYTHONPATH=tests $(BIN)/python bench/faults.py --model --setting "two faults" --seeds 1
 
 deceptions: $(STAMPS)/base
 	PYTHONPATH=tests $(BIN)/python bench/deceptions.py

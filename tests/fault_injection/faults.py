@@ -103,7 +103,7 @@ def inject(network: SampleNetwork, fault: str, depth: float) -> FaultyNetwork | 
     """Inject a fault at relative depth 0..1 of the network; return `None` if it has no suitable operator."""
     if fault in CORRUPTIONS:
         corruption, kinds = CORRUPTIONS[fault]
-        op = _at_depth([op for op in network.device if _is_comparable(op)], depth)
+        op = _at_depth([op for op in network.device if _is_comparable(op) and len(op.outputs) == 1], depth)
         return _with_faulty(network, op, corrupt_output(op, corruption), kinds)
     if fault.startswith("input"):
         return _corrupt_input(network, fault)

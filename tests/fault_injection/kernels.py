@@ -24,9 +24,9 @@ def attend(x: AnyArray) -> AnyArray:
     return powers / total
 
 
-def attend_roughly(x: AnyArray) -> AnyArray:
-    """Softmax whose exponentials are interpolated in a table with a step of 1/2."""
-    powers = exp_roughly(x - x.max(axis=-1, keepdims=True))
+def attend_roughly(x: AnyArray, step: float) -> AnyArray:
+    """Softmax of rough exponentials."""
+    powers = exp_roughly(x - x.max(axis=-1, keepdims=True), step)
     total: AnyArray = powers.sum(axis=-1, keepdims=True)
     return powers / total
 
@@ -120,23 +120,24 @@ def _interpolate(x: AnyArray, axis: int, centre: float = 0.25) -> AnyArray:
     return result
 
 
-def exp_roughly(x: AnyArray) -> AnyArray:
-    """Exponential function, interpolated in a table with a step of 1/2."""
-    low = np.floor(2 * x)
-    powers: AnyArray = np.exp(low / 2) + (2 * x - low) * (np.exp((low + 1) / 2) - np.exp(low / 2))
+def exp_roughly(x: AnyArray, step: float) -> AnyArray:
+    """Exponential function, interpolated in a table."""
+    low = np.floor(x / step)
+    first, last = np.exp(low * step), np.exp((low + 1) * step)
+    powers: AnyArray = first + (x / step - low) * (last - first)
     return powers
 
 
-def sigmoid_roughly(x: AnyArray) -> AnyArray:
+def sigmoid_roughly(x: AnyArray, step: float) -> AnyArray:
     """Logistic function of rough exponentials."""
-    return 1 / (1 + exp_roughly(-x))
+    return 1 / (1 + exp_roughly(-x, step))
 
 
-def tanh_roughly(x: AnyArray) -> AnyArray:
+def tanh_roughly(x: AnyArray, step: float) -> AnyArray:
     """Hyperbolic tangent of rough exponentials."""
-    return 2 * sigmoid_roughly(2 * x) - 1
+    return 2 * sigmoid_roughly(2 * x, step) - 1
 
 
-def gelu_roughly(x: AnyArray) -> AnyArray:
+def gelu_roughly(x: AnyArray, step: float) -> AnyArray:
     """Gaussian error linear unit, by the logistic function."""
-    return x * sigmoid_roughly(1.702 * x)
+    return x * sigmoid_roughly(1.702 * x, step)

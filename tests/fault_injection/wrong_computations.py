@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from fault_injection import kernels
+from opdiff.core import dtypes
 from opdiff.sample import ops
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ _ROUGH: dict[str, Kernel] = {
 
 
 def _approximate(op: DeviceOp) -> DeviceOp | None:
-    return replace(op, kernel=_ROUGH[op.type]) if op.type in _ROUGH else None
+    """Interpolate exponentials in a table, whose step is larger where the element type has fewer digits."""
+    step = 0.5 if op.outputs[0].dtype is dtypes.FLOAT16 else 1.0
+    return replace(op, kernel=partial(_ROUGH[op.type], step=step)) if op.type in _ROUGH else None
 
 
 def _wrong_axis(op: DeviceOp) -> DeviceOp | None:
@@ -150,5 +153,5 @@ WRONG_COMPUTATIONS: dict[str, WrongComputation] = {
     "rough function": WrongComputation(_approximate, ("function",)),
     # A softmax over an axis of one element is constant.
     "wrong axis": WrongComputation(_wrong_axis, ("axis", "memory")),
-    "other resize mode": WrongComputation(_wrong_mode, ("mode",)),
+    "other resize mode": WrongComputation(_wrong_mode, ("function",)),
 }

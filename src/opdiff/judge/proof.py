@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Replay
 
 _INPUT_PART = f":{Slot.INPUT}:"
+_MIN_HIDDEN_EXCESS = 2.0
 
 
 def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> Judgement:
@@ -78,7 +79,10 @@ def _is_refuted(finding: Finding, by_name: Mapping[str, Replay]) -> bool:
 
 
 def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> list[Finding]:
-    """Return findings for guilty operators that have none, unless their outputs were compared and are good."""
+    """Return findings for guilty operators that have none, unless their outputs were compared and are good.
+
+    Noise of the inputs hides errors in an output; they count if they are far above what the operator may add.
+    """
     known = {finding.operator for finding in judgement.findings}
     levels = {str(row.key): verdict.level for row, verdict in zip(rows, judgement.verdicts, strict=True)}
     found = []
@@ -86,7 +90,8 @@ def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequenc
         if replay.verdict is not ReplayVerdict.GUILTY or replay.operator in known:
             continue
         level = levels.get(replay.outputs[0].tensor, Level.NOT_COMPARABLE)
-        if level.is_bad or level is Level.NOT_COMPARABLE:
+        is_hidden = level is Level.NOISE and replay.outputs[0].excess > _MIN_HIDDEN_EXCESS
+        if level.is_bad or level is Level.NOT_COMPARABLE or is_hidden:
             kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
             finding = Finding(replay.operator, replay.op_type, replay.outputs[0].tensor, level, kind)
             evidence, remedies = _evidence(replay), remedies_of(kind, (), ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +124,35 @@ def rough(array: Array) -> Array:
     return changed
 
 
+def rough_softmax(array: Array) -> Array:
+    """A softmax whose exponentials have an error that depends on the operand."""
+    operand = np.log(array / array.max(-1, keepdims=True))
+    powers = np.exp(operand) * (1 + 0.05 * np.sin(4 * operand))
+    result: Array = powers / powers.sum(-1, keepdims=True)
+    return result.astype(np.float32)
+
+
+def pad_with_edges(part: Any) -> None:
+    """A change: the image of the first node, a convolution, padded with its edges."""
+    first = part.graph.node[0]
+    pads = onnx.helper.make_node("Constant", [], ["pads"], value_ints=[0, 0, 1, 1, 0, 0, 1, 1])
+    pad = node("Pad", f"{first.input[0]} pads", "padded", mode="edge")
+    first.input[0] = "padded"
+    attribute("pads", [0, 0, 0, 0])(part)
+    nodes = [pads, pad, *part.graph.node]
+    del part.graph.node[:]
+    part.graph.node.extend(nodes)
+
+
+def spoil_two_elements(array: Array) -> Array:
+    changed = array.copy()
+    changed[0, [3, 9]] = 5.0
+    return changed
+
+
 IMAGE = {"x": normal(1, 8, 10, 12)}
+SILU = [node("Sigmoid", "x", "s", "sigmoid"), node("Mul", "x s", "z", "mul")]
+DEAD_CHANNELS = {"w": normal(16, 8, 3, 3) / 5, "b": np.where(np.arange(16) % 4 == 3, -99, normal(16)).astype("f")}
 PAIR = {"x": normal(6, 16), "y": normal(6, 16, seed=1)}
 CONV = [node("Conv", "x w b", "a", "conv", pads=[1, 1, 1, 1]), node("Relu", "a", "r", "relu")]
 CONV_WEIGHTS = {"w": normal(16, 8, 3, 3) / 5, "b": normal(16)}
@@ -291,6 +319,42 @@ CASES = {
     "function": Case(
         [node("Sigmoid", "x", "z", "act")], IMAGE, "function", "Sigmoid is approximated in another way", spoil=rough
     ),
+    "rough softmax": Case(
+        [node("Softmax", "x", "z", "softmax")],
+        {"x": 2 * normal(32, 32)},
+        "function",
+        "Softmax is approximated",
+        spoil=rough_softmax,
+    ),
+    "activation of several nodes": Case(
+        SILU,
+        IMAGE,
+        "activation",
+        "the activation mul (Mul) is not applied",
+        change=lambda part: [identity(0)(part), identity(1)(part)][0],
+    ),
+    "function of several nodes": Case(
+        SILU,
+        IMAGE,
+        "function",
+        "Sigmoid is approximated in another way",
+        spoil=lambda array: array + 0.02 * np.cos(array),
+    ),
+    "padded with edges": Case(CONV, IMAGE, "padding", "padding=edge", change=pad_with_edges, weights=CONV_WEIGHTS),
+    "swapped channels beside equal ones": Case(
+        CONV, IMAGE, "permuted", "indices 1, 2 of axis 1", spoil=swap_channels, weights=DEAD_CHANNELS
+    ),
+    "a channel swapped with a dead one": Case(
+        CONV,
+        IMAGE,
+        "permuted",
+        "indices 1, 7 of axis 1",
+        spoil=lambda array: array[:, [0, 7, *range(2, 7), 1, *range(8, 16)]],
+        weights=DEAD_CHANNELS,
+    ),
+    "two elements of a row": Case(
+        [node("Neg", "x", "z", "neg")], {"x": normal(1, 64)}, "outliers", "2 of 64 elements", spoil=spoil_two_elements
+    ),
     "digits": Case(
         [node("MatMul", "x y", "z", "mm")],
         {"x": normal(16, 32), "y": normal(32, 16, seed=1)},
@@ -337,6 +401,13 @@ def test_a_later_operator_with_the_same_data_is_no_cause(tmp_path: Path) -> None
     found, _ = replay(ReplayOptions(str(run.npu), str(run.rules), str(run.model)), lambda _done, _total: None)
     assert found.cause is not None
     assert (found.cause.kind, str(found.cause.reason)) == ("permuted", "the values are right, but in another order")
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_results_of_infinite_inputs_prove_nothing(tmp_path: Path, bad: float) -> None:
+    case = Case([node("Sub", "x x", "z", "sub")], {"x": np.where(normal(4, 8) > 1, np.float32(bad), 1)}, "", "")
+    found = replay_case(tmp_path, replace(case, spoil=np.zeros_like))
+    assert str(found.reason) == "an input has infinities or NaN, and the results differ, as they may"
 
 
 def test_the_data_of_another_operator_is_named(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ def test_an_innocent_suspect_is_withdrawn(tmp_path: Path) -> None:
     assert Origin.BORN not in {verdict.origin for verdict in judgement.verdicts}
 
 
+def test_without_suspects_the_largest_errors_are_replayed(tmp_path: Path) -> None:
+    clean = device_run(tmp_path)
+    golden(clean.model, tmp_path / "golden", inputs=image())
+    comparison = compared(clean, tmp_path / "golden", replay=2)
+    assert [replay.verdict for replay in comparison.replays] == ["innocent"] * 2
+    assert comparison.judgement.findings == ()
+
+
 def test_all_operators_are_replayed_on_request(device: DeviceRun) -> None:
     comparison = compared(device, device.folder / "golden", replay=None)
     verdicts = {replay.operator: replay.verdict.value for replay in comparison.replays}

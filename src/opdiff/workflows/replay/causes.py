@@ -19,17 +19,18 @@ from opdiff.core.errors import InputError
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayCause
+from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
+from opdiff.workflows.replay.variants.functions import find_function, without_function
 from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
 from opdiff.workflows.replay.variants.operands import (
-    ACTIVATIONS,
     exchanged,
     left_out,
     transposed_weights,
     without_bias,
 )
 from opdiff.workflows.replay.variants.outputs import Output, is_noise, iter_outputs
-from opdiff.workflows.replay.variants.parameters import other_parameters
+from opdiff.workflows.replay.variants.parameters import other_parameters, padded_otherwise
 from opdiff.workflows.replay.variants.variant import Subject
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _MAX_REMAINDER = 0.3
 # Variants that leave an error of at most this many times the allowed one are named as near.
 _NEAR = 4.0
 _MAX_STALE_CANDIDATES = 64
-_FUNCTIONS = ACTIVATIONS | {"Exp", "Log", "Sqrt", "Reciprocal", "Pow", "Sin", "Cos", "Softsign"}
 
 
 class _Tried(Struct, frozen=True):
@@ -116,10 +116,12 @@ class _Search:
         replay = self._replay
         subject = Subject(replay.context.encoder.parts, replay.cut, replay.context.types)
         variants = chain(
+            without_function(subject),
             left_out(subject),
             without_bias(subject),
             exchanged(subject),
             other_parameters(subject),
+            padded_otherwise(subject),
             transposed_weights(subject),
             reversed_channels(subject),
             rounded_inputs(subject, replay.device_type),
@@ -168,8 +170,8 @@ class _Search:
         yield from _overflow(target, as_device(replayed, dtype), dtype, allowance)
         if not np.isfinite(target).all() or not np.isfinite(replayed).all():
             return
-        before, activation = self._before_activation(worst.original)
-        output = Output(target.astype(np.float64), replayed.astype(np.float64), allowance, before, activation)
+        output = Output(target.astype(np.float64), replayed.astype(np.float64), allowance)
+        output = self._with_operand(output, worst.original)
         for variant in iter_outputs(output):
             if time.monotonic() > self._ends:
                 return
@@ -178,21 +180,24 @@ class _Search:
         if is_noise(output):
             yield _Tried(ErrorKind.PRECISION, because("replay.cause_precision"), worst.error, 0.0)
 
-    def _before_activation(self, name: str) -> tuple[AnyArray | None, str]:
-        """Return the values before the function at the end of the part, in the shape of its result."""
-        node = next((node for node in self._replay.cut.nodes if name in node.outputs), None)
-        if node is None or node.op_type not in _FUNCTIONS:
-            return None, ""
-        subject = Subject(self._replay.context.encoder.parts, self._replay.cut, self._replay.context.types)
-        cut = subject.passing_on(node, node.inputs[0])
+    def _with_operand(self, output: Output, name: str) -> Output:
+        """Return an output with the values before the function at the end of the part, if there is one."""
+        parts = self._replay.context.encoder.parts
+        subject = Subject(parts, self._replay.cut, self._replay.context.types)
+        found = find_function(subject, name)
+        if found is None:
+            return output
+        cut = subject.passing_on(found.node, found.operand)
         try:
-            found = replace(self._replay, cut=cut).compute(self._fed, self._arithmetic)[name]
+            operand = replace(self._replay, cut=cut).compute(self._fed, self._arithmetic)
         except InputError:
-            return None, ""
-        if found.shape != self._base[name].shape:
-            return None, ""
-        _, aligned = self._replay.aligned(self._replay.output_of(name), found)
-        return aligned.astype(np.float64), node.op_type
+            return output
+        if operand[name].shape != self._base[name].shape:
+            return output
+        _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
+        activation = found.node.op_type if found.is_single else self._replay.operator.op_type
+        axis = int(str(read_attributes(parts, found.node).get("axis", -1)))
+        return replace(output, before_activation=aligned.astype(np.float64), activation=activation, axis=axis)
 
     def _stale(self, worst: ReplayedOutput) -> Iterator[_Tried]:
         """Yield outputs of earlier operators whose bytes the output has, and a constant output."""
@@ -203,14 +208,15 @@ class _Search:
             value = float(self._replay.aligned(own, base)[0].flat[0])
             yield _Tried(ErrorKind.MEMORY, because("replay.cause_constant", value=value), 0.0, 0.0)
             return
+        spec = own.tensor.spec
         others = [
-            value
-            for value in self._replay.context.values.earlier_outputs(own.key.op)
-            if value.tensor.spec.shape == own.tensor.spec.shape
+            (key, tensor)
+            for key, tensor in self._replay.context.values.earlier_outputs(own.key.op)
+            if (tensor.spec.shape, tensor.spec.dtype) == (spec.shape, spec.dtype)
         ]
-        for other in others[:_MAX_STALE_CANDIDATES]:
-            if other.tensor.spec.dtype == own.tensor.spec.dtype and np.array_equal(other.tensor.codes(), codes):
-                yield _Tried(ErrorKind.MEMORY, because("replay.cause_stale", tensor=str(other.key)), 0.0, 0.0)
+        for key, tensor in others[-_MAX_STALE_CANDIDATES:]:
+            if np.array_equal(tensor.codes(), codes):
+                yield _Tried(ErrorKind.MEMORY, because("replay.cause_stale", tensor=str(key)), 0.0, 0.0)
                 return
 
 

@@ -104,14 +104,23 @@ class DumpedValues:
         """Return the dumped outputs of an operator that are tensors of the original model."""
         return list(self._values(operator, Slot.OUTPUT))
 
-    def earlier_outputs(self, operator: str) -> Iterator[DumpedValue]:
+    def integers_without_original(self, operator: RuleOp) -> tuple[TensorKey, Tensor] | None:
+        """Return the first input of an operator if it holds integers that the original model does not have."""
+        dump = self._target.find(operator.name)
+        tensor = dump.inputs.get(0) if dump is not None else None
+        if tensor is None or tensor.spec.dtype.kind is not Kind.INTEGER:
+            return None
+        is_known = self._original(operator, Slot.INPUT, 0) is not None
+        return None if is_known else (TensorKey(operator.name, Slot.INPUT, 0), tensor)
+
+    def earlier_outputs(self, operator: str) -> Iterator[tuple[TensorKey, Tensor]]:
         """Yield the dumped outputs of all operators that run before one."""
-        earlier = set[str]()
         for item in self._rules.in_sequence():
             if item.name == operator:
-                break
-            earlier.add(item.name)
-        yield from (value for value in self.outputs.values() if value.key.op in earlier)
+                return
+            dump = self._target.find(item.name)
+            for index, tensor in dump.outputs.items() if dump is not None else ():
+                yield TensorKey(item.name, Slot.OUTPUT, index), tensor
 
     def problem_of(self, operator: RuleOp) -> Reason:
         """Return why no output of an operator is a tensor of the original model."""

@@ -86,6 +86,9 @@ def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason
     quantized = [value for value in (*own.values(), *outputs) if _is_quantized(context, value)]
     if quantized:
         return because("replay.quantized", tensor=str(quantized[0].key), dtype=quantized[0].tensor.spec.dtype.name)
+    inner = values.integers_without_original(operator)
+    if inner is not None:
+        return because("replay.quantized", tensor=str(inner[0]), dtype=inner[1].spec.dtype.name)
     known = values.outputs | own
     cut = _cut(context, [value.original for value in outputs], own, known)
     if isinstance(cut, Reason):
@@ -158,6 +161,9 @@ class OperatorReplay(Struct, frozen=True):
             results = judged if not results or _worst(judged) < _worst(results) else results
             if _worst(results) <= 1:
                 return self._result(results)
+        if not all(_is_finite(item) for item in fed):
+            # Where infinities become NaN depends on the order of the computation.
+            return not_replayable(self.operator, because("replay.input_not_finite"))
         found = self._result(results)
         if not with_cause:
             return found
@@ -234,6 +240,10 @@ class OperatorReplay(Struct, frozen=True):
 
 def _zeros(kind: OriginalType) -> AnyArray:
     return np.zeros(kind.shape or (), kind.dtype.storage)
+
+
+def _is_finite(item: FedInput) -> bool:
+    return item.codes.dtype.kind != "f" or bool(np.isfinite(item.codes).all())
 
 
 def _worst(outputs: Iterable[ReplayedOutput]) -> float:

@@ -13,7 +13,7 @@ from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.workflows.compare.judging import judge_replays
 from opdiff.workflows.replay.pipeline import replay
-from opdiff.workflows.replay.suspects import operators_with_errors, suspects_of
+from opdiff.workflows.replay.suspects import operators_with_errors, operators_with_noise, suspects_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +42,9 @@ class ProofOptions(Struct, frozen=True):
 def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
     """Return a comparison with its suspects replayed, and its judgement corrected.
 
-    If none of the suspects is guilty, operators with bad outputs follow in the order of execution. `report` takes the
-    number of operators done, their total, and the seconds that are left.
+    If none of the suspects is guilty, operators with bad outputs follow in the order of execution. Without suspects,
+    the operators with the largest errors are replayed. `report` takes the number of operators done, their total, and
+    the seconds that are left.
     """
     try:
         replays, is_complete = _replay_suspects(comparison, options, report)
@@ -62,7 +63,8 @@ def _replay_suspects(comparison: Comparison, options: ProofOptions, report: Repo
         return _run(options, (), ends, report)
     suspects = suspects_of(comparison.judgement)[: options.count]
     if not suspects:
-        return [], True
+        likeliest = operators_with_noise(comparison)[: options.count]
+        return _run(options, likeliest, ends, report) if likeliest else ([], True)
     found, is_complete = _run(options, suspects, ends, report)
     if not is_complete or any(item.verdict is ReplayVerdict.GUILTY for item in found):
         return found, is_complete

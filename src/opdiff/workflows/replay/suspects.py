@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.judgement import Level
+
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Judgement
@@ -23,3 +25,14 @@ def operators_with_errors(comparison: Comparison) -> tuple[str, ...]:
             row.key.op for row, verdict in pairs if row.key is not None and row.is_output and verdict.level.is_bad
         )
     )
+
+
+def operators_with_noise(comparison: Comparison) -> tuple[str, ...]:
+    """Return the operators whose outputs have errors that noise may explain, the largest excess first."""
+    pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
+    noisy = [
+        (verdict.excess or 0.0, row.key.op)
+        for row, verdict in pairs
+        if row.key is not None and row.is_output and verdict.level is Level.NOISE
+    ]
+    return tuple(dict.fromkeys(name for _, name in sorted(noisy, key=lambda item: -item[0])))

@@ -27,11 +27,12 @@ _MIN_CHANNEL_ELEMENTS = 8
 _MAX_BAD_SLICE_SHARE = 0.25
 _MIN_BAD_SHARE_OF_SLICE = 0.25
 _MAX_BAD_ELEMENT_SHARE = 0.01
+_FEW_ELEMENTS, _MIN_ELEMENTS_FOR_FEW = 2, 32
 _MIN_CLIPPED_SHARE = 1e-4
 _MIN_CLIPPED_COUNT = 3
 _IMAGE_RANK = 4
 _MIN_IMAGE_EXTENT = 3
-_SMOOTHED_ELEMENTS = 33
+_MIN_FUNCTION_ELEMENTS = 64
 _MAX_LISTED = 8
 _MIN_SHUFFLED_ERROR = 0.1
 # Errors of fewer digits, relative to the result; their mean and their largest, relative to their spread.
@@ -58,6 +59,7 @@ class Output(Struct, frozen=True):
         allowance: the difference that is noise.
         before_activation: replayed values before the last activation; `None` if there is none.
         activation: type of that activation.
+        axis: axis over which that activation normalizes.
     """
 
     target: AnyArray
@@ -65,6 +67,7 @@ class Output(Struct, frozen=True):
     allowance: Allowance
     before_activation: AnyArray | None = None
     activation: str = ""
+    axis: int = -1
 
 
 def iter_outputs(output: Output) -> Iterator[OutputVariant]:
@@ -121,7 +124,13 @@ def _permuted_channels(output: Output) -> Iterator[OutputVariant]:
         if target.shape[0] ** 2 * target.shape[1] > _MAX_PRODUCT:
             continue
         squares = np.square(replayed).sum(axis=1)
-        nearest = (squares - 2 * target @ replayed.T).argmin(axis=1)
+        distances = squares - 2 * target @ replayed.T
+        # Of equal slices, such as those without values above zero, each is its own nearest; wrong ones take places of
+        # each other.
+        nearest = np.arange(target.shape[0])
+        wrong = np.flatnonzero(np.diagonal(distances) > distances.min(axis=1))
+        if wrong.size:
+            nearest[wrong] = wrong[distances[np.ix_(wrong, wrong)].argmin(axis=1)]
         if len(set(nearest.tolist())) == nearest.size and not np.array_equal(nearest, np.arange(nearest.size)):
             moved = tuple(int(index) for index in np.flatnonzero(nearest != np.arange(nearest.size))[:_MAX_LISTED])
             reason = because("replay.cause_permuted", axis=axis, indices=moved)
@@ -216,7 +225,8 @@ def _few(output: Output) -> Iterator[OutputVariant]:
             reason = because("replay.cause_few_slices", indices=indices, **facts)
             yield OutputVariant(ErrorKind.CHANNEL, reason, target.take(kept, axis), replayed.take(kept, axis))
     count = int(np.count_nonzero(bad))
-    if 0 < count <= max(1, _MAX_BAD_ELEMENT_SHARE * target.size):
+    few = _FEW_ELEMENTS if target.size >= _MIN_ELEMENTS_FOR_FEW else 1
+    if 0 < count <= max(few, _MAX_BAD_ELEMENT_SHARE * target.size):
         reason = because("replay.cause_few_elements", count=count, total=int(target.size))
         yield OutputVariant(ErrorKind.OUTLIERS, reason, target[~bad], replayed[~bad])
 
@@ -233,16 +243,30 @@ def _wrong_slices(bad: AnyArray, axis: int) -> AnyArray:
 
 
 def _function(output: Output) -> Iterator[OutputVariant]:
-    """An error that is a smooth function of the operand of the last activation."""
-    if output.before_activation is None or output.target.size < 8 * _SMOOTHED_ELEMENTS:
+    """An error that is a function of the operand of the last activation: neighbours have nearly the same error."""
+    if output.before_activation is None or output.target.size < _MIN_FUNCTION_ELEMENTS:
         return
-    order = np.argsort(output.before_activation, axis=None)
-    target, replayed = output.target.ravel()[order], output.replayed.ravel()[order]
-    window = np.full(_SMOOTHED_ELEMENTS, 1 / _SMOOTHED_ELEMENTS)
-    smoothed = np.convolve(target - replayed, window, mode="same")
-    inner = slice(_SMOOTHED_ELEMENTS, -_SMOOTHED_ELEMENTS)
+    if output.activation == "Softmax":
+        operand, target, replayed = _powers(output.before_activation, output)
+    else:
+        operand, target, replayed = output.before_activation, output.target, output.replayed
+    order = np.argsort(operand, axis=None)
+    operand, target, replayed = (array.ravel()[order] for array in (operand, target, replayed))
+    errors = target - replayed
+    spacing = operand[2:] - operand[:-2]
+    weight = np.divide(operand[1:-1] - operand[:-2], spacing, where=spacing > 0, out=np.full_like(spacing, 0.5))
+    expected = errors[:-2] * (1 - weight) + errors[2:] * weight
     reason = because("replay.cause_function", op_type=output.activation)
-    yield OutputVariant(ErrorKind.FUNCTION, reason, target[inner], (replayed + smoothed)[inner])
+    yield OutputVariant(ErrorKind.FUNCTION, reason, target[1:-1], replayed[1:-1] + expected)
+
+
+def _powers(operand: AnyArray, output: Output) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Return the operand of a softmax relative to its largest element, and both results relative to those there."""
+    position = operand.argmax(output.axis, keepdims=True)
+    highest = np.take_along_axis(operand, position, output.axis)
+    at_highest = [np.take_along_axis(array, position, output.axis) for array in (output.target, output.replayed)]
+    safe = [np.where(array > 0, array, 1.0) for array in at_highest]
+    return operand - highest, output.target / safe[0], output.replayed / safe[1]
 
 
 def _shuffled(output: Output) -> Iterator[OutputVariant]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from itertools import permutations, product
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
+from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
+from opdiff.workflows.replay.onnx_parts import NodeParts
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.onnx_parts import NodeParts
     from opdiff.workflows.replay.variants.variant import Subject
 
     Given = Mapping[str, Attribute]
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 _EPSILONS = (1e-5, 1e-3, 1e-6, 1e-12, 1e-8, 1e-4, 1e-7, 1e-2, 0.0, 1e-10)
 _MODES = ("nearest", "linear", "cubic")
-_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 _NEAREST = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
 _MAX_PERMUTED_RANK = 4
 
@@ -38,6 +41,24 @@ def other_parameters(subject: Subject) -> Iterator[Variant]:
                 if any(given.get(name) != value for name, value in changed.items()):
                     cut = subject.with_node(node, with_attributes(subject.parts, node, changed))
                     yield Variant(kind, _reason(node, changed), cut)
+
+
+def padded_otherwise(subject: Subject) -> Iterator[Variant]:
+    """Yield variants of convolutions whose images are padded with their edges in place of zeros."""
+    for node in subject.computing_nodes():
+        rank = len(subject.shape_of(node.inputs[0]) or ()) - 2 if node.op_type == "Conv" else 0
+        pads = read_attributes(subject.parts, node).get("pads", ()) if rank > 0 else ()
+        if not isinstance(pads, tuple) or len(pads) != 2 * rank or not any(pads):
+            continue
+        name = f"opdiff:padded:{node.outputs[0]}"
+        whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
+        constant = NodeParts("", "Constant", (), (f"{name}:pads",), (onnx.attribute("value_ints", whole),))
+        unpadded = with_attributes(subject.parts, node, {"pads": (0,) * 2 * rank})
+        for mode in ("edge", "reflect"):
+            pad = NodeParts("", "Pad", (node.inputs[0], f"{name}:pads"), (name,), (onnx.attribute("mode", mode),))
+            changed = replace(unpadded, inputs=(name, *node.inputs[1:]))
+            cut = subject.with_node(node, constant, pad, changed)
+            yield Variant(ErrorKind.PADDING, _reason(node, {"padding": mode}), cut)
 
 
 def _reason(node: NodeParts, changed: Given) -> Reason:
