@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,3 +149,43 @@ def test_graph_mode_shows_pictures(opened: Callable[..., Opened], graph_reports:
     report = opened(graph_reports["real"])
     report.page.click(".finding >> nth=0 >> .picture-strip")
     assert report.page.locator(".pictures .images canvas").count() >= 3
+
+
+def test_the_storage_order_is_explained_on_the_card_and_with_the_tensor(
+    opened: Callable[..., Opened], demo_report: Path
+) -> None:
+    report = opened(demo_report)
+    order = "the axes are stored in the order (C, W, H) instead of (C, H, W): relative error 0.368 before"
+    assert order in report.page.inner_text(".finding >> nth=0 >> li >> nth=0")
+    report.go(POOL)
+    assert report.page.inner_text(".explanation").startswith(f"Explanation: {order}")
+
+
+def test_findings_show_the_error_along_their_path(opened: Callable[..., Opened], demo_report: Path) -> None:
+    report = opened(demo_report)
+    plot = report.page.locator(".finding >> nth=0 >> .path-plot")
+    assert plot.locator("circle").count() >= 10
+    assert plot.locator("circle >> nth=0").get_attribute("class") == "level-wrong"
+    assert (plot.locator("title >> nth=0").text_content() or "").startswith("#83 context/pool: 0.3")
+    assert (plot.locator("svg").get_attribute("aria-label") or "").endswith("to 0.0407 head/topk")
+    plot.locator("circle >> nth=3").click()
+    assert report.page.locator(".row-head").count() == 1
+
+
+def test_tensors_have_the_numbers_of_the_table_on_the_curve(opened: Callable[..., Opened], demo_report: Path) -> None:
+    report = opened(demo_report)
+    report.page.locator(".curve canvas").scroll_into_view_if_needed()
+    box = report.page.locator(".curve canvas").bounding_box()
+    assert box is not None
+    for step in range(400):
+        report.page.mouse.move(box["x"] + 62 + step * 3, box["y"] + 18)
+        if report.page.locator(".tip").is_visible():
+            break
+    number = report.page.inner_text(".tip span").split()[0]
+    report.page.mouse.down()
+    report.page.mouse.up()
+    assert report.page.inner_text(".row-head h1") == "gate/conv:output:0"
+    assert f"{number} Conv2D" in report.page.inner_text(".row-head .facts")
+    with next(demo_report.parent.glob("result_*.csv")).open() as table:
+        (index,) = {line["Index"] for line in csv.DictReader(table) if line["NPUDump"] == "gate/conv"}
+    assert number == f"#{index}"

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core.comparison import GraphNode, ModelGraph
+from opdiff.core.explanation import Explanation, ExplanationKind
+from opdiff.core.reasons import because
 from opdiff.judge import judge
 from opdiff.measure.error_facts import measure_error_facts
 from tensor_rows import numbers, row
@@ -20,10 +23,18 @@ NODES = (GraphNode("a", "Conv2D", ("x:0",)), GraphNode("b", "Add", ("a:0", "y:0"
 GOLDEN = numbers(1, 1, 32, 12, 8)
 
 
-def finding(target: AnyArray, golden: AnyArray, *, examined: bool = True, op_type: str = "Conv2D") -> Finding:
+def finding(
+    target: AnyArray,
+    golden: AnyArray,
+    *,
+    examined: bool = True,
+    op_type: str = "Conv2D",
+    explanations: tuple[Explanation, ...] = (),
+) -> Finding:
     """Return the finding about one operator."""
     facts = measure_error_facts(0, target, golden)
     assert facts is not None
+    facts = replace(facts, explanations=explanations)
     graph = ModelGraph((GraphNode("a", op_type, ("x:0",)),))
     judged = judge([row("a", target, golden, op_type=op_type)], [graph], facts=(facts,) if examined else ())
     return judged.findings[0]
@@ -91,6 +102,21 @@ def test_permuted_values_are_compared_after_sorting() -> None:
     found = finding(GOLDEN[:, ::-1].copy(), GOLDEN)
     assert (found.kind, codes(found)) == ("permuted", ["judge.same_values", "judge.reordered"])
     assert finding(with_statistics_of(GOLDEN), GOLDEN).kind != "permuted"
+
+
+def test_a_storage_order_that_explains_the_error_is_the_first_evidence_of_permuted_values() -> None:
+    order = because("workflows.axis_reversed", axis="axis 1")
+    explanation = Explanation(ExplanationKind.REVERSED_AXIS, order, 0.9, 1e-4, GOLDEN.size, GOLDEN.size)
+    found = finding(GOLDEN[:, ::-1].copy(), GOLDEN, explanations=(explanation,))
+    assert (found.kind, codes(found)) == ("permuted", ["judge.stored_order", "judge.same_values"])
+    text = "axis 1 is reversed: relative error 0.9 before, 0.0001 in the right order"
+    assert str(found.evidence[0]) == text
+    # Padding took the place of values, so that the statistics differ.
+    unknown = finding(np.roll(GOLDEN * np.sign(GOLDEN), 7), GOLDEN)
+    explained = finding(np.roll(GOLDEN * np.sign(GOLDEN), 7), GOLDEN, explanations=(explanation,))
+    assert (unknown.kind, explained.kind, codes(explained)[0]) == ("unknown", "permuted", "judge.stored_order")
+    scaled = finding(GOLDEN * 0.2, GOLDEN, explanations=(explanation,))
+    assert (scaled.kind, codes(scaled)[-1]) == ("scale", "judge.stored_order")
 
 
 def with_statistics_of(golden: AnyArray) -> AnyArray:

@@ -3,6 +3,7 @@ import { BORN, INHERITED, LEVELS, type Report, SUSPICIOUS, WRONG } from "./data"
 import { colours, h, sharp } from "./dom";
 import * as format from "./format";
 import { levelText } from "./parts";
+import { numbered } from "./pictures/path";
 import type { App } from "./state";
 import { type Scale, decades, logTicks, scaleOf, ticks } from "./scale";
 import type { Key } from "./texts";
@@ -49,6 +50,8 @@ export class Curve {
   private readonly tip = h("div", { class: "tip", attrs: { hidden: "" } });
   private points: Point[] = [];
   private strange: Point[] = [];
+  /** The numbers of the tensors in the order of the curve, as in the tables; 0 where they have none. */
+  private numbers: number[] = [];
   private range: [number, number] = [0, 1];
   private drag: { from: number; to: number } | null = null;
   private hovered: Point | null = null;
@@ -79,10 +82,12 @@ export class Curve {
     const { value } = this.metric;
     this.points = [];
     this.strange = [];
+    this.numbers = [];
     for (let row = 0, order = 0; row < report.count; row++) {
       if (report.unit(row) !== this.app.unit || !report.isCompared(row) || (curve.outputs && !report.isOutput(row))) continue;
       const found = value(report, row);
       if (found !== null) (Number.isFinite(found) ? this.points : this.strange).push({ row, order, value: found });
+      this.numbers.push(report.row("index").numbers[row]!);
       order++;
     }
     this.range = this.whole();
@@ -156,10 +161,17 @@ export class Curve {
     }
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (const count of ticks([Math.max(this.range[0], 0) + 1, this.range[1] + 1], Math.floor(this.width / 110))) {
-      if (Number.isInteger(count)) context.fillText(format.number(count), this.x(count - 1), HEIGHT - BOTTOM + 10);
-    }
+    for (const [order, text] of this.orderTicks()) context.fillText(text, this.x(order), HEIGHT - BOTTOM + 10);
     this.drawLimit(context, colour);
+  }
+
+  /** Numbers of tensors, as in the tables, nearly round ones; positions where tensors have no numbers. */
+  private orderTicks(): [order: number, text: string][] {
+    const [first, last] = [Math.max(Math.ceil(this.range[0]), 0), Math.min(Math.floor(this.range[1]), this.numbers.length - 1)];
+    const count = Math.floor(this.width / 110);
+    if (!this.numbers[first]) return ticks([first + 1, last + 1], count).filter(Number.isInteger).map((each) => [each - 1, format.number(each)]);
+    const orders = ticks([this.numbers[first]!, this.numbers[last]!], count).map((each) => this.numbers.findIndex((number, order) => order >= first && number >= each));
+    return [...new Set(orders)].filter((order) => order >= first && order <= last).map((order) => [order, `#${this.numbers[order]}`]);
   }
 
   private drawLimit(context: CanvasRenderingContext2D, colour: (name: string) => string): void {
@@ -313,7 +325,7 @@ export class Curve {
     const verdict = levelText(app, level) + (origin ? ` · ${app.t(`origin_${origin}` as Key)}` : "");
     this.tip.replaceChildren(
       h("code", {}, app.report.tensor(point.row)),
-      h("span", {}, `${app.report.text("type", point.row)} · ${verdict}`),
+      h("span", {}, `${numbered(app, point.row)}${app.report.text("type", point.row)} · ${verdict}`),
       h("b", {}, `${app.t(`m_${this.metric.key}` as Key)}  ${format.number(point.value)}`),
     );
     const x = this.x(point.order);

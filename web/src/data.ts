@@ -28,7 +28,7 @@ interface Document {
   rows: { count: number } & Record<string, Packed>;
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
-  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; pictures: PackedPicture[]; texts: (string | Encoded[])[]; templates: Templates;
+  story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; pictures: PackedPicture[]; explanations: { row: number; orders: Encoded[] }[]; texts: (string | Encoded[])[]; templates: Templates;
   graphMode?: GraphModeData;
   changes?: { old: Environment; new: Environment; faults: Encoded[] } & Record<string, Packed>;
 }
@@ -111,6 +111,9 @@ export class Report {
     return this.document.profiles.filter((profile) => profile.row === row).map(({ errors, largest, notFinite, sampledShare, ...rest }) => (
       { ...rest, sampledShare: sampledShare ?? 1, errors: this.numbers(errors), largest: this.numbers(largest), notFinite: this.numbers(notFinite) }));
   }
+
+  /** The storage orders that explain the error of a tensor. */
+  explanations(row: number): Encoded[] { return this.document.explanations.find((each) => each.row === row)?.orders ?? []; }
 
   /** The picture of a tensor; `null` for most of them. */
   picture(row: number): Picture | null {

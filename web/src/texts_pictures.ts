@@ -1,6 +1,6 @@
 // Texts of the pictures of tensors, in both languages.
 export const picturesEn = {
-  p_title: "Pictures", p_plane: "rows {rows}, columns {columns}", p_line: "along {columns}", p_cell: "a cell is {rows} × {columns} elements",
+  explanation: "Explanation", p_title: "Pictures", p_plane: "rows {rows}, columns {columns}", p_line: "along {columns}", p_cell: "a cell is {rows} × {columns} elements",
   p_worst: "the {count} worst of {all} planes", p_outside: "{count} values are off the scale", p_not_finite: "{count} elements are NaN or infinite",
   p_choose: "Plane", p_frame: "{name}: {share} of the error", p_error: "Error", p_overall: "Error, all {count} planes", p_values: "values", p_errors: "error (log)",
   p_golden_text: "Golden values {name}, from {low} to {high}", p_target_text: "Target values {name}, from {low} to {high}",
@@ -13,7 +13,7 @@ export const picturesEn = {
 };
 
 export const picturesZh: Record<keyof typeof picturesEn, string> = {
-  p_title: "张量图像", p_plane: "行 {rows}，列 {columns}", p_line: "沿 {columns}", p_cell: "每格 {rows} × {columns} 个元素",
+  explanation: "解释", p_title: "张量图像", p_plane: "行 {rows}，列 {columns}", p_line: "沿 {columns}", p_cell: "每格 {rows} × {columns} 个元素",
   p_worst: "共 {all} 个平面，显示误差最大的 {count} 个", p_outside: "{count} 个数值超出色标范围", p_not_finite: "{count} 个元素为 NaN 或无穷",
   p_choose: "平面", p_frame: "{name}：占总误差的 {share}", p_error: "误差", p_overall: "全部 {count} 个平面的误差", p_values: "数值", p_errors: "误差（对数）",
   p_golden_text: "标杆数值 {name}，范围 {low} 至 {high}", p_target_text: "目标数值 {name}，范围 {low} 至 {high}",

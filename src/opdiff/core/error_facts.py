@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from opdiff.core.explanation import Explanation
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason
 
@@ -39,6 +40,7 @@ class ErrorFacts(Struct, frozen=True):
         patterns: wrong computations that leave less than half of the error, the simplest first.
         is_sample: whether only a sample was examined, so that single elements, their order and patterns are unknown:
             `count` and `carriers` are those of the sample, `rest` and `sorted_error` are 0.
+        explanations: storage orders that explain the error, best first.
     """
 
     row: int
@@ -53,3 +55,4 @@ class ErrorFacts(Struct, frozen=True):
     golden_share: float = 0.0
     patterns: tuple[ErrorPattern, ...] = ()
     is_sample: bool = False
+    explanations: tuple[Explanation, ...] = ()

@@ -58,11 +58,22 @@ def find_cause(origin: ErrorOrigin, context: CauseContext) -> Cause:
         return Cause(ErrorKind.UNKNOWN, (because("judge.not_measured"),))
     distribution = error_distribution(metrics, origin.magnitude, row.shape or (), origin.budget.unavoidable)
     case = Case(origin, metrics, row, distribution, context)
-    found = next(cause for test in _TESTS if (cause := test(case)) is not None)
+    found = _explained(next(cause for test in _TESTS if (cause := test(case)) is not None), case)
     is_own = found.kind in (ErrorKind.OVERFLOW, ErrorKind.MEMORY)
     if origin.is_input and not is_own and _is_model_input(origin, context.network):
         return Cause(ErrorKind.INPUT, (because("judge.model_input"), *found.evidence))
     return found
+
+
+def _explained(cause: Cause, case: Case) -> Cause:
+    """Add the storage order that explains the error, if the elements told one; it is a kind for unknown errors."""
+    if case.facts is None or not case.facts.explanations:
+        return cause
+    best = case.facts.explanations[0]
+    order = because("judge.stored_order", order=best.reason, before=best.before, after=best.after)
+    kind = ErrorKind.PERMUTED if cause.kind is ErrorKind.UNKNOWN else cause.kind
+    others = tuple(each for each in cause.evidence if each.code != "judge.reordered")
+    return Cause(kind, (order, *others) if kind is ErrorKind.PERMUTED else (*others, order))
 
 
 def _is_model_input(origin: ErrorOrigin, network: Network) -> bool:

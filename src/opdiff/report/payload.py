@@ -11,7 +11,7 @@ from opdiff.core.comparison import Mode
 from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.next_command import next_command
-from opdiff.core.reasons import quoted
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot
 from opdiff.report.offline_table import reservations
 from opdiff.report.packing import Packer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, Profile, Row, Side
+    from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
@@ -72,6 +73,7 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "story": _story(comparison, packer),
         "graph": pack_nodes(_offline_nodes(comparison), packer),
         "profiles": [_profile(profile, packer) for profile in comparison.profiles],
+        "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
         "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
     }
     if changes is not None:
@@ -257,6 +259,15 @@ def _profile(profile: Profile, packer: Packer) -> dict[str, Any]:
         "largest": packer.floats(profile.largest),
         "notFinite": packer.integers(profile.not_finite),
     }
+
+
+def _explanation(facts: ErrorFacts, packer: Packer) -> dict[str, Any]:
+    """Return the storage orders that explain the error of a row."""
+    orders = [
+        because("judge.stored_order", order=each.reason, before=each.before, after=each.after)
+        for each in facts.explanations
+    ]
+    return {"row": facts.row, "orders": packer.sentences(orders)}
 
 
 def _changes(changes: Changes, packer: Packer) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_an_unreadable_tensor_costs_its_picture_only(case: Case, monkeypatch: py
     assert compared(case, "-fr", case.one(BAD, GOOD)).pictures == ()
 
 
-def _no_memory(*_arguments: object) -> None:
+def _no_memory(*_arguments: object, **_options: object) -> None:
     raise MemoryError
 
 
@@ -110,6 +110,25 @@ def test_pictures_end_with_the_bytes_of_a_report(
 ) -> None:
     monkeypatch.setattr(drawing.PictureBounds, "of", lambda _choice: drawing.PictureBounds(20, 8_000))
     assert 1 <= len(saved(tmp_path, *sample).pictures) < 20
+
+
+def test_the_storage_order_is_explained_and_saved(sample: list[str], tmp_path: Path) -> None:
+    found = saved(tmp_path, *sample)
+    (facts,) = (each for each in found.error_facts if each.explanations)
+    assert str(found.rows[facts.row].key) == "context/pool:output:0"
+    evidence = found.judgement.findings[0].evidence[0]
+    assert evidence.code == "judge.stored_order"
+    assert "the axes are stored in the order (C, W, H) instead of (C, H, W)" in str(evidence)
+    assert facts.explanations[0].after < 0.01 < facts.explanations[0].before
+
+
+def test_an_order_that_cannot_be_examined_costs_its_explanation_only(
+    sample: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opdiff.workflows.element_diff.explain.explain", _no_memory)
+    found = saved(tmp_path, *sample)
+    assert not any(each.explanations for each in found.error_facts)
+    assert [each.code for each in found.judgement.findings[0].evidence] == ["judge.same_values", "judge.reordered"]
 
 
 def test_graph_mode_has_pictures_of_its_units(tmp_path: Path) -> None:

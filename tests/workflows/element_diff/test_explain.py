@@ -16,13 +16,14 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.comparison import OpLabel, Pairing
 from opdiff.core.dump import side_tensor
+from opdiff.core.explanation import Explanation, ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, Tensor, TensorKey
 from opdiff.read import read_operator
 from opdiff.sample.container import EncodedTensor
 from opdiff.sample.storage import store
 from opdiff.workflows.element_diff.explain import explain
-from opdiff.workflows.element_diff.explanation import Candidate, Explanation, ExplanationKind
+from opdiff.workflows.element_diff.explanation import Candidate
 
 if TYPE_CHECKING:
     from pathlib import Path

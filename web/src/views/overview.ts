@@ -5,6 +5,7 @@ import { button, h, select } from "../dom";
 import * as format from "../format";
 import { readable } from "../names";
 import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
+import { pathPlot } from "../pictures/path";
 import { pictureStrip } from "../pictures/strip";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
@@ -137,6 +138,7 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
     pictureStrip(app, rowOfFinding(app, finding, number), () => openOperator(app, finding.operator, number)),
+    pathPlot(app, finding, number),
     finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
       h("p", { class: "remedy" }, text))) : null,

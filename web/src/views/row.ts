@@ -4,6 +4,7 @@ import { button, h } from "../dom";
 import * as format from "../format";
 import { histogram } from "../histogram";
 import { pictureCard } from "../pictures/card";
+import { numbered } from "../pictures/path";
 import { card, chip, copyButton, definition, dot, name } from "../parts";
 import { profileCards } from "../profile";
 import type { App, View } from "../state";
@@ -64,7 +65,7 @@ function heading(app: App, number: number, step: (by: number) => void, back: () 
     h("nav", {}, button(`← ${app.t("back")}`, back, "small quiet"), h("span", { class: "spacer" }),
       button(`‹ ${app.t("previous")}`, () => step(-1), "small quiet", "k"), button(`${app.t("next")} ›`, () => step(1), "small quiet", "j")),
     h("h1", {}, h("code", {}, title)),
-    h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), report.tokens && h("b", { class: "place" }, placeText(app, number)), h("span", { class: "muted" }, report.text("type", number)),
+    h("p", { class: "facts" }, chip(app, report.levels[number]!, report.origins[number]), report.tokens && h("b", { class: "place" }, placeText(app, number)), h("span", { class: "muted" }, `${numbered(app, number)}${report.text("type", number)}`),
       h("span", { class: bad ? "why" : "why muted" }, `${app.t("why_level")}: ${app.sentences("why", number)}`),
       excess !== null && excess > 1 && h("span", { class: "muted why" }, app.t("excess", { times: format.number(excess, 3) })),
       h("span", { class: "spacer" }),
@@ -72,6 +73,7 @@ function heading(app: App, number: number, step: (by: number) => void, back: () 
         app.unit = report.unit(number);
         app.go("graph", report.text("operator", number) || report.text("target", number));
       }, "small"), copyButton(app, title)),
+    ...report.explanations(number).map((order) => h("p", { class: "explanation" }, h("b", {}, `${app.t("explanation")}: `), app.sentence(order))),
   );
 }
 

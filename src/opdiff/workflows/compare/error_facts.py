@@ -17,8 +17,10 @@ from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES, load_values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.error_facts import ErrorFacts
+    from opdiff.core.explanation import Explanation
     from opdiff.core.judgement import Judgement
     from opdiff.core.metrics import Metrics
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 _MAX_TENSORS = 20
 # Elements of all tensors together.
 _MAX_ELEMENTS = 1 << 22
+# Tensors, and elements of each, whose storage order is examined.
+_MAX_EXPLAINED = 5
+_MAX_EXPLAINED_ELEMENTS = 1 << 20
 # Sample of a larger tensor: blocks, and elements of a block.
 _MAX_BLOCKS = 4096
 _BLOCK = 64
@@ -38,6 +43,7 @@ def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPa
     """Return the facts about the tensors of findings, as far as these can be read quickly."""
     numbers = {(row.unit, str(row.key)): number for number, row in enumerate(rows) if row.metrics is not None}
     found: list[ErrorFacts] = []
+    explained = 0
     remaining = _MAX_ELEMENTS
     for finding in judgement.findings[:_MAX_TENSORS]:
         number = numbers.get((finding.units[0] if finding.units else None, finding.tensor))
@@ -50,8 +56,20 @@ def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPa
             facts = _examine_sample(number, rows[number], pair) if loaded.custom is None else None
         if facts is not None:
             remaining -= facts.count
+            if explained < _MAX_EXPLAINED and not facts.is_sample and facts.count <= _MAX_EXPLAINED_ELEMENTS:
+                explained += 1
+                facts = replace(facts, explanations=_explanations(pair, loaded.custom))
             found.append(facts)
     return tuple(found)
+
+
+def _explanations(pairing: Pairing, custom: Conversions | None) -> tuple[Explanation, ...]:
+    from opdiff.workflows.element_diff.explain import explain
+
+    try:
+        return explain(pairing, custom=custom)
+    except (OpdiffError, MemoryError):
+        return ()
 
 
 def _is_small(pair: Pairing, remaining: int) -> bool:

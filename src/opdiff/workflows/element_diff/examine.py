@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.dump import Unit
+    from opdiff.core.explanation import Explanation
     from opdiff.core.metrics import Metrics
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
     from opdiff.workflows.compare.options import CompareOptions
-    from opdiff.workflows.element_diff.explanation import Explanation
 
     Progress = Callable[[int, int], None]
 

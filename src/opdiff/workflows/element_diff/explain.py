@@ -14,9 +14,9 @@ from msgspec import Struct
 from opdiff.align.element_reader import ElementReader, open_pair, open_stored_codes, open_tensor
 from opdiff.core import codes as elements
 from opdiff.core.errors import OpdiffError
+from opdiff.core.explanation import Explanation, ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.source import FileRange
-from opdiff.workflows.element_diff.explanation import Explanation, ExplanationKind
 from opdiff.workflows.element_diff.hypotheses import HypothesisContext, axis_labels, iter_hypotheses
 
 if TYPE_CHECKING:

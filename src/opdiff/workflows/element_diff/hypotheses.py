@@ -13,9 +13,9 @@ from opdiff.align import LAYOUTS, Tile
 from opdiff.align.element_reader import ElementReader
 from opdiff.align.plain import is_plain
 from opdiff.core.errors import LayoutError
+from opdiff.core.explanation import ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.core.strides import NotStrided, StridedView
-from opdiff.workflows.element_diff.explanation import ExplanationKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.align.element_reader import open_pair
+from opdiff.core.explanation import ExplanationKind
 from opdiff.workflows.element_diff.blocks import examine_elements
 from opdiff.workflows.element_diff.explain import explain
-from opdiff.workflows.element_diff.explanation import ExplanationKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
