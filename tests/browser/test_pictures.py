@@ -189,3 +189,13 @@ def test_tensors_have_the_numbers_of_the_table_on_the_curve(opened: Callable[...
     with next(demo_report.parent.glob("result_*.csv")).open() as table:
         (index,) = {line["Index"] for line in csv.DictReader(table) if line["NPUDump"] == "gate/conv"}
     assert number == f"#{index}"
+
+
+def test_the_page_of_one_operator_begins_with_its_tensor(opened: Callable[..., Opened], tmp_path: Path) -> None:
+    made = replace(judged_comparison(row("a", **BAD), row("conv", **BAD)), pictures=(picture(1, (8, 4, 5)),))
+    write_html(made, str(tmp_path / "page.html"), start=1)
+    report = opened(tmp_path / "page.html")
+    assert report.page.inner_text(".row-head h1") == "conv:output:0"
+    assert report.page.locator(".frame").count() == 8
+    report.page.click(".top .brand")
+    assert report.page.locator(".overview").count() == 1

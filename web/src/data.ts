@@ -29,7 +29,7 @@ interface Document {
   metrics: { rows: Packed; columns: Record<string, Packed>; relative: Packed[]; ulp: Packed[] };
   custom: { name: string; values: Packed }[];
   story: Story; graph: Record<string, Packed>; profiles: PackedProfile[]; pictures: PackedPicture[]; explanations: { row: number; orders: Encoded[] }[]; texts: (string | Encoded[])[]; templates: Templates;
-  graphMode?: GraphModeData;
+  graphMode?: GraphModeData; start?: number;
   changes?: { old: Environment; new: Environment; faults: Encoded[] } & Record<string, Packed>;
 }
 

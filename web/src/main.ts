@@ -42,6 +42,7 @@ async function start(): Promise<void> {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (!isPrinting) setTheme(app, preferredTheme()); });
   window.addEventListener("beforeprint", () => print(app, true));
   window.addEventListener("afterprint", () => print(app, false));
+  if (!location.hash && report.document.start !== undefined) history.replaceState(null, "", `#/row/${report.document.start}`);
   show(app);
   document.documentElement.dataset["ready"] = "yes";
 }

@@ -47,6 +47,7 @@ examples:
   opdiff op conv1 NPU_DIR GOLDEN_DIR --rules network.json
   opdiff op conv1:input:0 NPU_DIR OTHER_NPU_DIR -o OUT -n 50
   opdiff op conv1 NPU_DIR GOLDEN_DIR --rules network.json --no-tables --json conv1.json
+  opdiff op conv1 NPU_DIR GOLDEN_DIR --rules network.json --no-tables --html conv1.html
   opdiff op MatMul_1 GE_DIR FX_DIR --mode torchair --rank 0 --token 1
 """
 _MAX_ELEMENTS_SHOWN = 8
@@ -69,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output(parser, "--output-dir", help="output directory; default: current directory")
     add_json(parser, "the complete result")
+    parser.add_argument(
+        "--html", metavar="FILE", default="", help="write an HTML report with pictures of all channels of the tensor"
+    )
     add_element_options(parser)
     parser.add_argument(
         "--tables", action="store_true", help="write tables of all elements, even of very large tensors"
@@ -91,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         graph=args.graph,
     )
     element_options = element_diff_options(args, args.name)
+    element_options = replace(element_options, html=args.html)
     if args.tables:
         element_options = replace(element_options, tables=True)
     return examine_and_report(options, element_options, json_path=args.json, quiet=args.quiet > 0)

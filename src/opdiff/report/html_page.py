@@ -20,9 +20,16 @@ PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
 _DATA_MARK = b"@@data@@"
 
 
-def write_html(comparison: Comparison, path: str, changes: Changes | None = None) -> None:
-    """Write the report; `changes` since an earlier comparison are shown if given."""
+def write_html(comparison: Comparison, path: str, changes: Changes | None = None, start: int | None = None) -> None:
+    """Write the report.
+
+    Args:
+        comparison: its content.
+        path: its file.
+        changes: changes since an earlier comparison, which are shown if given.
+        start: number of the row that is shown first; `None` for the overview.
+    """
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_DATA_MARK)
     with open_atomic(path) as file:
-        file.writelines((before, b2a_base64(pack(comparison, changes), newline=False), after))
+        file.writelines((before, b2a_base64(pack(comparison, changes, start), newline=False), after))

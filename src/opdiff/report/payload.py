@@ -56,8 +56,8 @@ _IN_FINDINGS = frozenset(
 _PERMILLE = 1000
 
 
-def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
-    """Return the compressed data of a comparison."""
+def pack(comparison: Comparison, changes: Changes | None = None, start: int | None = None) -> bytes:
+    """Return the compressed data of a comparison; `start` is the row that is shown first."""
     packer = Packer()
     rows, judgement = comparison.rows, comparison.judgement
     document: dict[str, Any] = {
@@ -76,6 +76,8 @@ def pack(comparison: Comparison, changes: Changes | None = None) -> bytes:
         "explanations": [_explanation(facts, packer) for facts in comparison.error_facts if facts.explanations],
         "pictures": [pack_picture(picture, packer) for picture in comparison.pictures],
     }
+    if start is not None:
+        document["start"] = start
     if changes is not None:
         document["changes"] = _changes(changes, packer)
     if comparison.mode is Mode.GRAPH:

@@ -15,16 +15,16 @@ from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
 from opdiff.run import usable_cores
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.job import Job, MeasureOptions, measure_job
 from opdiff.workflows.compare.measuring import conversions
-from opdiff.workflows.compare.pipeline import map_pairs
 from opdiff.workflows.element_diff.blocks import examine_elements
 from opdiff.workflows.element_diff.explain import explain
 from opdiff.workflows.element_diff.explanation import Candidate
 from opdiff.workflows.element_diff.files import ElementFiles, file_names
 from opdiff.workflows.element_diff.hypotheses import axis_labels
 from opdiff.workflows.element_diff.lookup import find_pairing
+from opdiff.workflows.element_diff.page import MeasuredOperator, OperatorPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
     from opdiff.measure.detail import Detail
+    from opdiff.workflows.compare.inputs import Inputs
     from opdiff.workflows.compare.options import CompareOptions
 
     Progress = Callable[[int, int], None]
@@ -64,6 +65,7 @@ class ElementDiffOptions(Struct, frozen=True):
         top_n: number of worst elements to list.
         max_rows: maximum number of rows per table file.
         tables: whether to write tables of all elements; `None`: unless the tensor is very large.
+        html: path of an HTML report with pictures; empty for none.
     """
 
     name: str
@@ -72,6 +74,7 @@ class ElementDiffOptions(Struct, frozen=True):
     top_n: int = 20
     max_rows: int = 1_000_000
     tables: bool | None = None
+    html: str = ""
 
 
 class TensorSummary(Struct, frozen=True):
@@ -118,10 +121,11 @@ def examine_operator(
         InputError: a side or a rule file cannot be used, or the tensor cannot be compared.
         DumpError, ElementError, LayoutError: the tensor cannot be read or aligned.
     """
-    pairs = _map_pairs(options)
+    inputs = _read_inputs(options)
+    pairs: Sequence[Pair] = [pair for batch in inputs.paired_batches for pair in batch.pairs]
     pairing = find_pairing(pairs, element_options.name, element_options.slot, element_options.index)
     pairs = [pair for pair in pairs if pair.unit == pairing.unit and not _lacks_data(pair)]
-    tensors, measured = _summarize_tensors(pairs, pairing, options)
+    measured = _measure_operator(pairs, pairing, options)
     custom = conversions(options)
     pair = open_pair(*pairing.operands, custom)
     detail = examine_elements(pair, element_options.top_n, progress)
@@ -130,6 +134,11 @@ def examine_operator(
     omits_tables = element_options.tables is None and detail.count > MAX_ELEMENTS_OF_TABLES
     max_rows = 0 if omits_tables or element_options.tables is False else element_options.max_rows
     files = ElementFiles(pair, detail, file_names(options.output, pairing.key), labels)
+    written = files.write(pairing.label, max_rows)
+    explanations = explain(pairing, candidates, custom)
+    if element_options.html:
+        OperatorPage(inputs, measured, pair, explanations, custom, options.limits).write(element_options.html)
+        written = (element_options.html, *written)
     return ElementReport(
         key=pairing.key,
         golden_key=pairing.golden_key,
@@ -143,23 +152,23 @@ def examine_operator(
         axis_labels=labels,
         steps=(*pairing.target.data.notes, *pairing.golden.data.notes, *pair.steps),
         warning=pair.warning,
-        tensors=tensors,
-        metrics=measured.metrics,
-        overflow=measured.overflow,
+        tensors=tuple(map(_summary, measured.rows)),
+        metrics=measured.row.metrics,
+        overflow=measured.row.overflow,
         detail=detail,
-        explanations=explain(pairing, candidates, custom),
-        files=files.write(pairing.label, max_rows),
+        explanations=explanations,
+        files=written,
         are_tables_omitted=omits_tables,
     )
 
 
-def _map_pairs(options: CompareOptions) -> Sequence[Pair]:
+def _read_inputs(options: CompareOptions) -> Inputs:
     if filesystem.isdir(options.fusion_rules):
         raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
-    (pairs,) = map_pairs(options, every_operator=False)
-    if isinstance(pairs, NotCompared):
-        raise InputError(pairs.path, pairs.reason)
-    return pairs
+    (inputs,) = read_inputs(options)
+    if isinstance(inputs, NotCompared):
+        raise InputError(inputs.path, inputs.reason)
+    return inputs
 
 
 def _lacks_data(pair: Pair) -> bool:
@@ -172,19 +181,17 @@ def _candidate(row: Pairing, pairing: Pairing) -> Candidate:
     return Candidate(row.golden_key, row.golden.data, row.key if are_siblings else None)
 
 
-def _summarize_tensors(
-    pairs: Sequence[Pair], pairing: Pairing, options: CompareOptions
-) -> tuple[tuple[TensorSummary, ...], Row]:
-    """Measure all tensors of the operator; return their summaries and the row of the examined pairing."""
-    chosen = [pair for pair in pairs if pair.key is not None and pair.key.op == pairing.key.op]
+def _measure_operator(pairs: Sequence[Pair], pairing: Pairing, options: CompareOptions) -> MeasuredOperator:
+    """Measure all tensors of the operator of a pairing."""
+    chosen = tuple(pair for pair in pairs if pair.key is not None and pair.key.op == pairing.key.op)
     measures = MeasureOptions(conversions=conversions(options))
     jobs = [Job(number, pair, options=measures) for number, pair in enumerate(chosen) if isinstance(pair, Pairing)]
     batch = measure_batch(jobs, options.workers or usable_cores(), lambda _done: None)
     rows = {job.number: outcome.row for job, outcome in batch.done} | {
         job.number: measure_job(job).row for job in batch.left
     }
-    summaries = tuple(_summary(rows.get(number) or listed_row(pair)) for number, pair in enumerate(chosen))
-    return summaries, rows[next(number for number, pair in enumerate(chosen) if pair is pairing)]
+    found = tuple(rows.get(number) or listed_row(pair) for number, pair in enumerate(chosen))
+    return MeasuredOperator(chosen, found, next(number for number, pair in enumerate(chosen) if pair is pairing))
 
 
 def _summary(row: Row) -> TensorSummary:
