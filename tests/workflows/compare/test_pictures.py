@@ -59,6 +59,16 @@ def test_large_tensors_are_drawn_as_others(case: Case, monkeypatch: pytest.Monke
     assert (found.frames[0].index, worst_cell(found)) == ((1, 7), (2, 3))
 
 
+@pytest.mark.parametrize(("is_in_place", "count"), [(True, 1), (False, 0)])
+def test_large_tensors_are_drawn_only_if_they_are_read_in_place(
+    case: Case, monkeypatch: pytest.MonkeyPatch, *, is_in_place: bool, count: int
+) -> None:
+    monkeypatch.setattr(drawing, "MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr("opdiff.workflows.compare.error_facts.MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr(drawing, "is_remote", lambda _path: not is_in_place)
+    assert len(compared(case, "-fr", case.one(BAD, GOOD)).pictures) == count
+
+
 def test_an_unreadable_tensor_costs_its_picture_only(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opdiff.measure.pictures.draw_picture", _no_memory)
     assert compared(case, "-fr", case.one(BAD, GOOD)).pictures == ()

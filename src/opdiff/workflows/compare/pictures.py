@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from opdiff.core.errors import OpdiffError, UsageError
 from opdiff.core.judgement import Origin
+from opdiff.core.remote.urls import is_remote
+from opdiff.core.source import FileRange
 from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from opdiff.align.custom import Conversions
     from opdiff.align.element_reader import PairReader
     from opdiff.core.codes import AnyArray
     from opdiff.core.comparison import Pairing, Row
@@ -132,10 +135,22 @@ def values_of(number: int, pairing: Pairing, loaded: LoadedPairs, max_elements: 
     if loaded.has_values(number):
         values = loaded.values(number)
         return None if values is None else _all_values(values)
-    is_strided = loaded.custom is None
-    if not is_strided and pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes > MAX_LOADED_BYTES:
+    if not _is_small(pairing) and not _is_read_in_place(pairing, loaded.custom):
         return None
     return read_values(open_pair(*pairing.operands, loaded.custom), max_elements)
+
+
+def _is_small(pairing: Pairing) -> bool:
+    return pairing.target.data.source.nbytes + pairing.golden.data.source.nbytes <= MAX_LOADED_BYTES
+
+
+def _is_read_in_place(pairing: Pairing, custom: Conversions | None) -> bool:
+    """Return whether single elements can be read without loading or fetching whole tensors."""
+    from opdiff.align.strided import align_strided
+
+    sources = pairing.target.data.source, pairing.golden.data.source
+    is_local = all(isinstance(source, FileRange) and not is_remote(source.path) for source in sources)
+    return custom is None and is_local and align_strided(*pairing.operands) is not None
 
 
 def _all_values(values: PairValues) -> SampledValues:
