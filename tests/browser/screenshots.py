@@ -34,7 +34,14 @@ PICTURES = {
     "report-graph-mode": ("light", "en-US", ""),
 }
 GRAPH_MODE = "report-graph-mode"
-TALL = {GRAPH_MODE: 1180, "report-pictures": 1180, "report-tensor": 1500, "report-tensor-chinese": 1500}
+TALL = {
+    "report": 1060,
+    "report-chinese": 1060,
+    "report-tensor": 1500,
+    "report-tensor-chinese": 1500,
+    "report-pictures": 1180,
+    GRAPH_MODE: 1180,
+}
 
 
 def take(browser: Browser, report: Path, name: str) -> None:
