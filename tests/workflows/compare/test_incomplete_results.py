@@ -56,7 +56,7 @@ def test_the_table_exists_even_if_a_report_fails(case: Case, monkeypatch: pytest
     assert not list(case.out.glob("*.json"))
 
 
-@pytest.mark.parametrize("name", [f".{DEAD}.1.draft", f".{DEAD}.1.0a1b2c3d.part", f".{DEAD}.1.0.early"])
+@pytest.mark.parametrize("name", [f".{DEAD}.1.draft", f".{DEAD}.1.0a1b2c3d.part", f".{DEAD}.part"])
 def test_old_drafts_of_dead_processes_are_removed(tmp_path: Path, name: str) -> None:
     own = name.replace(str(DEAD), str(os.getpid()))
     for file in (name, own, "result.csv"):
