@@ -25,7 +25,7 @@ from opdiff.workflows.compare.saved import load_saved
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any, Literal
 
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ class Comparison:
     defects: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> tuple[core.Row, ...]:
+    def rows(self) -> Sequence[core.Row]:
         """One row for each tensor, and for each operator that could not be compared, in the order of the report."""
         return self.values.rows
 
@@ -85,9 +85,9 @@ class Comparison:
     def __getitem__(self, name: int) -> core.Row: ...
 
     @overload
-    def __getitem__(self, name: str | slice) -> tuple[core.Row, ...]: ...
+    def __getitem__(self, name: str | slice) -> Sequence[core.Row]: ...
 
-    def __getitem__(self, name: int | str | slice) -> core.Row | tuple[core.Row, ...]:
+    def __getitem__(self, name: int | str | slice) -> core.Row | Sequence[core.Row]:
         """Return the rows of an operator or of one tensor, by name; rows by number as of a list.
 
         Raises:

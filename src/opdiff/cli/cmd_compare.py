@@ -303,7 +303,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
                 is_hit = True
                 print(printable(f"opdiff: {messages.gate}: {refused_text(refused)}"), file=sys.stderr)
             is_misfit = is_misfit or made.comparison.judgement.misfit is not None
-            compared += sum(row.is_compared for row in made.comparison.rows)
+            compared += any(row.is_compared for row in made.comparison.rows)
             defects += len(made.defects)
             # One traceback is enough for an error that many rows have.
             for defect in dict.fromkeys(made.defects):

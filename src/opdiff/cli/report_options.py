@@ -69,8 +69,9 @@ class Gate(Struct, frozen=True):
 
             comparison = judge_again(comparison, find_limits(self.limits))
         levels = (self.level, Level.WRONG)
-        pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
-        return tuple(row.label.target for row, verdict in pairs if verdict.level in levels)
+        verdicts = comparison.judgement.verdicts
+        numbers = [number for number, verdict in enumerate(verdicts) if verdict.level in levels]
+        return tuple(comparison.rows[number].label.target for number in numbers)
 
     def __str__(self) -> str:
         by = f" by {self.limits}" if self.limits else ""

@@ -7,6 +7,7 @@ Values are small, frozen and picklable. Tensors can be read from a `Pairing`, no
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003  msgspec reads it
 from enum import StrEnum
 
 from msgspec import Struct
@@ -369,7 +370,7 @@ class Comparison(Struct, frozen=True):
         target: the target's side.
         golden: the golden side.
         scenario: kinds of the two dumps and the rules used.
-        rows: the rows in the order of the reports.
+        rows: the rows in the order of the reports; many of them are read from a file when they are needed.
         judgement: verdicts in the order of the rows, and findings.
         view: metrics and columns of the table.
         graphs: networks of the target; offline at most one.
@@ -387,7 +388,7 @@ class Comparison(Struct, frozen=True):
     target: Side
     golden: Side
     scenario: Reason
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     judgement: Judgement
     view: TableView = TableView()
     graphs: tuple[ModelGraph, ...] = ()

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
     Fact = Union[str, int, float, "Reason", tuple["Fact", ...], None]  # noqa: UP007  names itself
 else:
-    # msgspec reads annotations when comparisons are loaded, and cannot follow a type that names itself.
-    Fact = Any
+    # msgspec reads annotations when rows are loaded, and cannot follow a type that names itself. Facts are reasons, and
+    # tuples of tuples such as shapes, but not deeper.
+    _Inner = Union[str, int, float, bool, "Reason", tuple[Any, ...], None]
+    _Middle = Union[str, int, float, bool, "Reason", tuple[_Inner, ...], None]
+    Fact = Union[str, int, float, bool, "Reason", tuple[_Middle, ...], None]
 
 TEXT = "core.text"
 """Code of a reason that is a text from outside: a plug-in's message, or a sentence of an older saved file."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from msgspec import Struct, field
 
@@ -43,6 +45,8 @@ _FOLDER_PATTERNS = tuple(
         rf"(?P<time>\d{{14}})/(?P<device>{_NUMBER})",
     )
 )
+# Files of a tree from which on only their names are kept; a parsed one takes about 600 bytes.
+_MAX_ENTRIES_IN_MEMORY = 100_000
 _WHOLE_NUMBER = re.compile(r"([0-9]+)")
 
 
@@ -74,12 +78,48 @@ class Entry(Struct, frozen=True):
             return 0
 
 
+class PackedEntries(Sequence[Entry]):
+    """Dump files of one folder of a large tree: names as compressed text, parsed each time they are needed."""
+
+    def __init__(self, folder: str, entries: Sequence[Entry]) -> None:
+        names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.name}" for entry in entries)
+        self._folder, self._count = folder, len(entries)
+        self._names = zlib.compress(names.encode(errors="surrogateescape"), 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        parts = zlib.decompress(self._names).decode(errors="surrogateescape").split("\0")
+        for name, real in zip(parts[::2], parts[1::2], strict=True):
+            parsed = parse_name(real)
+            if parsed is not None:
+                yield Entry(os.path.join(self._folder, name), real, parsed)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+        return tuple(self)[index]
+
+
 class Folder(Struct, frozen=True):
-    """A folder with dump files, oldest first."""
+    """A folder with dump files, oldest first.
+
+    Attributes:
+        path: its path.
+        location: its position in the run.
+        entries: its dump files.
+        name_types: types of the names of its dump files, except of those with overflow debug records.
+    """
 
     path: str
     location: Location
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
+    name_types: frozenset[type[FileName]] = frozenset()
 
     @property
     def run_path(self) -> str:
@@ -120,6 +160,7 @@ class _TreeBuilder(Struct):
     graphs: list[str] = field(default_factory=list)
     unrecognized: list[str] = field(default_factory=list)
     problems: list[SkippedPath] = field(default_factory=list)
+    count: int = 0
 
 
 def scan(root: str) -> Tree:
@@ -182,7 +223,12 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
     mapping = next((_read_mapping(item, found) for item in files if item.name == "mapping.csv"), {})
     entries = [entry for item in files if (entry := _entry(item, mapping, found))]
     if entries:
-        found.folders.append(Folder(path, locate(path), _oldest_first(entries)))
+        found.count += len(entries)
+        listed: Sequence[Entry] = _oldest_first(entries)
+        if found.count > _MAX_ENTRIES_IN_MEMORY:
+            listed = PackedEntries(path, listed)
+        types = frozenset(type(entry.parsed) for entry in entries if not is_debug(entry))
+        found.folders.append(Folder(path, locate(path), listed, types))
     return subfolders
 
 

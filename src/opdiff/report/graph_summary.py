@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from opdiff.core.reasons import Language, because, render
 from opdiff.core.tensor import Slot
 from opdiff.report.graph_table import api_name
-from opdiff.report.summary_text import GOOD_COSINE, group_by_reason, reason_lines
+from opdiff.report.summary_text import GOOD_COSINE, ReasonGroups, reason_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class Tally(Struct):
 
     Attributes:
         counts: rows with PASS, with FAIL and not compared, by rank and token.
-        uncompared: rows that could not be compared.
+        uncompared: rows that could not be compared, by reason.
         first: the first tensor that fails.
         low_cosine: the first failing tensor with a cosine below 0.99; others may fail because of noise near zero.
         origin: the first output that fails although all inputs of its operator pass.
@@ -53,7 +53,7 @@ class Tally(Struct):
     """
 
     counts: dict[tuple[int | None, int], Counter[str]] = field(default_factory=dict)
-    uncompared: list[Row] = field(default_factory=list)
+    uncompared: ReasonGroups = field(default_factory=ReasonGroups)
     first: RowPosition | None = None
     low_cosine: RowPosition | None = None
     origin: RowPosition | None = None
@@ -64,13 +64,11 @@ class Tally(Struct):
     def of(cls, comparison: Comparison) -> Tally:
         """Count the rows of a comparison in graph mode."""
         tally = cls()
-        judged = list(zip(comparison.rows, comparison.judgement.documented, strict=True))
-        failed_inputs = {
-            _operator(row)
-            for row, result in judged
-            if row.key and row.key.slot is Slot.INPUT and result.result != "PASS"
-        }
-        for row, result in judged:
+        # Inputs come before the outputs of their operator.
+        failed_inputs: set[tuple[object, ...]] = set()
+        for row, result in zip(comparison.rows, comparison.judgement.documented, strict=True):
+            if row.key and row.key.slot is Slot.INPUT and result.result != "PASS":
+                failed_inputs.add(_operator(row))
             if row.golden_only:
                 tally.golden_only += 1
             elif row.unit is not None:
@@ -82,7 +80,7 @@ class Tally(Struct):
         counter = self.counts.setdefault((unit.rank, unit.token), Counter())
         counter["not compared" if row.reason else result.result] += 1
         if row.reason is not None:
-            self.uncompared.append(row)
+            self.uncompared.add(row)
         elif result.result == "FAIL":
             position = RowPosition(
                 unit.token, unit.rank or 0, unit.graph or 0, row.timestamp, row.label.target, api_name(row)
@@ -126,7 +124,7 @@ class Tally(Struct):
             ],
             "reasons": [
                 {"count": group.rows, "code": group.code, "reason": group.example}
-                for group in group_by_reason(self.uncompared)
+                for group in self.uncompared.listed()
             ],
         }  # fmt: skip
 
@@ -137,7 +135,7 @@ def tally_lines(tally: Tally, language: Language = Language.ENGLISH) -> Iterator
     yield render(because("report.graph_compared", count=tally.compared, **counts), language)
     if tally.uncompared:
         yield render(because("report.graph_not_compared", count=len(tally.uncompared)), language)
-        yield from reason_lines(group_by_reason(tally.uncompared, language), language)
+        yield from reason_lines(tally.uncompared.listed(language), language)
     if tally.golden_only:
         yield render(because("report.graph_golden_only", count=tally.golden_only), language)
     yield from (render(reason, language) for reason in _first_failures(tally))

@@ -16,10 +16,10 @@ from opdiff.core.metrics import ExtraMetrics
 from opdiff.core.reasons import render, render_all
 from opdiff.core.tensor_stats import TensorStats, differences
 from opdiff.report.cells import escape_formula
-from opdiff.report.table import Columns, JudgedRow, Table
+from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row, SideInfo
     from opdiff.core.tensor import Shape
@@ -44,19 +44,17 @@ class TableKey(Struct, frozen=True):
 
 def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
     """Return the tables of a comparison in graph mode; those of one graph are in the order of `DataMode`."""
-    judgement = comparison.judgement
-    found: dict[TableKey, list[JudgedRow]] = {}
-    for judged in map(JudgedRow, comparison.rows, judgement.verdicts, judgement.documented):
-        unit = judged.row.unit
-        if unit is not None:
-            found.setdefault(TableKey(unit.rank, unit.graph, judged.row.by), []).append(judged)
+    found: dict[TableKey, list[int]] = {}
+    for number, row in enumerate(comparison.rows):
+        if row.unit is not None:
+            found.setdefault(TableKey(row.unit.rank, row.unit.graph, row.by), []).append(number)
     graphs = list(dict.fromkeys((key.rank, key.graph) for key in found))
     modes = list(DataMode)
     keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.by)))
-    return {key: graph_table(found[key], key.by) for key in keys}
+    return {key: graph_table(JudgedRows(comparison, found[key]), key.by) for key in keys}
 
 
-def graph_table(rows: Sequence[JudgedRow], by: DataMode) -> Table:
+def graph_table(rows: Collection[JudgedRow], by: DataMode) -> Table:
     """Return the table of rows that were compared in the same `DataMode`."""
     return Table(tuple(_columns(by)), rows, _format_cells)
 

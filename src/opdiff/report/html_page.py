@@ -10,6 +10,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
+from opdiff.report.page_rows import page_part
 from opdiff.report.payload import pack
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ def write_html(comparison: Comparison, path: str, changes: Changes | None = None
         path: its file.
         changes: changes since an earlier comparison, which are shown if given.
         start: number of the row that is shown first; `None` for the overview.
+
+    A long comparison in graph mode is shown in part, unless the others refer to all of its rows.
     """
+    shown = comparison if changes or start is not None else page_part(comparison)
     with open(PAGE, "rb") as file:
         before, _, after = file.read().partition(_DATA_MARK)
     with open_atomic(path) as file:
-        file.writelines((before, b2a_base64(pack(comparison, changes, start), newline=False), after))
+        file.writelines((before, b2a_base64(pack(shown, changes, start), newline=False), after))

@@ -59,7 +59,8 @@ _PERMILLE = 1000
 def pack(comparison: Comparison, changes: Changes | None = None, start: int | None = None) -> bytes:
     """Return the compressed data of a comparison; `start` is the row that is shown first."""
     packer = Packer()
-    rows, judgement = comparison.rows, comparison.judgement
+    # Columns are made one after the other, so that rows in a file would be read many times.
+    rows, judgement = tuple(comparison.rows), comparison.judgement
     document: dict[str, Any] = {
         "version": VERSION,
         "scenario": packer.sentences([comparison.scenario]),

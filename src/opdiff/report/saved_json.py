@@ -26,6 +26,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, render
+from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
@@ -100,18 +101,18 @@ def _comparison(document: dict[str, Any]) -> Comparison:
     packed = msgspec.convert(document, _Packed)
     head = msgspec.convert(document | {"graphs": (), "rows": (), "pictures": ()}, Comparison)
     graphs = _values(unpack_columns(packed.graphs), "graphs", tuple[ModelGraph, ...])
-    rows: list[Row] = []
+    rows = RowStore()
     verdicts: list[Verdict] = []
     documented: list[DocumentedResult] = []
     # One by one, because unpacked blocks take more memory than the rows that are made of them.
     for block in packed.rows:
         tables = unpack_columns(block)
-        rows += _values(tables, "rows", list[Row])
+        rows.add(_values(tables, "rows", list[Row]))
         verdicts += _values(tables, "verdicts", list[Verdict])
         documented += _values(tables, "documented", list[DocumentedResult])
     judgement = replace(head.judgement, verdicts=tuple(verdicts), documented=tuple(documented))
     pictures = unpack_pictures(packed.pictures)
-    return replace(head, graphs=graphs, rows=tuple(rows), judgement=judgement, pictures=pictures)
+    return replace(head, graphs=graphs, rows=rows.finish(), judgement=judgement, pictures=pictures)
 
 
 def _values(tables: dict[str, list[Any]], name: str, kind: type[_T]) -> _T:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from opdiff.core.comparison import (
     Comparison,
@@ -53,9 +54,10 @@ def load_v1(paths: Sequence[str]) -> Comparison:
     """
     load = _load_graph if head_of(paths[0])[0] == GRAPH_SCHEMA else _load_offline
     try:
-        return msgspec.convert(load(paths), Comparison)
+        comparison = msgspec.convert(load(paths), Comparison)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(paths[0], f"is not a saved comparison: {type(error).__name__}: {error}") from error
+    return replace(comparison, rows=tuple(comparison.rows))
 
 
 def _object(value: Object, **changes: object) -> Object:

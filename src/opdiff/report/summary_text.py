@@ -158,8 +158,8 @@ def first_bad_operator(comparison: Comparison) -> str:
     judgement = comparison.judgement
     if judgement.first_bad:
         return judgement.first_bad
-    pairs = zip(comparison.rows, judgement.verdicts, strict=True)
-    return next((row.label.target for row, verdict in pairs if verdict.level.is_bad), "")
+    bad = (number for number, verdict in enumerate(judgement.verdicts) if verdict.level.is_bad)
+    return next((comparison.rows[number].label.target for number in bad), "")
 
 
 def advice_lines(comparison: Comparison, language: Language, *, has_details: bool = True) -> Iterator[SummaryLine]:
@@ -205,14 +205,32 @@ def _wrapped(sentence: str) -> Iterator[str]:
 
 def group_by_reason(rows: Iterable[Row], language: Language = Language.ENGLISH) -> list[ReasonGroup]:
     """Group uncompared rows by the codes of their reasons, the most frequent first."""
-    examples: dict[tuple[str, ...], str] = {}
-    counts: Counter[tuple[str, ...]] = Counter()
+    groups = ReasonGroups()
     for row in rows:
+        groups.add(row)
+    return groups.listed(language)
+
+
+class ReasonGroups:
+    """Counts of uncompared rows by the codes of their reasons, with an example of each."""
+
+    def __init__(self) -> None:
+        self._examples: dict[tuple[str, ...], Row] = {}
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def add(self, row: Row) -> None:
+        """Count a row."""
         kind = kind_of(row.reason) if row.reason else ("",)
-        if kind not in examples:
-            examples[kind] = reason_text(row, language)
-        counts[kind] += 1
-    return [ReasonGroup(kind[0], examples[kind], count) for kind, count in counts.most_common()]
+        self._examples.setdefault(kind, row)
+        self._counts[kind] += 1
+
+    def listed(self, language: Language = Language.ENGLISH) -> list[ReasonGroup]:
+        """Return the groups, the most frequent first."""
+        counts = self._counts.most_common()
+        return [ReasonGroup(kind[0], reason_text(self._examples[kind], language), count) for kind, count in counts]
 
 
 def reason_lines(groups: Sequence[ReasonGroup], language: Language = Language.ENGLISH) -> Iterator[str]:

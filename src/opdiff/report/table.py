@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from opdiff.report.cells import write_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from opdiff.core.comparison import Row
+    from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
     from opdiff.report.cells import Cell
 
@@ -22,6 +23,24 @@ class JudgedRow(Struct, frozen=True):
     row: Row
     verdict: Verdict
     result: DocumentedResult | None = None
+
+
+class JudgedRows(Collection[JudgedRow]):
+    """Some rows of a comparison in graph mode, by their numbers; each is looked up when it is needed."""
+
+    def __init__(self, comparison: Comparison, numbers: Sequence[int]) -> None:
+        self._comparison, self._numbers = comparison, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[JudgedRow]:
+        rows, judgement = self._comparison.rows, self._comparison.judgement
+        for number in self._numbers:
+            yield JudgedRow(rows[number], judgement.verdicts[number], judgement.documented[number])
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == each for each in self)
 
 
 class Columns(Struct, frozen=True):
@@ -41,7 +60,7 @@ class Table(Struct, frozen=True):
     """
 
     columns: tuple[Columns, ...]
-    rows: Sequence[JudgedRow]
+    rows: Collection[JudgedRow]
     format_cells: Callable[[Sequence[Cell]], list[Cell]]
 
     def header(self) -> list[str]:

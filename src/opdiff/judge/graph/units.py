@@ -6,7 +6,8 @@ documented result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import GraphNode, ModelGraph, Row
     from opdiff.core.dump import Unit
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from opdiff.judge.network import Network
 
     Networks = dict[tuple[object, ...], Network]
+
+_T = TypeVar("_T")
 
 _GOOD_STATISTICS = because("judge.statistics_agree", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
 _BAD_STATISTICS = because("judge.statistics_differ", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
@@ -52,6 +55,28 @@ class UnitRows(Struct, frozen=True):
     results: Sequence[DocumentedResult]
     nodes: Sequence[GraphNode] = ()
 
+
+class JudgedUnit(Struct, frozen=True):
+    """Judgement of one unit, without its rows.
+
+    Attributes:
+        unit: rank, token and graph.
+        numbers: numbers of its rows.
+        judgement: its judgement.
+        results: documented results of its rows.
+        first_bad: first operator at fault, or with a bad row; empty for none.
+        failed: number of compared rows with FAIL.
+        failed_good: those of them that are good except for small values.
+    """
+
+    unit: Unit
+    numbers: Sequence[int]
+    judgement: Judgement
+    results: Sequence[DocumentedResult]
+    first_bad: str
+    failed: int
+    failed_good: int
+
     @property
     def order(self) -> tuple[int, int, int]:
         """Sort tokens before ranks before graphs."""
@@ -61,71 +86,79 @@ class UnitRows(Struct, frozen=True):
 def judge_units(
     rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, facts: Sequence[ErrorFacts] = ()
 ) -> Judgement:
-    """Judge all units of graph mode together."""
-    results = documented_results(rows)
-    units = _units(rows, results, graphs)
+    """Judge all units of graph mode together; the rows of one unit are in memory at a time."""
     networks: Networks = {}
     by_row = {each.row: each for each in facts}
-    judgements = [_judge_unit(unit, limits, networks, by_row) for unit in units]
-    order = sorted(range(len(units)), key=lambda number: units[number].order)
-    findings = _merge_findings([(units[number].unit, judgements[number]) for number in order])
-    verdicts = _in_order(rows, units, judgements)
-    first = _first_bad(judgements, order)
-    first_bad = "" if first is None else judgements[first].first_bad or _first_row(units[first], judgements[first])
+    judged = [_judged(unit, limits, networks, by_row) for unit in _iter_units(rows, graphs)]
+    in_order = sorted(judged, key=lambda unit: unit.order)
+    judgements = [unit.judgement for unit in judged]
+    findings = _merge_findings(in_order)
+    first = _first_bad(in_order)
     return Judgement(
         limits.path,
-        verdicts,
+        _by_row([(unit.numbers, unit.judgement.verdicts) for unit in judged]),
         findings,
-        first_bad,
+        "" if first is None else first.first_bad,
         findings[0].operator if findings else "",
         noise=max((judgement.noise for judgement in judgements), default=1.0),
-        documented=tuple(results),
+        documented=_by_row([(unit.numbers, unit.results) for unit in judged]),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
         coverage=merge_coverage(judgement.coverage for judgement in judgements),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
-        first_unit="" if first is None else str(units[first].unit),
-        remarks=_failed_by_small_values(rows, results, verdicts),
+        first_unit="" if first is None else str(first.unit),
+        remarks=_failed_by_small_values(judged),
         candidates=tuple(dict.fromkeys(name for judgement in judgements for name in judgement.candidates)),
     )
 
 
-def _units(rows: Sequence[Row], results: Sequence[DocumentedResult], graphs: Sequence[ModelGraph]) -> list[UnitRows]:
+def _iter_units(rows: Sequence[Row], graphs: Sequence[ModelGraph]) -> Iterator[UnitRows]:
+    """Yield the units in the order of their rows."""
     nodes = {unit: graph.nodes for graph in graphs for unit in graph.units}
+    known: dict[DocumentedResult, DocumentedResult] = {}
     members: dict[Unit, list[int]] = {}
     for number, row in enumerate(rows):
         if row.unit is not None:
             members.setdefault(row.unit, []).append(number)
-    return [
-        UnitRows(
-            unit,
-            numbers,
-            [rows[number] for number in numbers],
-            [results[number] for number in numbers],
-            nodes.get(unit, ()),
-        )
-        for unit, numbers in members.items()
-    ]
+    for unit, numbers in members.items():
+        own = [rows[number] for number in numbers]
+        # Most rows have one of a few results.
+        results = [known.setdefault(result, result) for result in documented_results(own)]
+        yield UnitRows(unit, numbers, own, results, nodes.get(unit, ()))
 
 
-def _in_order(rows: Sequence[Row], units: Sequence[UnitRows], judgements: Sequence[Judgement]) -> tuple[Verdict, ...]:
-    """Return the verdicts of all units in the order of the rows."""
-    by_unit = {unit.unit: iter(judgement.verdicts) for unit, judgement in zip(units, judgements, strict=True)}
-    return tuple(next(by_unit[row.unit]) for row in rows if row.unit is not None)
+def _by_row(parts: Sequence[tuple[Sequence[int], Sequence[_T]]]) -> tuple[_T, ...]:
+    """Return the values of all units in the order of the rows."""
+    found = sorted(((numbers[0], numbers, values) for numbers, values in parts), key=itemgetter(0))
+    if all(numbers[-1] - numbers[0] + 1 == len(numbers) for _, numbers, _ in found):
+        return tuple(value for _, _, values in found for value in values)
+    pairs = [pair for _, numbers, values in found for pair in zip(numbers, values, strict=True)]
+    return tuple(value for _, value in sorted(pairs, key=itemgetter(0)))
 
 
-def _merge_findings(judged: Sequence[tuple[Unit, Judgement]]) -> tuple[Finding, ...]:
+def _merge_findings(judged: Sequence[JudgedUnit]) -> tuple[Finding, ...]:
     """Return every finding once, with its units: the one that is described first, then the others in order.
 
     An error of an early token may affect all later ones, so it comes first; merely suspicious findings come last.
     """
     found: dict[tuple[str, str], Finding] = {}
     for level in (Level.WRONG, Level.SUSPICIOUS):
-        for unit, judgement in judged:
-            for finding in judgement.findings:
+        for each in judged:
+            for finding in each.judgement.findings:
                 if finding.level is level:
                     known = found.get((finding.operator, finding.kind), finding)
-                    found[finding.operator, finding.kind] = replace(known, units=(*known.units, unit))
+                    found[finding.operator, finding.kind] = replace(known, units=(*known.units, each.unit))
     return tuple(found.values())
+
+
+def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> JudgedUnit:
+    judgement = _judge_unit(unit, limits, networks, facts)
+    failed = [
+        not verdict.level.is_bad and _has_small_errors(row)
+        for row, result, verdict in zip(unit.rows, unit.results, judgement.verdicts, strict=True)
+        if result.result == "FAIL" and row.is_compared
+    ]
+    first_bad = judgement.first_bad or _first_row(unit, judgement)
+    return JudgedUnit(unit.unit, unit.numbers, judgement, unit.results, first_bad, len(failed), sum(failed))
 
 
 def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
@@ -193,34 +226,31 @@ def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdi
     return found
 
 
-def _first_bad(judgements: Sequence[Judgement], order: Sequence[int]) -> int | None:
-    """Return the number of the first unit with a wrong row, or else with a suspicious one."""
+def _first_bad(judged: Sequence[JudgedUnit]) -> JudgedUnit | None:
+    """Return the first unit with a wrong row, or else with a suspicious one."""
     for level in (Level.WRONG, Level.SUSPICIOUS):
-        for number in order:
-            if any(verdict.level is level for verdict in judgements[number].verdicts):
-                return number
+        for unit in judged:
+            if any(verdict.level is level for verdict in unit.judgement.verdicts):
+                return unit
     return None
 
 
 def _first_row(unit: UnitRows, judgement: Judgement) -> str:
-    """Return the operator of the first output whose error originates there, or else of the first bad row."""
+    """Return the operator of the first output whose error originates there, or else of the first bad row, if any."""
     bad = [
         (row.label.target, verdict.origin)
         for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
         if verdict.level.is_bad
     ]
-    return next((op for op, origin in bad if origin is Origin.BORN), bad[0][0])
+    return next((op for op, origin in bad if origin is Origin.BORN), bad[0][0] if bad else "")
 
 
-def _failed_by_small_values(
-    rows: Sequence[Row], results: Sequence[DocumentedResult], verdicts: Sequence[Verdict]
-) -> tuple[Reason, ...]:
+def _failed_by_small_values(judged: Sequence[JudgedUnit]) -> tuple[Reason, ...]:
     """Explain FAIL of good tensors: the relative error of single small values."""
-    failed = [number for number, result in enumerate(results) if result.result == "FAIL" and rows[number].is_compared]
-    good = [number for number in failed if not verdicts[number].level.is_bad and _has_small_errors(rows[number])]
+    failed, good = sum(unit.failed for unit in judged), sum(unit.failed_good for unit in judged)
     if not good:
         return ()
-    return (because("judge.failed_by_small_values", count=len(good), failed=len(failed), limit=MAX_RELATIVE_ERROR),)
+    return (because("judge.failed_by_small_values", count=good, failed=failed, limit=MAX_RELATIVE_ERROR),)
 
 
 def _has_small_errors(row: Row) -> bool:

@@ -17,7 +17,7 @@ from opdiff.core import filesystem
 from opdiff.core.dump import GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.read.directory import Folder, is_debug, scan
+from opdiff.read.directory import Folder, scan
 from opdiff.read.filename import DumpName, FxName
 
 if TYPE_CHECKING:
@@ -176,15 +176,15 @@ def _separate(*folders: str) -> tuple[str, ...]:
 
 def _kind(tree: Tree) -> GraphKind:
     """Return FX if most files are FX tensors, unless there are graph texts, which only the graph engine writes."""
-    counts = Counter(type(entry.parsed) for entry in tree.entries())
-    if tree.graphs and counts[DumpName]:
+    if tree.graphs and any(DumpName in folder.name_types for folder in tree.folders):
         return GraphKind.GE
+    counts = Counter(type(entry.parsed) for entry in tree.entries())
     return GraphKind.FX if counts[FxName] > counts[DumpName] else GraphKind.GE
 
 
 def _has_dumps_of(kind: GraphKind, folder: Folder) -> bool:
     name_type = FxName if kind is GraphKind.FX else DumpName
-    return any(isinstance(entry.parsed, name_type) and not is_debug(entry) for entry in folder.entries)
+    return name_type in folder.name_types
 
 
 def _by_rank(folders: Iterable[Folder], kind: GraphKind, *, has_ranks: bool) -> dict[int, list[Folder]]:

@@ -15,13 +15,14 @@ from opdiff.workflows.compare.batch import native_job
 from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES, load_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
+    from opdiff.core.dump import Unit
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.explanation import Explanation
-    from opdiff.core.judgement import Judgement
+    from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.metrics import Metrics
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
@@ -41,17 +42,17 @@ _MIN_ERROR = 1e-3
 
 def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPairs) -> tuple[ErrorFacts, ...]:
     """Return the facts about the tensors of findings, as far as these can be read quickly."""
-    numbers = {(row.unit, str(row.key)): number for number, row in enumerate(rows) if row.metrics is not None}
     found: list[ErrorFacts] = []
     explained = 0
     remaining = _MAX_ELEMENTS
-    for finding in judgement.findings[:_MAX_TENSORS]:
-        number = numbers.get((finding.units[0] if finding.units else None, finding.tensor))
+    for members, tensor in _iter_members(rows, judgement.findings[:_MAX_TENSORS]):
+        number = next((number for number, row in members if row.metrics is not None and str(row.key) == tensor), None)
         pair = None if number is None else loaded.pairing(number)
         if number is None or pair is None:
             continue
         if _is_small(pair, remaining):
-            facts = _examine(number, loaded, _input_pairs(rows[number], rows, loaded.pairs))
+            inputs = [other for other, row in members if not row.is_output] if rows[number].is_output else []
+            facts = _examine(number, loaded, _in_order(map(loaded.pairing, inputs)))
         else:
             facts = _examine_sample(number, rows[number], pair) if loaded.custom is None else None
         if facts is not None:
@@ -70,6 +71,20 @@ def _explanations(pairing: Pairing, custom: Conversions | None) -> tuple[Explana
         return explain(pairing, custom=custom)
     except (OpdiffError, MemoryError):
         return ()
+
+
+def _iter_members(rows: Sequence[Row], findings: Sequence[Finding]) -> Iterator[tuple[list[tuple[int, Row]], str]]:
+    """Yield the rows of the operator of each finding, with their numbers, and the tensor of the finding."""
+    operators = [
+        (finding.units[0] if finding.units else None, finding.tensor.rsplit(":", 2)[0]) for finding in findings
+    ]
+    members: dict[tuple[Unit | None, str], list[tuple[int, Row]]] = {operator: [] for operator in operators}
+    for number, row in enumerate(rows if members else ()):
+        found = members.get((row.unit, row.key.op)) if row.key is not None else None
+        if found is not None:
+            found.append((number, row))
+    for operator, finding in zip(operators, findings, strict=True):
+        yield members[operator], finding.tensor
 
 
 def _is_small(pair: Pairing, remaining: int) -> bool:
@@ -97,18 +112,8 @@ def _may_be_bad(metrics: Metrics | None) -> bool:
     return bool(metrics.special_mismatches) or error is None or not error <= _MIN_ERROR
 
 
-def _input_pairs(row: Row, rows: Sequence[Row], pairs: Sequence[Pair | None]) -> list[Pairing]:
-    """Return the inputs of the operator whose output a row is, in their order."""
-    if row.key is None or not row.is_output:
-        return []
-    found = [pair for each, pair in zip(rows, pairs, strict=True) if _is_input_of(each, row)]
-    return sorted((pair for pair in found if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
-
-
-def _is_input_of(row: Row, output: Row) -> bool:
-    if row.key is None or output.key is None or row.is_output:
-        return False
-    return (row.unit, row.key.op) == (output.unit, output.key.op)
+def _in_order(inputs: Iterable[Pair | None]) -> list[Pairing]:
+    return sorted((pair for pair in inputs if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 
 def _examine(number: int, loaded: LoadedPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:

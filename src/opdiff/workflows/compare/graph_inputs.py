@@ -113,36 +113,42 @@ def _batches(
     division: Division | None,
     reader: InputReader,
 ) -> Iterator[Batch]:
-    """Yield the pairs of all graphs in batches of complete graphs."""
-    batch = Batch(())
+    """Yield the pairs of all graphs in batches of complete tokens; a network comes with its last token."""
+    pairs: list[Pair] = []
+    graphs: list[ModelGraph] = []
+    notes: list[Reason] = []
     is_empty = True
     jobs = [token_jobs(unit, golden_kind, options.token) for unit in units]
     results = reader.pair_tokens([job for some in jobs for job in some])
     for unit, some in zip(units, jobs, strict=True):
-        found = _finish_unit(unit, chain.from_iterable(islice(results, len(some))), options, division)
-        batch = Batch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
-        is_empty = is_empty and not found.pairs
-        if sum(isinstance(pair, Pairing) for pair in batch.pairs) >= _PAIRS_PER_BATCH:
-            yield batch
-            batch = Batch(())
+        tokens = chain.from_iterable(islice(results, len(some)))
+        for found in _iter_tokens(unit, tokens, options, division):
+            pairs += found.pairs
+            graphs += found.graphs
+            notes += found.notes
+            is_empty = is_empty and not found.pairs
+            if len(pairs) >= _PAIRS_PER_BATCH:
+                yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
+                pairs, graphs, notes = [], [], []
     if is_empty:
         raise InputError(options.target, f"no token {options.token} is here")
-    yield batch
+    yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
 
 
-def _finish_unit(
+def _iter_tokens(
     unit: RankGraph, tokens: Iterable[TokenPairs], options: CompareOptions, division: Division | None
-) -> Batch:
-    """Return the pairs of one graph of one rank."""
-    pairs: list[Pair] = []
+) -> Iterator[Batch]:
+    """Yield the pairs of each token of one graph of one rank, then the network of all tokens, and notes."""
     notes: list[Reason] = []
     operators: dict[str, GraphOp] = {}
     units: list[Unit] = []
+    counts = dict.fromkeys(DataMode, 0)
     for found in tokens:
         units.append(found.unit)
-        pairs += found.pairs if division is None else division.divide(found.pairs, unit, found.unit.token)
+        pairs = found.pairs if division is None else division.divide(found.pairs, unit, found.unit.token)
         operators |= {name: op for name, op in found.operators.items() if name not in operators}
         notes += found.notes
+        yield Batch(_numbered(sorted(pairs, key=_row_order), options, counts))
     golden_tokens = unit.golden.tokens if unit.golden is not None else {}
     notes += [
         because("compare.token_of_golden_only", token=token)
@@ -150,24 +156,22 @@ def _finish_unit(
         if token not in unit.target.tokens and options.token in (None, token)
     ]
     nodes = token_graph(operators.values(), unit.text)
-    return Batch(
-        _numbered(sorted(pairs, key=_row_order), options),
+    yield Batch(
+        (),
         (ModelGraph(nodes, tuple(units)),) if nodes else (),
         tuple(note if unit.rank is None else because("compare.of_rank", rank=unit.rank, note=note) for note in notes),
     )
 
 
-def _row_order(pair: Pair) -> tuple[int, bool, int, str, int, int]:
-    """Sort by token, unused golden operators last, then by time and operator, inputs before outputs."""
-    token = pair.unit.token if pair.unit else 0
+def _row_order(pair: Pair) -> tuple[bool, int, str, int, int]:
+    """Sort the pairs of a token: unused golden operators last, then by time and operator, inputs before outputs."""
     is_golden = not isinstance(pair, Pairing) and pair.golden_only
     slot, index = (pair.key.slot, pair.key.index) if pair.key else (None, 0)
-    return token, is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
+    return is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
 
 
-def _numbered(pairs: list[Pair], options: CompareOptions) -> tuple[Pair, ...]:
-    """Number the pairs within their table; each `DataMode` has its own table."""
-    counts = dict.fromkeys(DataMode, 0)
+def _numbered(pairs: list[Pair], options: CompareOptions, counts: dict[DataMode, int]) -> tuple[Pair, ...]:
+    """Number the pairs within their table, from `counts` on; each `DataMode` has its own table."""
     numbered: list[Pair] = []
     for pair in pairs:
         mode = data_mode(pair, options.data_mode)

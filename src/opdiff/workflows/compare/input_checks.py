@@ -306,12 +306,12 @@ def _operators(tree: GraphTree) -> dict[str, None]:
 
 def _mixed_fx_runs(golden: GraphTree) -> Iterator[InputProblem]:
     """Find tensors that were dumped at several times to one folder: names of FX nodes are unique in a graph."""
-    times: dict[tuple[str, FxName], int] = {}
     repeated = []
     for folder in golden.folders():
+        times: dict[FxName, int] = {}
         for parsed in (entry.parsed for entry in folder.entries):
             if isinstance(parsed, FxName):
-                tensor = folder.path, replace(parsed, timestamp=0, reduced=False)
+                tensor = replace(parsed, timestamp=0, reduced=False)
                 if times.setdefault(tensor, parsed.timestamp) != parsed.timestamp:
                     repeated.append(folder.path)
     if repeated:

@@ -62,9 +62,9 @@ def with_input_facts(judgement: Judgement, warnings: Iterable[Reason], notes: It
 def next_step(comparison: Comparison) -> str:
     """Return the command that shows more about the worst finding; empty if its inputs do not exist any more."""
     paths = (comparison.target.path, comparison.golden.path, *filter(None, structs.astuple(comparison.extra_inputs)))
-    has_data = {str(row.key) for row in comparison.rows if row.metrics is not None}
     for finding in comparison.judgement.findings[:1]:
-        if finding.tensor in has_data and all(map(filesystem.exists, paths)):
+        has_data = any(row.metrics is not None and str(row.key) == finding.tensor for row in comparison.rows)
+        if has_data and all(map(filesystem.exists, paths)):
             return next_command(comparison, finding)
     return ""
 

@@ -104,8 +104,8 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
             -(verdict.excess or 0.0),
             number,
         )
-        for number, (row, verdict) in enumerate(zip(rows, judgement.verdicts, strict=True))
-        if verdict.level.is_bad and row.metrics is not None
+        for number, verdict in enumerate(judgement.verdicts)
+        if verdict.level.is_bad and (row := rows[number]).metrics is not None
     ]
     yield from (number for *_, number in sorted(ranks))
 

@@ -20,6 +20,7 @@ from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.remote.hosts import host_url, reachable_hosts
 from opdiff.core.remote.urls import has_secret
+from opdiff.core.row_store import RowStore
 from opdiff.judge import judge
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
@@ -34,7 +35,7 @@ from opdiff.workflows.compare.profiles import find_profiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from opdiff.core.comparison import ModelGraph, Pair, Row
+    from opdiff.core.comparison import ModelGraph, Pair
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.input_reader import InputReader
@@ -163,16 +164,17 @@ def _compare(
 ) -> Compared:
     bounds = PictureBounds.of(options.pictures)
     pairs: list[Pair | None] = []
-    rows: list[Row] = []
+    store = RowStore(options.output)
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
     for batch in inputs.paired_batches:
         measured = align_and_measure(batch.pairs, measuring, progress)
-        rows += measured.rows
+        store.add(measured.rows)
         defects += measured.defects
         graphs += batch.graphs
         notes += batch.notes
         pairs += batch.pairs if inputs.mode is Mode.OFFLINE else kept_pairs(measured.rows, batch.pairs)
+    rows = store.finish()
     assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
     judgement = assess()
     loaded = LoadedPairs(pairs, measuring.options.conversions)
@@ -186,7 +188,7 @@ def _compare(
         target=inputs.target,
         golden=inputs.golden,
         scenario=inputs.scenario,
-        rows=tuple(rows),
+        rows=rows,
         judgement=judgement,
         view=TableView(options.metrics, options.is_selected, options.overflow),
         graphs=tuple(graphs),

@@ -67,10 +67,12 @@ def find_profiles(
 def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     """Return the numbers of rows to examine: those of findings in order, then other origins of errors, worst first."""
     findings = {finding.tensor: position for position, finding in enumerate(judgement.findings)}
+    bad = ((number, verdict) for number, verdict in enumerate(judgement.verdicts) if verdict.level.is_bad)
+    named = ((number, verdict, str(rows[number].key)) for number, verdict in bad)
     ranks = [
-        (findings.get(str(row.key), len(findings)), -(verdict.excess or 0.0), number)
-        for number, (row, verdict) in enumerate(zip(rows, judgement.verdicts, strict=True))
-        if verdict.level.is_bad and (verdict.origin is Origin.BORN or str(row.key) in findings)
+        (findings.get(name, len(findings)), -(verdict.excess or 0.0), number)
+        for number, verdict, name in named
+        if verdict.origin is Origin.BORN or name in findings
     ]
     return [number for _, _, number in sorted(ranks)]
 

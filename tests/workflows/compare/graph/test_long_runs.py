@@ -1,0 +1,109 @@
+"""Long runs of graph mode, whose rows and files do not stay in memory, have the results of short ones."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_line import run
+from opdiff.core import row_store
+from opdiff.read import directory
+from opdiff.report import page_rows, saved_json
+from opdiff.report.page_rows import page_part
+from opdiff.sample.graph_mode import write_graph_sample
+from opdiff.workflows.compare import graph_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.sample.graph_mode import GraphSample
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> GraphSample:
+    return write_graph_sample(str(tmp_path_factory.mktemp("sample")), ranks=2, tokens=3)
+
+
+def results(
+    sample: GraphSample, out: Path, capsys: pytest.CaptureFixture[str], golden: str
+) -> tuple[dict[str, bytes], str, Comparison]:
+    """Return all files except the page, the messages, and the comparison, without times."""
+    outcome = run(capsys, "compare", sample.target, golden, "-m", "torchair", "-o", out, "--parquet", "--xlsx")
+    assert outcome.code == 0, outcome.err
+    (saved,) = out.glob("result_*.json")
+    comparison = saved_json.load(str(saved))
+    tables = {re.sub(r"\d{14}", "", path.name): path.read_bytes() for path in out.glob("*.csv")}
+    messages = re.sub(r"\d{14}", "", outcome.out).replace(str(out), "OUT")
+    return tables, messages, comparison
+
+
+@pytest.mark.parametrize("golden", ["golden", "fusion_off"])
+def test_results_do_not_depend_on_where_rows_and_names_are_kept(
+    sample: GraphSample,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    golden: str,
+) -> None:
+    usual = results(sample, tmp_path / "usual", capsys, getattr(sample, golden))
+    monkeypatch.setattr(row_store, "MAX_ROWS_IN_MEMORY", 3)
+    monkeypatch.setattr(row_store, "_ROWS_PER_BLOCK", 2)
+    monkeypatch.setattr(directory, "_MAX_ENTRIES_IN_MEMORY", 3)
+    monkeypatch.setattr(graph_inputs, "_PAIRS_PER_BATCH", 4)
+    small = results(sample, tmp_path / "small", capsys, getattr(sample, golden))
+    assert small[:2] == usual[:2]
+    assert isinstance(small[2].rows, row_store.StoredRows)
+    assert tuple(small[2].rows) == usual[2].rows
+    assert small[2].judgement == usual[2].judgement
+    assert small[2].profiles == usual[2].profiles
+
+
+# The page
+
+
+@pytest.fixture
+def comparison(sample: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Comparison:
+    return results(sample, tmp_path / "out", capsys, sample.golden)[2]
+
+
+def test_a_short_comparison_is_shown_as_it_is(comparison: Comparison) -> None:
+    assert page_part(comparison) is comparison
+
+
+def test_the_page_of_a_long_comparison_has_complete_units_with_bad_tensors(comparison: Comparison) -> None:
+    part = page_part(comparison, len(comparison.rows) // 2)
+    assert 0 < len(part.rows) <= len(comparison.rows) // 2
+    for unit in part.units:
+        whole = [row for row in comparison.rows if row.unit == unit]
+        assert [row for row in part.rows if row.unit == unit] == whole
+    known = dict(zip(map(repr, comparison.rows), comparison.judgement.verdicts, strict=True))
+    assert [known[repr(row)] for row in part.rows] == list(part.judgement.verdicts)
+    assert any(verdict.level.is_bad for verdict in part.judgement.verdicts)
+    assert part.judgement.findings == comparison.judgement.findings
+    assert part.notes[0].code == "report.page_part"
+    rows = {profile.row for profile in part.profiles}
+    assert all(part.judgement.verdicts[row].level.is_bad for row in rows)
+
+
+def test_units_with_bad_tensors_come_first(comparison: Comparison) -> None:
+    """The last unit is the bad one; it is shown before the others."""
+    verdicts = comparison.judgement.verdicts
+    good = next(verdict for verdict in verdicts if not verdict.level.is_bad)
+    bad = next(verdict for verdict in verdicts if verdict.level.is_bad)
+    last = comparison.units[-1]
+    from msgspec.structs import replace
+
+    judged = tuple(bad if row.unit == last else good for row in comparison.rows)
+    changed = replace(comparison, judgement=replace(comparison.judgement, verdicts=judged), profiles=())
+    assert page_part(changed, 1).units == (last,)
+
+
+def test_a_long_comparison_is_written_in_part(
+    sample: GraphSample, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_rows.page_part, "__defaults__", (1,))
+    results(sample, tmp_path / "out", capsys, sample.golden)
+    assert list((tmp_path / "out").glob("report_*.html"))
