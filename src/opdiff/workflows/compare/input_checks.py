@@ -265,7 +265,7 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
     own = {folder.path for folder in target.folders()}
     theirs = {folder.path for folder in golden.folders()}
     if own.isdisjoint(theirs):
-        if _is_copy(_graph_files(target), _graph_files(golden)):
+        if _folder_sizes(target) == _folder_sizes(golden) and _is_copy(_graph_files(target), _graph_files(golden)):
             yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
         return
     rest = golden.other_kind or (dump_root(theirs - own) if theirs - own else "")
@@ -274,6 +274,11 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
         yield InputProblem(golden.root, because("compare.golden_has_target", command=command))
     else:
         yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
+
+
+def _folder_sizes(tree: GraphTree) -> dict[str, int]:
+    """Return the number of files of each folder; it takes less time than the names of all files."""
+    return {os.path.relpath(folder.path, tree.root): len(folder.entries) for folder in tree.folders()}
 
 
 def _graph_files(tree: GraphTree) -> dict[str, str]:
