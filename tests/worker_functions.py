@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING
+
+from opdiff.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +27,18 @@ def double_or_die(number: int) -> int:
     """Return twice the number, or kill the process."""
     if number in DEADLY:
         os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def double_or_die_in_worker(number: int) -> int:
+    """Return twice the number, or kill the process if it is a worker."""
+    return double_or_die(number) if parent_process() is not None else 2 * number
+
+
+def refuse_seven(number: int) -> int:
+    """Return twice the number; 7 is an error."""
+    if number == 7:
+        raise InputError("seven", "is refused")
     return 2 * number
 
 

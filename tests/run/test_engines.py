@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -11,14 +12,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from opdiff.core.errors import InputError
 from opdiff.run import Work, processes, run_serial, usable_cores
 from opdiff.run import run as run_jobs
-from opdiff.run.processes import run_processes
+from opdiff.run.processes import map_processes, run_processes
 from opdiff.run.threads import run_threads
-from worker_functions import DEADLY, always_die, append_line, double, double_or_die, fail, process_id
+from worker_functions import (
+    DEADLY,
+    always_die,
+    append_line,
+    double,
+    double_or_die,
+    double_or_die_in_worker,
+    double_slowly,
+    fail,
+    process_id,
+    refuse_seven,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def died(number: int) -> int:
@@ -123,3 +136,26 @@ def test_large_jobs_that_hold_the_interpreter_lock_use_processes() -> None:
 
 def test_usable_cores() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+# In order
+
+
+@pytest.mark.parametrize("function", [double, double_or_die_in_worker], ids=["all live", "a worker dies"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_are_in_order(function: Callable[[int], int], workers: int) -> None:
+    assert list(map_processes(function, range(20), workers)) == list(range(0, 40, 2))
+
+
+def test_errors_are_raised_in_their_place() -> None:
+    results = map_processes(refuse_seven, range(20), 2)
+    assert [next(results) for _ in range(7)] == list(range(0, 14, 2))
+    with pytest.raises(InputError, match="is refused"):
+        next(results)
+
+
+def test_results_that_nobody_waits_for_are_not_computed() -> None:
+    results = map_processes(double_slowly, range(100_000), 2)
+    assert next(results) == 0
+    results.close()
+    assert multiprocessing.active_children() == []

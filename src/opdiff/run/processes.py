@@ -47,6 +47,32 @@ def run_processes(
             yield from ((job, on_death(job)) for job in fatal)
 
 
+def map_processes(
+    function: Callable[[Job], Result], jobs: Sequence[Job], workers: int
+) -> Generator[Result, None, None]:
+    """Yield the result of each job, in order; a few jobs are done ahead of the one that is waited for.
+
+    `function` and the jobs must be picklable. Errors of `function` are raised here. If a worker dies, the remaining
+    jobs are done by this process.
+    """
+    pool, stop = _open_pool(function, workers)
+    waiting = deque(jobs)
+    pending: deque[tuple[Job, Future[list[Result]]]] = deque()
+    try:
+        while waiting or pending:
+            while waiting and len(pending) <= workers:
+                pending.append((waiting[0], pool.submit(_run_batch, function, (waiting[0],))))
+                waiting.popleft()
+            (result,) = pending[0][1].result()
+            pending.popleft()
+            yield result
+    except BrokenProcessPool:
+        yield from map(function, [*(job for job, _ in pending), *waiting])
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
 def _batches(jobs: Sequence[Job], workers: int) -> Iterator[Sequence[Job]]:
     """Divide the jobs into batches. Neighbours, often of similar size, go to different batches."""
     count = max(-(-len(jobs) // _JOBS_PER_BATCH), min(len(jobs), 4 * workers))
@@ -57,11 +83,7 @@ def _run_pool(
     function: Callable[[Job], Result], waiting: deque[Sequence[Job]], workers: int
 ) -> Generator[tuple[Job, Result], None, list[Job]]:
     """Yield results until no batch is waiting or a worker dies; return the unfinished jobs of started batches."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload([function.__module__])
-    _start_forkserver()
-    stop = context.Event()
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,))
+    pool, stop = _open_pool(function, workers)
     pending: dict[Future[list[Result]], Sequence[Job]] = {}
     # With one worker only one batch is pending, so that the batch that killed a worker is known.
     max_pending = 2 * workers - 1
@@ -84,6 +106,15 @@ def _run_pool(
         stop.set()
         pool.shutdown(cancel_futures=True)
     return []
+
+
+def _open_pool(function: Callable[[Job], Result], workers: int) -> tuple[ProcessPoolExecutor, Event]:
+    """Return a pool, and the event that makes its workers stop."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([function.__module__])
+    _start_forkserver()
+    stop = context.Event()
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)), stop
 
 
 def _start_forkserver() -> None:

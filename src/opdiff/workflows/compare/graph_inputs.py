@@ -14,7 +14,7 @@ from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.workflows.compare.environments import graph_differences
-from opdiff.workflows.compare.graph_tokens import token_jobs
+from opdiff.workflows.compare.graph_tokens import choose_workers, token_jobs
 from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
@@ -119,7 +119,8 @@ def _batches(
     notes: list[Reason] = []
     is_empty = True
     jobs = [token_jobs(unit, golden_kind, options.token) for unit in units]
-    results = reader.pair_tokens([job for some in jobs for job in some])
+    all_jobs = [job for some in jobs for job in some]
+    results = reader.pair_tokens(all_jobs, choose_workers(all_jobs, options))
     for unit, some in zip(units, jobs, strict=True):
         tokens = chain.from_iterable(islice(results, len(some)))
         for found in _iter_tokens(unit, tokens, options, division):

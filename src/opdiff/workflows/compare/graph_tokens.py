@@ -5,23 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.dump import GraphKind, GraphOp, Unit
 from opdiff.core.reasons import Reason, because
+from opdiff.core.remote.urls import is_remote
 from opdiff.pair.graph.token import pair_token
 from opdiff.read.graph.token_files import read_token
+from opdiff.run import usable_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Pair
     from opdiff.core.dump import TokenDump
     from opdiff.core.graph import TextGraph
     from opdiff.read.directory import Folder
     from opdiff.workflows.compare.graph_units import RankGraph
+    from opdiff.workflows.compare.options import CompareOptions
 
 # Tokens of a job, which has the text of its graph besides.
 _TOKENS_PER_JOB = 8
+# Files from which on starting processes costs less than it gains.
+_MIN_PARALLEL_FILES = 40_000
 
 
 class TokenSide(Struct, frozen=True):
@@ -47,7 +53,7 @@ class TokenJob(Struct, frozen=True):
 
 
 class TokenPairs(Struct, frozen=True):
-    """Pairs of one token, the operators of the target by name, and notes."""
+    """Pairs of one token, the operators of the target that no earlier token of its job has, by name, and notes."""
 
     unit: Unit
     pairs: tuple[Pair, ...]
@@ -71,6 +77,15 @@ def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> li
     return [TokenJob(unit.text, tuple(part)) for part in parts]
 
 
+def choose_workers(jobs: Sequence[TokenJob], options: CompareOptions) -> int:
+    """Return the number of processes that read and pair; 1 for this one, which suffices for few files."""
+    paths = (options.target, options.golden)
+    if options.in_process or any(map(is_remote, paths)):
+        return 1
+    count = sum(len(folder.entries) for job in jobs for side in job.sides for folder in side.folders)
+    return min(options.workers or usable_cores(), len(jobs)) if count >= _MIN_PARALLEL_FILES else 1
+
+
 def read_side(side: TokenSide) -> TokenDump:
     """Read the operators of one token on one side."""
     return read_token(side.folders, side.kind)
@@ -83,10 +98,15 @@ def pair_job(job: TokenJob) -> list[TokenPairs]:
 
 def pair_job_by(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> list[TokenPairs]:
     """Pair the tokens of a job; `read` is called for its sides in order."""
-    return [
-        _pair(job.text, unit, read(target), None if golden is None else read(golden))
-        for unit, target, golden in job.tokens
-    ]
+    known: set[str] = set()
+    found: list[TokenPairs] = []
+    for unit, target, golden in job.tokens:
+        pairs = _pair(job.text, unit, read(target), None if golden is None else read(golden))
+        # Most tokens have the same operators, which take as long to be sent as their pairs.
+        new = {name: op for name, op in pairs.operators.items() if name not in known}
+        known |= new.keys()
+        found.append(replace(pairs, operators=new))
+    return found
 
 
 def _pair(text: TextGraph, unit: Unit, target: TokenDump, golden: TokenDump | None) -> TokenPairs:

@@ -13,7 +13,7 @@ from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
@@ -66,11 +66,15 @@ class InputReader:
         """Yield the dumps in folders of a training run, or why they cannot be read."""
         return map(read_step, folders)
 
-    def pair_tokens(self, jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
-        """Yield the pairs of tokens of graph mode."""
+    def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
+        """Yield the pairs of tokens of graph mode, in order, read by so many processes."""
         from opdiff.workflows.compare.graph_tokens import pair_job
 
-        return map(pair_job, jobs)
+        if workers == 1:
+            return map(pair_job, jobs)
+        from opdiff.run.processes import map_processes
+
+        return map_processes(pair_job, jobs, workers)
 
     def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
         """Return the result of a function for a file or folder."""
@@ -98,8 +102,9 @@ class ClusterReader(InputReader):
         """Yield the dumps in folders of a training run, or why they cannot be read."""
         return self._cluster.map(read_step, folders, lambda folder: host_of(folder.path))
 
-    def pair_tokens(self, jobs: Iterable[TokenJob]) -> Iterator[list[TokenPairs]]:
+    def pair_tokens(self, jobs: Sequence[TokenJob], workers: int) -> Iterator[list[TokenPairs]]:
         """Yield the pairs of tokens of graph mode; those of two hosts are paired here."""
+        del workers
         from opdiff.workflows.compare.graph_tokens import pair_job, pair_job_by, read_side
 
         jobs = list(jobs)

@@ -13,7 +13,7 @@ from opdiff.read import directory
 from opdiff.report import page_rows, saved_json
 from opdiff.report.page_rows import page_part
 from opdiff.sample.graph_mode import write_graph_sample
-from opdiff.workflows.compare import graph_inputs
+from opdiff.workflows.compare import graph_inputs, graph_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,12 @@ def test_results_do_not_depend_on_where_rows_and_names_are_kept(
     monkeypatch.setattr(directory, "_MAX_ENTRIES_IN_MEMORY", 3)
     monkeypatch.setattr(graph_inputs, "_PAIRS_PER_BATCH", 4)
     small = results(sample, tmp_path / "small", capsys, getattr(sample, golden))
-    assert small[:2] == usual[:2]
+    monkeypatch.setattr(graph_tokens, "_MIN_PARALLEL_FILES", 0)
+    monkeypatch.setattr(graph_tokens, "_TOKENS_PER_JOB", 2)
+    monkeypatch.setattr(graph_tokens, "usable_cores", lambda: 2)
+    parallel = results(sample, tmp_path / "parallel", capsys, getattr(sample, golden))
+    assert parallel[:2] == small[:2] == usual[:2]
+    assert parallel[2].graphs == usual[2].graphs
     assert isinstance(small[2].rows, row_store.StoredRows)
     assert tuple(small[2].rows) == usual[2].rows
     assert small[2].judgement == usual[2].judgement
