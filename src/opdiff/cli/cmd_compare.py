@@ -33,7 +33,7 @@ from opdiff.cli.report_options import (
     add_report_options,
     chosen_reports,
     message_options,
-    refused_text,
+    print_refused,
     write_answer,
 )
 from opdiff.core import filesystem
@@ -299,9 +299,9 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
             progress.say("\n".join(result_lines(made, written, messages)), stream)
             pages += written.reports[:1]
             refused = messages.gate.refused(made.comparison) if messages.gate else ()
-            if refused:
+            if messages.gate and refused:
                 is_hit = True
-                print(printable(f"opdiff: {messages.gate}: {refused_text(refused)}"), file=sys.stderr)
+                print_refused(messages.gate, refused, messages.language)
             is_misfit = is_misfit or made.comparison.judgement.misfit is not None
             compared += any(row.is_compared for row in made.comparison.rows)
             defects += len(made.defects)

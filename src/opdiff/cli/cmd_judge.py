@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json, add_judging
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.report_options import write_answer
-from opdiff.core.reasons import Language, because, render
+from opdiff.core.reasons import Language, Reason, because, render
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Finding
-    from opdiff.core.reasons import Reason
 
 DESCRIPTION = """\
 Judge a saved comparison again, with the same or other limits: a level for every tensor, the operators at fault, the
@@ -68,8 +67,11 @@ def run(args: argparse.Namespace) -> int:
 
 def finding_lines(comparison: Comparison, language: Language) -> Iterator[str]:
     """Yield every finding with its evidence."""
+    from opdiff.report.summary_text import kind_text
+
     for number, finding in enumerate(comparison.judgement.findings, 1):
-        yield f"{number}. {finding.tensor} ({finding.op_type}): {finding.kind}, {finding.level}"
+        level = render(Reason(f"report.level_{finding.level.replace(' ', '_')}"), language)
+        yield f"{number}. {finding.tensor} ({finding.op_type}): {kind_text(finding, language)}, {level}"
         yield from (f"   {render(reason, language)}" for reason in _details(finding))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
-from opdiff.cli.terminal import Progress, counted, printable, table, write_json
+from opdiff.cli.terminal import Progress, printable, table, write_json
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Reason, because, render
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +34,7 @@ examples:
   opdiff replay NPU_DIR -fr net.om                               without the original model
   opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
 """
-_COLUMNS = ("operator", "type", "verdict", "own error", "allowed", "remark")
+_COLUMNS = ("operator", "type", "verdict", "error", "allowed", "remark")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,18 +131,22 @@ def _print(replays: Sequence[Replay], language: Language) -> None:
     by_verdict = {verdict: [item for item in replays if item.verdict is verdict] for verdict in ReplayVerdict}
     shown = [item for item in replays if item.verdict is not ReplayVerdict.INNOCENT or len(replays) <= _MAX_ALL_SHOWN]
     if shown:
-        table("", _COLUMNS, [_cells(item, language) for item in shown], right=("own error", "allowed"))
-    summary = ", ".join(f"{len(items)} {verdict}" for verdict, items in by_verdict.items())
-    print(printable(f"{counted(len(replays), 'operator')}: {summary}"))
+        titles = [_word(name, language) for name in _COLUMNS]
+        table("", titles, [_cells(item, language) for item in shown], right=titles[3:5])
+    verdicts = ", ".join(f"{len(items)} {_word(verdict, language)}" for verdict, items in by_verdict.items())
+    print(printable(render(because("report.replay_summary", count=len(replays), verdicts=verdicts), language)))
+
+
+def _word(name: str, language: Language) -> str:
+    return render(Reason(f"report.replay_{name.replace(' ', '_')}"), language)
 
 
 _MAX_ALL_SHOWN = 20
 
 
 def _cells(item: Replay, language: Language) -> tuple[str, ...]:
-    from opdiff.core.reasons import render
     from opdiff.workflows.replay.remarks import remarks_of
 
     remark = "; ".join(render(reason, language) for reason in remarks_of(item))
     error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
-    return item.operator, item.op_type, item.verdict, error, allowed, remark
+    return item.operator, item.op_type, _word(item.verdict, language), error, allowed, remark

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, refused_text, write_answer
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, print_refused, write_answer
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def _write_reports(args: argparse.Namespace, comparison: Comparison, saved: str)
 
 
 def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
-    from opdiff.cli.terminal import printable
     from opdiff.core.judgement import Level
 
     if args.fail_on is None:
@@ -92,7 +91,7 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
     refused = args.fail_on.refused(comparison)
     if not refused:
         return ExitCode.OK
-    print(printable(f"opdiff: {args.fail_on}: {refused_text(refused)}"), file=sys.stderr)
+    print_refused(args.fail_on, refused)
     return ExitCode.GATE
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, add_output, add_rules, require_paths
 from opdiff.cli.exit_codes import comparison_exit_code
-from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, refused_text
+from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, print_refused
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
-    from opdiff.cli.terminal import Progress, open_page, printable, write_document
+    from opdiff.cli.terminal import Progress, open_page, write_document
     from opdiff.report.stages_json import encode_stages, make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
 
@@ -88,8 +88,8 @@ def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
         print(defect, file=sys.stderr)
     gate = messages.gate
     refused = [name for each in done.chain.comparisons for name in gate.refused(each)] if gate else []
-    if refused:
-        print(printable(f"opdiff: {gate}: {refused_text(refused)}"), file=sys.stderr)
+    if gate and refused:
+        print_refused(gate, refused, messages.language)
     return _exit_code(done, gate_hit=bool(refused))
 
 

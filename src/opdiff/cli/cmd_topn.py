@@ -11,12 +11,13 @@ from msgspec.structs import asdict
 
 from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, note_owner, printable, table, write_json
+from opdiff.cli.terminal import Progress, note_owner, printable, table, write_json
 from opdiff.core.atomic_file import make_folder
-from opdiff.core.reasons import Language, render
+from opdiff.core.reasons import Language, Reason, because, render
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from typing import TextIO
 
     from opdiff.workflows.topn.options import TopnOptions
@@ -34,6 +35,8 @@ examples:
   opdiff topn NPU_DUMPS GOLDEN_DUMPS --operator prob --k 1,3,10
   opdiff topn npu.npz golden.npz --labels labels.csv --json topn.json -o OUT --fail-on suspicious
 """
+_COLUMNS = ("agreement", "target_accuracy", "golden_accuracy", "loss", "interval", "result")
+_FLIP_COLUMNS = ("sample", "label", "target", "golden", "target_margin", "golden_margin")
 _GATES = ("wrong", "suspicious", "unsure")
 _MAX_FLIPS = 10
 _MAX_CLASSES = 3
@@ -162,33 +165,39 @@ def _options(args: argparse.Namespace) -> TopnOptions:
 def _print_result(result: TopnResult, language: Language, stream: TextIO) -> None:
     for sentence in result.sentences:
         print(printable(render(sentence, language)), file=stream)
-    print(f"{counted(result.samples, 'sample')}, {result.classes} classes", file=stream)
-    columns = ("", "agreement", "target accuracy", "golden accuracy", "loss", "95 % interval", "result")
-    table("", columns, map(_cells, result.top), right=columns[1:6], stream=stream)
-    _print_flips(result.flips, stream)
+    print(render(because("topn.size", samples=result.samples, classes=result.classes), language), file=stream)
+    columns = ("", *_titles(_COLUMNS, language))
+    table("", columns, [_cells(top, language) for top in result.top], right=columns[1:6], stream=stream)
+    _print_flips(result.flips, language, stream)
     for note in result.notes:
-        print(printable(f"note: {render(note, language)}"), file=stream)
+        print(printable(render(because("topn.note", note=note), language)), file=stream)
 
 
-def _cells(top: TopK) -> tuple[str, ...]:
+def _titles(names: Sequence[str], language: Language) -> tuple[str, ...]:
+    return tuple(render(Reason(f"topn.column_{name}"), language) for name in names)
+
+
+def _cells(top: TopK, language: Language) -> tuple[str, ...]:
     loss = top.loss
     shares = (top.agreement, top.target_accuracy, top.golden_accuracy)
-    interval = f"{loss.low:.2%} to {loss.high:.2%}"
-    return (f"top-{top.k}", *map(_share, shares), f"{loss.value:.2%}", interval, top.outcome)
+    interval = render(because("topn.interval_cell", low=f"{loss.low:.2%}", high=f"{loss.high:.2%}"), language)
+    outcome = render(Reason(f"topn.outcome_{top.outcome}"), language)
+    return (f"top-{top.k}", *map(_share, shares), f"{loss.value:.2%}", interval, outcome)
 
 
 def _share(share: Share | None) -> str:
     return "-" if share is None else f"{share.value:.2%}"
 
 
-def _print_flips(flips: tuple[SampleResult, ...], stream: TextIO) -> None:
+def _print_flips(flips: tuple[SampleResult, ...], language: Language, stream: TextIO) -> None:
     if not flips:
         return
-    more = f"; the clearest {_MAX_FLIPS}" if len(flips) > _MAX_FLIPS else ""
-    columns = ("sample", "label", "target", "golden", "target margin", "golden margin")
+    title = because("topn.changed", count=len(flips))
+    if len(flips) > _MAX_FLIPS:
+        title = because("topn.changed_clearest", count=len(flips), shown=_MAX_FLIPS)
+    columns = _titles(_FLIP_COLUMNS, language)
     rows = (_flip(sample) for sample in flips[:_MAX_FLIPS])
-    title = f"changed: {counted(len(flips), 'sample')}{more}"
-    table(title, columns, rows, right=columns[4:], stream=stream)
+    table(render(title, language), columns, rows, right=columns[4:], stream=stream)
 
 
 def _flip(sample: SampleResult) -> tuple[str, ...]:

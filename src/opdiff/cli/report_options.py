@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.cli.terminal import counted, write_document
+from opdiff.cli.terminal import printable, write_document
 from opdiff.core.errors import UsageError
 from opdiff.core.judgement import Level
+from opdiff.core.reasons import Language, because, render
 from opdiff.report import FORMS
 
 if TYPE_CHECKING:
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Comparison
+    from opdiff.core.reasons import Reason
 
-# Levels of the gate, as shown to users.
-_GATES = {Level.WRONG: "wrong", Level.SUSPICIOUS: "suspicious or worse"}
+_GATES = (Level.WRONG, Level.SUSPICIOUS)
 _MAX_NAMES = 5
 
 
@@ -73,16 +75,22 @@ class Gate(Struct, frozen=True):
         numbers = [number for number, verdict in enumerate(verdicts) if verdict.level in levels]
         return tuple(comparison.rows[number].label.target for number in numbers)
 
-    def __str__(self) -> str:
-        by = f" by {self.limits}" if self.limits else ""
-        return f"gate violated: there are tensors that are {_GATES[self.level]}{by}"
+    def message(self, refused: Sequence[str]) -> Reason:
+        """Return how many tensors the gate refused, and of which operators."""
+        operators = list(dict.fromkeys(refused))
+        names, more = ", ".join(operators[:_MAX_NAMES]), len(operators) - _MAX_NAMES
+        tensors = because("report.gate_tensors", count=len(refused), names=names)
+        if more > 0:
+            tensors = because("report.gate_tensors_more", count=len(refused), names=names, more=more)
+        if self.limits:
+            return because("report.gate_limits", limits=self.limits, tensors=tensors)
+        code = "report.gate_wrong" if self.level is Level.WRONG else "report.gate_suspicious"
+        return because(code, tensors=tensors)
 
 
-def refused_text(refused: Sequence[str]) -> str:
-    """Return how many tensors a gate refused, and of which operators."""
-    operators = list(dict.fromkeys(refused))
-    more = f" and {len(operators) - _MAX_NAMES} more" if len(operators) > _MAX_NAMES else ""
-    return f"{counted(len(refused), 'tensor')} of {', '.join(operators[:_MAX_NAMES])}{more}"
+def print_refused(gate: Gate, refused: Sequence[str], language: str = "en") -> None:
+    """Print the message of a violated gate to standard error."""
+    print(f"opdiff: {printable(render(gate.message(refused), Language(language)))}", file=sys.stderr)
 
 
 class MessageOptions(Struct, frozen=True):

@@ -20,9 +20,9 @@ _TONES = {Outcome.WRONG: Tone.BAD, Outcome.SUSPICIOUS: Tone.WARNING, Outcome.CLE
 def chain_lines(chain: Chain, language: Language = Language.ENGLISH) -> Iterator[SummaryLine]:
     """Yield the lines about a chain."""
     yield from sentence_lines(chain.notes, language, Tone.WARNING)
-    yield SummaryLine("stages:")
+    yield SummaryLine(render(because("report.stages_head"), language))
     yield from (SummaryLine(f"  {line}") for line in _stage_lines(chain.stages, language))
-    yield SummaryLine("steps:")
+    yield SummaryLine(render(because("report.steps_head"), language))
     yield from _step_lines(chain, language)
     yield from verdict_lines(chain, language)
     yield from sentence_lines(chain.verdict.advice[1:], language)

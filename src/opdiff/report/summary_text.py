@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import Finding
 
+# Words, and characters that are words of their own; punctuation that closes stays with what is before it.
+_CLOSING = r"\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff09\u300b\u201d"
+_WORDS = re.compile(rf"[\x21-\x7e]+[{_CLOSING}]* ?| |[^\x20-\x7e][{_CLOSING}]*")
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
 # Codes of reasons for rows that cannot have a golden tensor by their nature.
 _NO_COUNTERPART = frozenset({"pair.constant", "pair.graph_constant", "pair.not_run"})
@@ -107,7 +110,7 @@ def outcome_text(comparison: Comparison, language: Language = Language.ENGLISH) 
     if judgement.findings and judgement.outcome in (Outcome.WRONG, Outcome.SUSPICIOUS):
         worst, others = judgement.findings[0], len(judgement.findings) - 1
         code = "report.outcome_faults" if others else "report.outcome_fault"
-        kind = _kind(worst, language)
+        kind = kind_text(worst, language)
         verdict = because(code, outcome=verdict, operator=worst.operator, kind=kind, count=others)
     return render(verdict, language)
 
@@ -119,7 +122,7 @@ def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[S
     lines = [[render(Reason(f"report.findings_{column}"), language) for column in ("head", "kind", "share")]]
     for number, finding in enumerate(findings[:_MAX_FINDINGS], 1):
         share = "" if finding.share is None else f"{finding.share:.0%}"
-        lines.append([f"{number} {finding.operator} ({finding.op_type})", _kind(finding, language), share])
+        lines.append([f"{number} {finding.operator} ({finding.op_type})", kind_text(finding, language), share])
     kind_width = max(columns_of(line[1]) for line in lines)
     name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
     for name, kind, share in lines:
@@ -131,7 +134,7 @@ def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[S
         yield SummaryLine(f"  {render(more, language)}")
 
 
-def _kind(finding: Finding, language: Language) -> str:
+def kind_text(finding: Finding, language: Language) -> str:
     """Return the kind of a finding: in English by its documented word."""
     return str(finding.kind) if language is Language.ENGLISH else render(Reason(f"judge.kind_{finding.kind}"), language)
 
@@ -193,7 +196,7 @@ def sentence_lines(reasons: Iterable[Reason], language: Language, tone: Tone = T
 def _wrapped(sentence: str) -> Iterator[str]:
     """Yield the lines of at most 80 columns."""
     line, used = "", 0
-    for word in re.findall(r"[\x21-\x7e]+ ?| |[^\x20-\x7e]", sentence):
+    for word in _WORDS.findall(sentence):
         columns = columns_of(word.rstrip())
         if line and used + columns > _COLUMNS:
             yield line.rstrip()
