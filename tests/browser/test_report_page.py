@@ -343,6 +343,15 @@ def test_view_of_changes(opened: Open, tmp_path: Path) -> None:
     assert report.page.locator(".row-head").is_visible()
 
 
+def test_proved_findings_are_marked(opened: Open, tmp_path: Path) -> None:
+    comparison = with_judgement()
+    judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=True),))
+    write_html(replace(comparison, judgement=judgement), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    assert report.page.inner_text(".finding .proved") == "proved"
+    assert report.page.inner_text("h1") == "b is proved to be at fault: wrong scale"
+
+
 def test_overview_says_whether_another_operator_is_at_fault(opened: Open, tmp_path: Path) -> None:
     new = with_judgement()
     judgement = replace(new.judgement, findings=(replace(FAULT, operator="c"),))

@@ -6,6 +6,7 @@ import base64
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -74,6 +75,14 @@ def test_levels_are_those_of_the_judgement() -> None:
     assert sentences(finding["remedies"], found[0], Language.CHINESE) == [render(FAULT.remedies[0], Language.CHINESE)]
     assert column(found, "graph", "fanIn") == [0, 2, 1, 2]
     assert column(found, "graph", "inputs") == [0, -1, 1, 2, 0]
+
+
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_findings_are_marked_as_proved(is_proved: bool) -> None:
+    comparison = with_judgement()
+    judgement = replace(comparison.judgement, findings=(replace(FAULT, is_proved=is_proved),))
+    found = unpacked(pack(replace(comparison, judgement=judgement)))
+    assert [finding["proved"] for finding in found[0]["story"]["findings"]] == [is_proved]
 
 
 def test_changes_are_included_if_given() -> None:

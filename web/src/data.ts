@@ -16,7 +16,7 @@ export type Environment = Record<string, string>;
 export interface Finding {
   operator: string; type: string; tensor: string; level: number; kind: string;
   evidence: Encoded[]; remedies: Encoded[]; command: string; share: number | null;
-  path: string[]; before: string[]; passes: string[]; missing: boolean;
+  path: string[]; before: string[]; passes: string[]; missing: boolean; proved: boolean;
 }
 interface Story { first: string; headline: "" | "misfit" | "match" | "unsure"; advice: Encoded[]; findings: Finding[] }
 interface PackedProfile { row: number; axis: number; label: string; extent: number; width: number; sampledShare: number | null; errors: Packed; largest: Packed; notFinite: Packed }

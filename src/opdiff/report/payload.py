@@ -231,6 +231,7 @@ def _finding(comparison: Comparison, finding: Finding, packer: Packer) -> dict[s
         "path": [*map(printable, finding.path)],
         "before": [*map(printable, finding.before)],
         "missing": finding.missing is not None,
+        "proved": finding.is_proved,
         "passes": [*map(printable, (*finding.passes, *finding.buffer_passes))],
     }
 

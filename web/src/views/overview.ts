@@ -76,7 +76,7 @@ function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
   if (worst === UNKNOWN) return [app.t("verdict_nothing")];
   if (headline) return [app.t(`verdict_${headline}`)];
   if (worst < SUSPICIOUS) return [app.t("verdict_good")];
-  if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t(finding.missing ? "verdict_suspect" : "verdict_fault", { kind: kindText(app, finding.kind) })}`];
+  if (finding) return [operatorLink(app, finding.operator, 0), ` ${app.t(finding.missing ? "verdict_suspect" : finding.proved ? "verdict_proved" : "verdict_fault", { kind: kindText(app, finding.kind) })}`];
   const count = counts[worst]!;
   const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
   // The first error may be of a tensor that is not as bad as the only one of these.
@@ -135,6 +135,7 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     { class: `card finding level-${LEVELS[finding.level]!}` },
     h("header", {}, h("span", { class: "rank" }, number + 1), name(finding.operator, "big", readable(app.report, finding.operator)), h("span", { class: "muted" }, finding.type)),
     h("p", { class: "kind" }, chip(app, finding.level), h("strong", {}, kindText(app, finding.kind)),
+      finding.proved ? h("span", { class: "proved", title: app.t("proved_title") }, app.t("proved")) : null,
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
     pictureStrip(app, rowOfFinding(app, finding, number), () => openOperator(app, finding.operator, number)),
