@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command_line import run
+from opdiff.cli.cmd_topn import Gate
 from opdiff.core.reasons import Language, quoted
 from opdiff.report.summary_text import columns_of, sentence_lines
 from opdiff.sample import write_sample
@@ -79,6 +80,12 @@ def test_results_of_samples_are_chinese_throughout(folder: Path, capsys: pytest.
     outcome = run(capsys, "topn", *sides(folder)[:2], "--operator", "head/softmax", "--lang", "zh")
     assert outcome.code == 0
     assert english_in(outcome.out + outcome.err) == []
+
+
+@pytest.mark.parametrize("gate", [Gate("wrong"), Gate("suspicious"), Gate(limit=0.005)])
+def test_gates_of_samples_are_chinese(gate: Gate) -> None:
+    assert gate.sentence(Language.ENGLISH).startswith("gate violated: the ")
+    assert english_in(gate.sentence(Language.CHINESE)) == []
 
 
 def test_no_line_begins_with_closing_punctuation() -> None:

@@ -54,6 +54,7 @@ def test_a_clean_comparison_has_nothing_to_replay(tmp_path: Path, capsys: pytest
     arguments = ("replay", device.npu, tmp_path / "golden", "--model", device.model, "-fr", device.rules)
     done = run(capsys, *arguments)
     assert (done.code, done.out) == (0, "the comparison suspects no operator; --all replays every operator\n")
+    assert run(capsys, *arguments, "--lang", "zh").out == "比对结果中没有可疑算子\uff1b使用 --all 可重算所有算子\n"
     everything = run(capsys, *arguments, "--all", "--json", tmp_path / "all.json")
     assert "3 operators: 3 innocent, 0 guilty, 0 not replayable" in everything.out
     assert (tmp_path / "all.json").read_text().count('"innocent"') == 3

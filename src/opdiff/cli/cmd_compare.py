@@ -275,6 +275,7 @@ def compare_and_report(options: CompareOptions, messages: MessageOptions) -> int
 def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> int:
     from opdiff.cli.compare_text import result_lines
     from opdiff.cli.terminal import Progress, open_page, printable
+    from opdiff.core.reasons import Language, because, render
     from opdiff.workflows.compare.inputs import NotCompared
     from opdiff.workflows.compare.pipeline import compare_and_write
 
@@ -283,15 +284,17 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
     pages: list[str] = []
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout
-    with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
+    language = Language(messages.language)
+    with Progress(render(because("report.comparing"), language), quiet=messages.quiet, in_bytes=True) as progress:
 
         def report_replay(done: int, total: int, left: float) -> None:
-            time = "" if left == inf else f", {left:.0f} s left"
-            progress.describe(f"computing suspects again: {done} of {total}{time}")
+            time = None if left == inf else because("report.seconds_left", seconds=left)
+            progress.describe(render(because("report.replaying_suspects", done=done, total=total, left=time), language))
 
         for result in compare_and_write(options, progress.reach, progress.show_workers, report_replay):
             if isinstance(result, NotCompared):
-                progress.say(printable(f"{result.path}: not compared: {result.reason}"), stream)
+                reason = because("report.run_not_compared", path=result.path, reason=str(result.reason))
+                progress.say(printable(render(reason, language)), stream)
                 continue
             made, written = result
             if messages.answer:

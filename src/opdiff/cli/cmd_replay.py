@@ -9,14 +9,13 @@ from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import Progress, printable, table, write_json
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import Reason, because, render
+from opdiff.core.reasons import Language, Reason, because, render
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from opdiff.core.comparison import Comparison
-    from opdiff.core.reasons import Language
     from opdiff.core.replay import Replay
     from opdiff.workflows.replay.options import ReplayOptions
 
@@ -70,16 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay, print, and return the exit code."""
-    from opdiff.core.reasons import Language
     from opdiff.core.replay import ReplayVerdict
     from opdiff.workflows.replay.pipeline import replay
 
     comparison = _comparison(args)
     options = _options(args, comparison)
     if comparison is not None and not options.operators and not args.all:
-        print("the comparison suspects no operator; --all replays every operator")
+        print(render(because("report.nothing_to_replay"), Language(args.lang)))
         return ExitCode.OK
-    with Progress("replaying", quiet=args.quiet > 0) as progress:
+    with Progress(render(because("report.replaying"), Language(args.lang)), quiet=args.quiet > 0) as progress:
         replays = list(replay(options, progress.reach))
     if args.json != "-":
         _print(replays, Language(args.lang))
@@ -103,7 +101,8 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         return None
     require_paths(args.target, args.golden)
     options = CompareOptions(args.target, args.golden, args.fusion_rule_file, limits=args.limits)
-    with Progress("comparing", quiet=args.quiet > 0, in_bytes=True) as progress:
+    description = render(because("report.comparing"), Language(args.lang))
+    with Progress(description, quiet=args.quiet > 0, in_bytes=True) as progress:
         return compare_sides(options, progress.reach)
 
 

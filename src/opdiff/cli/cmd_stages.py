@@ -70,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
 def run_stages(options: StagesOptions, messages: MessageOptions) -> int:
     """Compare the stages, write and print the results, and return the exit code."""
     from opdiff.cli.terminal import Progress, open_page, write_document
+    from opdiff.core.reasons import Language, because, render
     from opdiff.report.stages_json import encode_stages, make_stages_answer
     from opdiff.workflows.stages.pipeline import compare_stages
 
-    with Progress("comparing", quiet=messages.quiet, in_bytes=True) as progress:
+    description = render(because("report.comparing"), Language(messages.language))
+    with Progress(description, quiet=messages.quiet, in_bytes=True) as progress:
         done = compare_stages(options, progress.reach, write=True)
     # If the answer goes to standard output, nothing else does.
     stream = sys.stderr if messages.answer == "-" else sys.stdout

@@ -96,10 +96,13 @@ class Gate(Struct, frozen=True):
             return result.outcome in _GATES[: _GATES.index(self.outcome) + 1]
         return any(abs(top.loss.value) > self.limit for top in result.top)
 
-    def __str__(self) -> str:
-        if self.outcome:
-            return f"gate violated: the result is {self.outcome}{'' if self.outcome == _GATES[0] else ' or worse'}"
-        return f"gate violated: the difference is above {self.limit:.3%}"
+    def sentence(self, language: Language) -> str:
+        """Return why it was hit."""
+        if not self.outcome:
+            return render(because("topn.gate_difference", limit=self.limit), language)
+        outcome = Reason(f"topn.outcome_{self.outcome}")
+        code = "topn.gate_worst" if self.outcome == _GATES[0] else "topn.gate_outcome"
+        return render(because(code, outcome=outcome), language)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -130,7 +133,8 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         make_folder(args.output)
         note_owner(args.output)
-    with Progress("ranking samples", quiet=args.quiet > 0) as progress:
+    description = render(because("topn.ranking"), Language(args.lang))
+    with Progress(description, quiet=args.quiet > 0) as progress:
         result = check_topn(_options(args), progress.reach)
     # If the JSON goes to standard output, nothing else does.
     stream = sys.stderr if args.json == "-" else sys.stdout
@@ -141,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, _json(result))
     is_hit = args.fail_on is not None and args.fail_on.is_hit(result)
     if is_hit:
-        print(f"opdiff: {args.fail_on}", file=sys.stderr)
+        print(f"opdiff: {args.fail_on.sentence(Language(args.lang))}", file=sys.stderr)
     return ExitCode.GATE if is_hit else ExitCode.OK
 
 
