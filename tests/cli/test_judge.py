@@ -30,7 +30,7 @@ def saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     made = write_sample(str(tmp_path / "sample"), faults=["wrong-scale"])
     out, fixes = str(tmp_path / "out"), str(tmp_path / "fixes")
     done = run(capsys, "compare", made.target, made.golden, "-fr", made.rules, "-o", out, "--remedies", fixes)
-    assert "\nlocal/conv1local/conv1_relu (Conv2D) is at fault: wrong scale" in done.out
+    assert "\nlocal · conv1 + conv1_relu (Conv2D) is at fault: wrong scale" in done.out
     switch = json.loads((tmp_path / "fixes" / "fusion_switch.cfg").read_text())["Switch"]
     assert switch["GraphFusion"] == {"ConvBatchnormFusionPass": "off"}
     (path,) = (tmp_path / "out").glob("*.json")
@@ -50,7 +50,7 @@ def test_other_limits_give_another_judgement(saved: Path, tmp_path: Path, capsys
     lax.write_text("[dtype.float16]\nnoise = 0.1\n")
     done = run(capsys, "judge", str(saved), "--limits", str(lax))
     assert "\nNo operator is at fault" in done.out
-    assert "\nlocal/conv1local/conv1_relu（Conv2D）" in run(capsys, "judge", str(saved), "--lang", "zh").out  # noqa: RUF001
+    assert "\nlocal · conv1 + conv1_relu（Conv2D）" in run(capsys, "judge", str(saved), "--lang", "zh").out  # noqa: RUF001
 
 
 def test_every_line_of_the_advice_fits_a_terminal(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:

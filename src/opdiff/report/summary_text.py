@@ -15,6 +15,7 @@ from opdiff.core.formatting import format_number
 from opdiff.core.judgement import MIN_COVERAGE, Outcome
 from opdiff.core.reasons import Language, Reason, because, kind_of, quoted, render
 from opdiff.report.offline_table import reason_text
+from opdiff.report.short_names import short_names, with_short_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -72,7 +73,7 @@ def summary_lines(
 ) -> Iterator[SummaryLine]:
     """Yield the advice, the operators at fault and, as details, what was not compared and where the accuracy is low."""
     yield from advice_lines(comparison, language, has_details=has_details)
-    yield from finding_table(comparison.judgement.findings, language)
+    yield from finding_table(comparison, language)
     if comparison.mode is Mode.GRAPH:
         from opdiff.report.graph_summary import Tally, tally_lines
 
@@ -115,14 +116,17 @@ def outcome_text(comparison: Comparison, language: Language = Language.ENGLISH) 
     return render(verdict, language)
 
 
-def finding_table(findings: Sequence[Finding], language: Language) -> Iterator[SummaryLine]:
+def finding_table(comparison: Comparison, language: Language) -> Iterator[SummaryLine]:
     """Yield a table of the operators at fault, if there are several."""
+    findings = comparison.judgement.findings
     if len(findings) < 2:
         return
+    names = short_names(comparison)
     lines = [[render(Reason(f"report.findings_{column}"), language) for column in ("head", "kind", "share")]]
     for number, finding in enumerate(findings[:_MAX_FINDINGS], 1):
         share = "" if finding.share is None else f"{finding.share:.0%}"
-        lines.append([f"{number} {finding.operator} ({finding.op_type})", kind_text(finding, language), share])
+        name = names.get(finding.operator, finding.operator)
+        lines.append([f"{number} {name} ({finding.op_type})", kind_text(finding, language), share])
     kind_width = max(columns_of(line[1]) for line in lines)
     name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
     for name, kind, share in lines:
@@ -140,8 +144,10 @@ def kind_text(finding: Finding, language: Language) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Return the width of a text on a terminal; characters that are not ASCII count as two columns."""
-    return sum(1 if character.isascii() else 2 for character in text)
+    """Return the width of a text on a terminal, where Chinese characters take two columns."""
+    from unicodedata import east_asian_width
+
+    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def _padded(text: str, width: int) -> str:
@@ -169,7 +175,8 @@ def advice_lines(comparison: Comparison, language: Language, *, has_details: boo
     """Yield the advice in lines of a terminal."""
     judgement = comparison.judgement
     hidden = (_IN_TABLE if len(judgement.findings) > 1 else frozenset()) | (frozenset() if has_details else _DETAILS)
-    shown = [reason for reason in judgement.advice if reason.code not in hidden]
+    names = short_names(comparison)
+    shown = [with_short_names(reason, names) for reason in judgement.advice if reason.code not in hidden]
     for number, reason in enumerate(shown):
         tone = Tone.WARNING if reason.code == "compare.warning" else Tone.PLAIN
         tone = Tone(_TONES[judgement.outcome]) if number == 0 else tone
