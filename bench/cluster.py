@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
-from bench import dumps
+from bench.jobs import read_pairs, write_preset
 from bench.presets import few_large, many_small
-from opdiff.core.comparison import Pairing
 from opdiff.run.connection import open_cluster
 from opdiff.run.task_round import BatchWork
 from opdiff.workflows.compare.batch import measure_batch
 from opdiff.workflows.compare.job import Job, died
 from opdiff.workflows.compare.measuring import measure_jobs
-from opdiff.workflows.compare.options import CompareOptions
-from opdiff.workflows.compare.pipeline import map_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench.presets import Preset
+    from opdiff.core.comparison import Pairing
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.job import Outcome
 
@@ -74,15 +72,10 @@ def main() -> int:
 
 
 def read_case(preset: Preset, times: int, folder: str) -> Case:
-    root = os.path.join(folder, preset.name)
-    dumps.write(preset, root)
-    target, golden, rules = (os.path.join(root, name) for name in ("target", "golden", "rules.json"))
-    options = CompareOptions(target=target, golden=golden, fusion_rules=rules)
-    pairs: list[object] = []
-    described = cost_of(lambda: pairs.extend(next(iter(map_pairs(options, every_operator=False)))))  # type: ignore[arg-type]  # one comparison, with its pairs
-    jobs = [
-        Job(number, pair) for number, pair in enumerate(pair for pair in pairs * times if isinstance(pair, Pairing))
-    ]
+    options = write_preset(preset, folder)
+    pairs: list[Pairing] = []
+    described = cost_of(lambda: pairs.extend(read_pairs(options)))
+    jobs = list(map(Job, range(len(pairs) * times), pairs * times))
     return Case(f"{preset.name} x {times}", jobs, described)
 
 

@@ -17,12 +17,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench import dumps
+from bench.jobs import read_pairs, write_preset
 from bench.presets import few_large, many_small
 from bench.report import made
 from bench.torchair import Preset as GraphPreset
 from bench.torchair import write as write_graph
-from opdiff.core.comparison import Mode, Pairing
+from opdiff.core.comparison import Mode
 from opdiff.run.batches import MAX_BATCH_BYTES, make_batches
 from opdiff.run.cluster import Cluster
 from opdiff.run.task_round import BatchWork
@@ -119,14 +119,10 @@ def size_of(jobs: Sequence[Job]) -> int:
 
 
 def read_jobs(preset: Preset, root: str) -> tuple[list[Job], float]:
-    folder = os.path.join(root, preset.name)
-    dumps.write(preset, folder)
-    target, golden, rules = (os.path.join(folder, name) for name in ("target", "golden", "rules.json"))
-    options = CompareOptions(target=target, golden=golden, fusion_rules=rules)
+    options = write_preset(preset, root)
     start = time.process_time()
-    pairs = list(next(iter(map_pairs(options, every_operator=False))))  # type: ignore[arg-type]  # one comparison, with its pairs
-    seconds = time.process_time() - start
-    return [Job(number, pair) for number, pair in enumerate(pairs) if isinstance(pair, Pairing)], seconds
+    pairs = read_pairs(options)
+    return list(map(Job, range(len(pairs)), pairs)), time.process_time() - start
 
 
 def measure_unit(root: str, *, smoke: bool) -> float:

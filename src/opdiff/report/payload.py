@@ -17,6 +17,7 @@ from opdiff.report.offline_table import reservations
 from opdiff.report.packing import Packer
 from opdiff.report.picture_payload import pack_picture
 from opdiff.report.printable import printable
+from opdiff.report.short_names import short_name
 from opdiff.report.summary_text import first_bad_operator, has_no_counterpart
 
 if TYPE_CHECKING:
@@ -242,6 +243,7 @@ def pack_nodes(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
     inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
     return {
         "name": packer.texts([node.name for node in nodes]),
+        "short": packer.texts([short_name(node.name, node.originals) for node in nodes]),
         "type": packer.texts([node.op_type for node in nodes]),
         "fanIn": packer.integers([len(sources) for sources in inputs]),
         "inputs": packer.integers([source for sources in inputs for source in sources]),

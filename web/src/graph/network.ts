@@ -1,7 +1,6 @@
 // The network that is drawn: its operators with their levels, and what is folded to one.
 import { type Report, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
 import * as format from "../format";
-import { fused } from "../names";
 
 export interface Operator {
   name: string; short: string; type: string; level: number; origin: number;
@@ -51,11 +50,10 @@ function without({ operators, edges, known }: Network, unwanted: (operator: Oper
 function described(report: Report, names: string[], unit: number): Operator[] {
   const texts = report.texts("en");
   const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => texts[text]!);
-  const [types, originals, passes] = [column("type"), column("originals"), column("passes")];
+  const [short, types, originals, passes] = [column("short"), column("type"), column("originals"), column("passes")];
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);
   return names.map((name, n) => {
-    const parts = lines(originals[n]!);
-    return { name, short: fused(name, parts), type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: parts, passes: lines(passes[n]!), value: "" };
+    return { name, short: short[n]!, type: types[n]!, level: UNKNOWN, origin: 0, row: -1, originals: lines(originals[n]!), passes: lines(passes[n]!), value: "" };
   });
 }
 
