@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,11 @@ def test_start_up_imports_no_heavy_library(statement: str, unwanted: set[str]) -
     code = f"import sys\n{statement}\nprint('loaded:', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not set(done.stdout.rpartition("loaded:")[2].split()) & unwanted
+
+
+def test_places_in_the_architecture_exist() -> None:
+    page = (PACKAGE.parent.parent / "ARCHITECTURE.md").read_text()
+    section = page.split("## Where things are")[1].split("\n## ")[0]
+    paths = re.findall(r"`([\w/]+\.py)`", section)
+    assert len(paths) > 20
+    assert [path for path in paths if not (PACKAGE / path).is_file()] == []
