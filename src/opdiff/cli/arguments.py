@@ -87,6 +87,21 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_on_host(args: argparse.Namespace, path: str) -> bool:
+    """Return whether a path is on a host of a cluster, written as `HOST:PATH` or as a URL, whose workers look for it.
+
+    Raises:
+        UsageError: there is no cluster.
+    """
+    from opdiff.core.remote.hosts import host_of, is_host_side
+
+    if not is_host_side(path) and not host_of(path):
+        return False
+    if not args.cluster:
+        raise UsageError(f"{path} is on a host of a cluster, or does not exist; for HOST:PATH give --cluster")
+    return True
+
+
 def check_cluster(args: argparse.Namespace, *local_options: str) -> None:
     """Check the options of `add_cluster`; `local_options` are names of options that concern this machine only.
 

@@ -23,6 +23,7 @@ from opdiff.cli.arguments import (
     byte_count,
     check_cluster,
     chosen_mode,
+    is_on_host,
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
@@ -383,20 +384,5 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
         rules = "; a rule file is given by -fr" if any(map(filesystem.isfile, sides)) else ""
         usage = "give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN"
         raise UsageError(f"{listed}; {usage}{rules}")
-    require_paths(*(side for side in sides if not _is_on_host(args, side)))
+    require_paths(*(side for side in sides if not is_on_host(args, side)))
     return sides[0], sides[1]
-
-
-def _is_on_host(args: argparse.Namespace, side: str) -> bool:
-    """Return whether a side is on a host of a cluster, whose workers look for it.
-
-    Raises:
-        UsageError: there is no cluster.
-    """
-    from opdiff.core.remote.hosts import is_host_side
-
-    if not is_host_side(side):
-        return False
-    if not args.cluster:
-        raise UsageError(f"{side} is on a host of a cluster, or does not exist; for HOST:PATH give --cluster")
-    return True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_json, require_paths
+from opdiff.cli.arguments import add_cluster, add_json, check_cluster, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import Progress, printable, table, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Language, Reason, because, render
+from opdiff.core.remote.hosts import host_url
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,7 @@ examples:
   opdiff replay NPU_DIR --model net.onnx -fr net.om --op conv1 --op conv2
   opdiff replay NPU_DIR -fr net.om                               without the original model
   opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
+  opdiff replay npu-1:/data/run --model /share/net.onnx -fr /share/net.om --cluster tls://head:8786
 """
 _COLUMNS = ("operator", "type", "verdict", "error", "allowed", "remark")
 
@@ -65,20 +67,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the remarks; default: en")
     add_json(parser, "the results")
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay, print, and return the exit code."""
     from opdiff.core.replay import ReplayVerdict
+    from opdiff.workflows.cluster import find_cluster
     from opdiff.workflows.replay.pipeline import replay
 
+    check_cluster(args)
     comparison = _comparison(args)
     options = _options(args, comparison)
     if comparison is not None and not options.operators and not args.all:
         print(render(because("report.nothing_to_replay"), Language(args.lang)))
         return ExitCode.OK
-    with Progress(render(because("report.replaying"), Language(args.lang)), quiet=args.quiet > 0) as progress:
-        replays = list(replay(options, progress.reach))
+    with (
+        Progress(render(because("report.replaying"), Language(args.lang)), quiet=args.quiet > 0) as progress,
+        find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
+    ):
+        replays = list(replay(options, progress.reach, cluster))
     if args.json != "-":
         _print(replays, Language(args.lang))
     if args.json:
@@ -89,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _comparison(args: argparse.Namespace) -> Comparison | None:
     """Return the comparison whose suspects are replayed; `None` if there is none."""
+    from opdiff.core.comparison import Mode
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.saved import load_saved
     from opdiff.workflows.replay.comparing import compare_sides
@@ -99,11 +108,19 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         return load_saved([args.saved])
     if not args.golden:
         return None
-    require_paths(args.target, args.golden)
-    options = CompareOptions(args.target, args.golden, args.fusion_rule_file, limits=args.limits)
+    require_paths(*(side for side in (args.target, args.golden) if not is_on_host(args, side)))
+    options = CompareOptions(
+        args.target,
+        args.golden,
+        args.fusion_rule_file,
+        limits=args.limits,
+        mode=Mode.OFFLINE if is_on_host(args, args.target) else None,
+        cluster=args.cluster,
+        cluster_config=args.cluster_config,
+    )
     description = render(because("report.comparing"), Language(args.lang))
     with Progress(description, quiet=args.quiet > 0, in_bytes=True) as progress:
-        return compare_sides(options, progress.reach)
+        return compare_sides(options, progress.reach, progress.show_workers)
 
 
 def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayOptions:
@@ -115,12 +132,12 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
     for option, given in {"a target directory": target, "-fr FILE": rules}.items():
         if not given:
             raise UsageError(f"replay needs {option}")
-    require_paths(target, rules, *filter(None, [args.model, args.weights]))
+    require_paths(*(path for path in (target, rules, args.model, args.weights) if path and not is_on_host(args, path)))
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:
         operators = suspects_of(comparison.judgement)
     shapes = dict(pair for pairs in args.shapes for pair in pairs)
-    return ReplayOptions(target, rules, args.model, args.weights, shapes, operators, args.limits)
+    return ReplayOptions(host_url(target), rules, args.model, args.weights, shapes, operators, args.limits)
 
 
 def _print(replays: Sequence[Replay], language: Language) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
+from opdiff.core.remote.hosts import reachable_hosts
 from opdiff.run.cluster import Cluster
 from opdiff.run.worker_task import software_versions
 
@@ -28,6 +29,8 @@ _MAX_LISTED_WORKERS = 3
 def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end; workers that were started for it end too.
 
+    Meanwhile files of its hosts can be read by this process.
+
     Args:
         address: `tcp://host:8786`, `tls://host:8786`, a scheduler file, or `local:N` for N processes of this machine.
         config: YAML file with settings of dask, such as those of TLS; empty for none.
@@ -44,7 +47,9 @@ def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -
         raise UsageError("a cluster needs dask.distributed; install it with: pip install 'opdiff[cluster]'") from error
     with dask.config.set(dask.config.merge(dask.config.config, _read_config(config))), _connect(address) as client:
         _check_workers(client, address)
-        yield Cluster(client, on_workers)
+        cluster = Cluster(client, on_workers)
+        with reachable_hosts(cluster.call):
+            yield cluster
 
 
 def _read_config(path: str) -> Mapping[str, Any]:

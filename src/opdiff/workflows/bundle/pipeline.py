@@ -20,6 +20,7 @@ from opdiff.read.rules import read_rules
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord
 from opdiff.workflows.bundle.readme import readme_text
 from opdiff.workflows.compare.inputs import NotCompared
+from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import map_pairs
@@ -102,7 +103,7 @@ def _add_model(options: BundleOptions, contents: Contents) -> tuple[Replay | Non
         return None, None, "it needs the original model and the rules (`--model`, `-fr`)."
     rules = group_rules(read_rules(options.rules))
     wanted = ReplayOptions(options.target, options.rules, options.model, options.weights, options.shapes)
-    context = open_context(wanted, rules)
+    context = open_context(wanted, rules, find_limits(wanted.limits))
     (found,) = choose(rules, (options.operator,), context.values.is_run)
     replay = replay_operator(context, found)
     try:

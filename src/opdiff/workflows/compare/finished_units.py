@@ -22,7 +22,8 @@ from opdiff.core.comparison import Row
 from opdiff.core.input_file import read_input
 from opdiff.core.reasons import kind_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
-from opdiff.workflows.compare.job import UNREADABLE, Outcome
+from opdiff.workflows.cluster import UNREADABLE
+from opdiff.workflows.compare.job import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

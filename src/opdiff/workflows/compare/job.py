@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from opdiff.measure.custom import Metric
     from opdiff.measure.sums import Sums
 
-UNREADABLE = frozenset({"core.cannot_open", "core.cannot_read"})
-"""Reasons of rows whose files could not be read, which another host may be able to."""
-
 # The kernel takes about as long for a small tensor as for this many bytes.
 _MIN_WEIGHT_BYTES = 1 << 12
 

@@ -10,11 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode, Pairing
-from opdiff.core.reasons import because, kind_of
+from opdiff.core.reasons import because
 from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
+from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.job import UNREADABLE, Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
+from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 from opdiff.workflows.compare.remote_payloads import is_remote_pair
 
 if TYPE_CHECKING:
@@ -145,7 +146,12 @@ def _measure_now(
 
         left = list(jobs)
         work = BatchWork(
-            measure_jobs, _failed_outcome, lambda job: job.weight, place_of, move_jobs, is_unread=_is_unread
+            measure_jobs,
+            _failed_outcome,
+            lambda job: job.weight,
+            place_of,
+            move_jobs,
+            is_unread=lambda outcome: is_unread(outcome.row.reason),
         )
         results = measuring.cluster.run(work, left)
     done = sum(job.weight for job in jobs) - sum(job.weight for job in left)
@@ -166,12 +172,6 @@ def measure_jobs(jobs: Sequence[Job]) -> list[Outcome]:
         outcomes = {job.number: outcome for job, outcome in batch.done}
         outcomes |= {job.number: measure_job(job) for job in batch.left}
     return [outcomes[job.number] for job in jobs]
-
-
-def _is_unread(outcome: Outcome) -> bool:
-    """Return whether the files of a job could not be read, perhaps because another host has them."""
-    reason = outcome.row.reason
-    return reason is not None and not UNREADABLE.isdisjoint(kind_of(reason))
 
 
 def _failed_outcome(job: Job, reason: Reason) -> Outcome:

@@ -6,7 +6,6 @@ options ──read_inputs──► Inputs ──paired_batches──► Pairs �
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
@@ -18,10 +17,11 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.remote.hosts import host_url, reachable_hosts
+from opdiff.core.remote.hosts import host_url
 from opdiff.core.remote.urls import has_secret
 from opdiff.core.row_store import RowStore
 from opdiff.judge import judge
+from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
@@ -67,7 +67,7 @@ class Compared(Struct, frozen=True):
 def compare(
     options: CompareOptions,
     progress: Progress,
-    on_workers: OnWorkers | None = None,
+    on_workers: OnWorkers = lambda _count: None,
     report_replay: ReplayReport | None = None,
     reader: InputReader | None = None,
 ) -> Iterator[Compared | NotCompared]:
@@ -89,9 +89,9 @@ def compare(
     inputs_given = (options.target, options.golden, *options.rule_paths, options.pairs)
     filesystem.start_run(inputs_given, options.cache, options.memory)
     limits = find_limits(options.limits)
-    with _find_cluster(options, on_workers) as cluster:
+    with find_cluster(options.cluster, options.cluster_config, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
-        replayed = partial(_with_replays, options=options, report=report_replay)
+        replayed = partial(_with_replays, options=options, cluster=cluster, report=report_replay)
         compare_one = partial(_compare, limits=limits, options=options, measuring=measuring, progress=progress)
         if cluster is not None:
             from opdiff.workflows.compare.input_reader import ClusterReader
@@ -130,20 +130,6 @@ def _with_resume(results: Iterator[Compared | NotCompared], folder: str) -> Iter
         is_complete = is_complete and not any(map(is_transient, rows))
     if is_complete:
         remove_units(folder)
-
-
-@contextmanager
-def _find_cluster(options: CompareOptions, on_workers: OnWorkers | None) -> Iterator[Cluster | None]:
-    if not options.cluster:
-        yield None
-        return
-    from opdiff.run.connection import open_cluster
-
-    with (
-        open_cluster(options.cluster, options.cluster_config, on_workers or (lambda _count: None)) as cluster,
-        reachable_hosts(cluster.call),
-    ):
-        yield cluster
 
 
 def _for_workers(options: CompareOptions) -> CompareOptions:
@@ -203,7 +189,9 @@ def _compare(
     return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
 
 
-def _with_replays(compared: Compared, options: CompareOptions, report: ReplayReport | None) -> Compared:
+def _with_replays(
+    compared: Compared, options: CompareOptions, cluster: Cluster | None, report: ReplayReport | None
+) -> Compared:
     """Compute suspects again: by the model if there is one, else by their types and attributes."""
     if options.replay == 0 or compared.comparison.judgement.misfit is not None:
         return compared
@@ -221,7 +209,7 @@ def _with_replays(compared: Compared, options: CompareOptions, report: ReplayRep
     seconds = inf if options.replay is None else options.replay_seconds
     proved = prove(
         compared.comparison,
-        ProofOptions(wanted, options.replay, seconds),
+        ProofOptions(wanted, options.replay, seconds, cluster),
         report or (lambda _done, _total, _left: None),
     )
     return replace(compared, comparison=proved)
@@ -230,7 +218,7 @@ def _with_replays(compared: Compared, options: CompareOptions, report: ReplayRep
 def compare_and_write(
     options: CompareOptions,
     progress: Progress,
-    on_workers: OnWorkers | None = None,
+    on_workers: OnWorkers = lambda _count: None,
     report_replay: ReplayReport | None = None,
 ) -> Iterator[tuple[Compared, Written] | NotCompared]:
     """Compare as `compare` does, and write tables, the saved form and the reports of each comparison."""

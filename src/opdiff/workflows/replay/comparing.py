@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from opdiff.workflows.compare.options import CompareOptions
 
     Progress = Callable[[int, int], None]
+    OnWorkers = Callable[[int], None]
 
 
-def compare_sides(options: CompareOptions, progress: Progress) -> Comparison:
-    """Compare two dumps.
+def compare_sides(options: CompareOptions, progress: Progress, on_workers: OnWorkers) -> Comparison:
+    """Compare two dumps; the arguments are those of `compare`.
 
     Raises:
         UsageError: the options contradict each other or the data, or there are several comparisons.
         InputError: a side or a rule file cannot be used.
     """
-    results = list(compare(options, progress))
+    results = list(compare(options, progress, on_workers))
     if len(results) != 1:
         raise UsageError("operators are replayed with one rule file; give that of the model instead of a directory")
     (result,) = results

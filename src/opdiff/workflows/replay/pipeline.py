@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
+    from opdiff.judge.limits import Limits
     from opdiff.pair.fusion import GroupedModel
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
 
     Progress = Callable[[int, int], None]
@@ -41,17 +43,22 @@ if TYPE_CHECKING:
 _TENSORFLOW_ENDING = ".pb"
 
 
-def replay(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
-    """Replay operators in the order of execution.
+def replay(options: ReplayOptions, progress: Progress, cluster: Cluster | None = None) -> Iterator[Replay]:
+    """Replay operators in the order of execution, by this process or on the workers of a cluster.
 
     Raises:
         UsageError: the options contradict each other, an operator does not exist, or an engine is not installed.
-        InputError: the model, the dump or the rule file cannot be used.
+        InputError: the model, the dump, the rule file or the cluster cannot be used.
     """
     if options.model.endswith(_TENSORFLOW_ENDING):
         raise UsageError("operators of frozen TensorFlow graphs cannot be replayed; convert the graph to ONNX")
     rules = group_rules(read_rules(options.rules))
-    values, replay_one = _open(options, rules)
+    if cluster is not None:
+        from opdiff.workflows.replay.on_workers import replay_on_workers
+
+        yield from replay_on_workers(options, rules, progress, cluster)
+        return
+    values, replay_one = open_replay(options, rules, find_limits(options.limits))
     chosen = choose(rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
@@ -59,19 +66,26 @@ def replay(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
     progress(len(chosen), len(chosen))
 
 
-def _open(options: ReplayOptions, rules: GroupedModel) -> tuple[DumpedValues, Callable[[RuleOp], Replay]]:
-    """Return the dumped values, and the function that replays an operator, by the model or by types."""
+def open_replay(
+    options: ReplayOptions, rules: GroupedModel, limits: Limits
+) -> tuple[DumpedValues, Callable[[RuleOp], Replay]]:
+    """Return the dumped values, and the function that replays an operator, by the model or by types.
+
+    Raises:
+        UsageError: an engine is not installed.
+        InputError: a file cannot be used.
+    """
     if options.model:
-        context = open_context(options, rules)
+        context = open_context(options, rules, limits)
         return context.values, partial(replay_operator, context)
     target = DumpIndex(read_dump(options.target, with_rules=True))
     values = DumpOnly(rules, target)
     parameters = read_parameters(options.rules)
-    by_type = TypeContext(options.rules, rules, target, parameters, values, find_limits(options.limits))
+    by_type = TypeContext(options.rules, rules, target, parameters, values, limits)
     return values, partial(replay_by_type, by_type)
 
 
-def open_context(options: ReplayOptions, rules: GroupedModel) -> ReplayContext:
+def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) -> ReplayContext:
     """Read the model and the dump.
 
     Raises:
@@ -85,7 +99,7 @@ def open_context(options: ReplayOptions, rules: GroupedModel) -> ReplayContext:
     parts = ModelParts(model)
     types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes})
     values = DumpedValues(model, rules, DumpIndex(target))
-    return ReplayContext(CutEncoder(parts, types), values, find_limits(options.limits))
+    return ReplayContext(CutEncoder(parts, types), values, limits)
 
 
 def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:

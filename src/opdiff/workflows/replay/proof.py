@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.replay import Replay
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
 
     Report = Callable[[int, int, float], None]
@@ -32,11 +33,13 @@ class ProofOptions(Struct, frozen=True):
         replay: model, dump and rules; its operators are not used.
         count: maximum number of suspects; `None` for all operators.
         seconds: maximum time.
+        cluster: workers that compute; `None` for this process.
     """
 
     replay: ReplayOptions
     count: int | None
     seconds: float
+    cluster: Cluster | None = None
 
 
 def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comparison:
@@ -78,7 +81,7 @@ def _run(options: ProofOptions, operators: Sequence[str], ends: float, report: R
         report(done, total, max(ends - time.monotonic(), 0.0))
 
     found = []
-    for item in replay(replace(options.replay, operators=tuple(operators)), progress):
+    for item in replay(replace(options.replay, operators=tuple(operators)), progress, options.cluster):
         found.append(item)
         if time.monotonic() > ends:
             return found, False

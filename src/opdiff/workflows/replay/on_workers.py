@@ -1,0 +1,142 @@
+"""Replay on the workers of a cluster: each opens the model and the dump once, and computes operators in batches.
+
+Jobs are operators of the rules. Workers read the model, the rules and the dump themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.core import filesystem
+from opdiff.core.remote.hosts import host_of
+from opdiff.pair.fusion import group_rules
+from opdiff.pair.names import DumpIndex
+from opdiff.read.rules import read_rules
+from opdiff.run.task_round import BatchWork, Place
+from opdiff.workflows.cluster import is_unread
+from opdiff.workflows.compare.input_reader import ClusterReader
+from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.replay.dumped_values import DumpOnly
+from opdiff.workflows.replay.operator_replay import not_replayable
+from opdiff.workflows.replay.pipeline import choose, open_replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.replay import Replay
+    from opdiff.judge.limits import Limits
+    from opdiff.pair.fusion import GroupedModel
+    from opdiff.run.cluster import Cluster
+    from opdiff.workflows.replay.options import ReplayOptions
+
+    Progress = Callable[[int, int], None]
+    ReplayOne = Callable[[RuleOp], Replay]
+    # Operators of different graphs may have the same name.
+    Job = tuple[int, RuleOp]
+
+# Computing a small operator takes about as long as measuring this many bytes, so that few operators are a batch.
+_MIN_WEIGHT_BYTES = 16 << 20
+
+
+class ReplayBatch(Struct, frozen=True):
+    """The function of the tasks of one replay.
+
+    Attributes:
+        run: identity of the replay; workers keep what they have read for its other tasks.
+        options: model, dump and rules, by absolute paths.
+        limits: limits of the user.
+    """
+
+    run: str
+    options: ReplayOptions
+    limits: Limits
+
+    def __call__(self, jobs: Sequence[Job]) -> list[Replay]:
+        """Return the operators of a batch, computed again."""
+        replay_one = open_once(self)
+        return [replay_one(operator) for _, operator in jobs]
+
+
+def replay_on_workers(
+    options: ReplayOptions, rules: GroupedModel, progress: Progress, cluster: Cluster
+) -> Iterator[Replay]:
+    """Replay operators in the order of execution, with results that do not depend on the number of workers.
+
+    Raises:
+        UsageError: an operator does not exist, or an engine is not installed on the workers.
+        InputError: the workers cannot use the model, the dump or the rule file.
+    """
+    limits = find_limits(options.limits)
+    options = _for_workers(options)
+    host = host_of(options.target)
+    target = DumpIndex(ClusterReader(cluster).dump(options.target, with_rules=True))
+    chosen = choose(rules, options.operators, DumpOnly(rules, target).is_run)
+    batch = ReplayBatch(os.urandom(8).hex(), replace(options, operators=()), limits)
+    cluster.call(host, check_inputs, (batch,))
+    work = BatchWork(
+        batch,
+        lambda job, reason: not_replayable(job[1], reason),
+        lambda job: max(_nbytes(target, job[1]), _MIN_WEIGHT_BYTES),
+        place=lambda _job: Place(host),
+        is_unread=lambda replayed: is_unread(replayed.reason),
+    )
+    yield from _in_order(cluster.run(work, list(enumerate(chosen))), len(chosen), progress)
+
+
+def _in_order(results: Iterator[tuple[Job, Replay]], count: int, progress: Progress) -> Iterator[Replay]:
+    """Yield results in the order of their numbers, each as soon as all before it are there."""
+    progress(0, count)
+    early: dict[int, Replay] = {}
+    following = 0
+    for done, ((number, _), result) in enumerate(results, 1):
+        progress(done, count)
+        early[number] = result
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+def _for_workers(options: ReplayOptions) -> ReplayOptions:
+    """Return the options with absolute paths: workers have other current folders."""
+    paths = {name: getattr(options, name) for name in ("target", "rules", "model", "weights")}
+    return replace(options, **{name: path and filesystem.abspath(path) for name, path in paths.items()})
+
+
+def _nbytes(target: DumpIndex, operator: RuleOp) -> int:
+    dump = target.find(operator.name)
+    tensors = (*dump.inputs.values(), *dump.outputs.values()) if dump is not None else ()
+    return sum(tensor.source.nbytes for tensor in tensors)
+
+
+# On a worker
+
+# The replay that this worker had last, and its function; threads of the worker share them.
+_opened: dict[str, ReplayOne] = {}
+_lock = Lock()
+
+
+def check_inputs(batch: ReplayBatch) -> None:
+    """Open the model and the dump.
+
+    Raises:
+        UsageError: an engine is not installed.
+        InputError: a file cannot be used.
+    """
+    open_once(batch)
+
+
+def open_once(batch: ReplayBatch) -> ReplayOne:
+    """Return the function that replays an operator; what it needs is read for the first batch only."""
+    with _lock:
+        if batch.run not in _opened:
+            rules = group_rules(read_rules(batch.options.rules))
+            _, replay_one = open_replay(batch.options, rules, batch.limits)
+            _opened.clear()
+            _opened[batch.run] = replay_one
+        return _opened[batch.run]

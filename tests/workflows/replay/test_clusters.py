@@ -1,0 +1,137 @@
+"""Replay on a cluster: workers compute the operators, with the results of one machine."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster_processes import ClusterProcesses, running_cluster
+from command_line import run
+from device_runs import DeviceRun, Fused
+from onnx_models import golden
+from opdiff.core.errors import InputError
+from opdiff.workflows.cluster import find_cluster
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.replay import pipeline
+from opdiff.workflows.replay.options import ReplayOptions
+from opdiff.workflows.replay.pipeline import replay
+from residual_network import device_run, image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTS = ("npu-1", "npu-2", "npu-3")
+SETTINGS = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), *HOSTS, **SETTINGS) as found:
+        yield found
+
+
+def without_residual(part: Any) -> None:
+    part.graph.node[1].op_type = "Identity"
+    del part.graph.node[1].input[1:]
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> DeviceRun:
+    """A run without the residual sum, and golden data."""
+    made = device_run(tmp_path, Fused("c2a1r2", "Conv2D", ("c2", "a1", "r2"), change=without_residual))
+    golden(made.model, tmp_path / "golden", inputs=image())
+    return made
+
+
+def refuse(*_arguments: object) -> None:
+    """Stand for what only workers may do."""
+    raise AssertionError("computed by the client")
+
+
+@pytest.mark.parametrize("with_model", [True, False], ids=["by_model", "by_type"])
+def test_results_are_those_of_one_machine(
+    processes: ClusterProcesses,
+    device: DeviceRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    with_model: bool,
+) -> None:
+    """Paths are relative, and workers have other current folders."""
+    monkeypatch.chdir(device.folder)
+    model = ("--model", device.model.name) if with_model else ()
+    words = "replay", device.npu.name, "-fr", device.rules.name, *model, "--json"
+    here = run(capsys, *words)
+    monkeypatch.setattr(pipeline, "open_replay", refuse)
+    there = run(capsys, *words, "--cluster", processes.address)
+    assert (there.code, there.out) == (here.code, here.out) == (0, here.out)
+    assert len(here.json) == 6
+
+
+def test_dump_of_a_host(
+    processes: ClusterProcesses, device: DeviceRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "-fr", device.rules, "--model", device.model, "--json"
+    here = run(capsys, "replay", device.npu, *words)
+    shutil.move(device.npu, processes.folder_of("npu-2") / "run")
+    target = "npu-2:/proc/self/cwd/run"
+    there = run(capsys, "replay", target, *words, "--cluster", processes.address)
+    assert (there.code, there.out) == (here.code, here.out) == (0, here.out)
+    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
+    lost = run(capsys, "replay", target.replace("npu-2", "npu-4"), *words, "--cluster", processes.address)
+    assert lost.code == 3
+    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
+    refused = run(capsys, "replay", target, *words)
+    assert refused.code == 2
+    assert "for HOST:PATH give --cluster" in refused.err
+
+
+def test_suspects_of_a_comparison(
+    processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits are those of the client's current folder."""
+    monkeypatch.chdir(device.folder)
+    (device.folder / "opdiff.toml").write_text("[dtype.float16]\nnoise = 0.002\n")
+    found = []
+    for address in ("", processes.address):
+        options = CompareOptions(
+            str(device.npu), str(device.folder / "golden"), str(device.rules), cluster=address,
+            model=str(device.model), replay=5,
+        )  # fmt: skip
+        (result,) = compare(options, lambda _done, _total: None)
+        assert isinstance(result, Compared)
+        found.append(result.comparison)
+        monkeypatch.setattr(pipeline, "open_replay", refuse)
+    assert repr(found[1].replays) == repr(found[0].replays)
+    assert repr(found[1].judgement) == repr(found[0].judgement)
+    assert len(found[0].replays) > 0
+
+
+def test_operators_that_no_worker_can_compute_have_the_reason(
+    processes: ClusterProcesses, device: DeviceRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers of the host die behind the check of the inputs."""
+    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 1.0)
+    home = processes.folder_of("npu-3")
+    shutil.copytree(device.npu, home / "run")
+    options = ReplayOptions("host://npu-3/proc/self/cwd/run", str(device.rules), str(device.model))
+    found = []
+    with find_cluster(processes.address) as cluster:
+
+        def kill_at_start(done: int, _total: int) -> None:
+            if not done:
+                processes.kill("npu-3")
+
+        found += list(replay(options, kill_at_start, cluster))
+    processes.add_workers("npu-3")
+    assert {item.reason and item.reason.code for item in found} <= {"run.no_workers_of_host", "run.worker_died"}
+    assert len(found) == 6
+
+
+def test_model_that_workers_cannot_read(processes: ClusterProcesses, device: DeviceRun) -> None:
+    options = ReplayOptions(str(device.npu), str(device.rules), str(device.folder / "missing.onnx"))
+    with find_cluster(processes.address) as cluster, pytest.raises(InputError, match=r"missing\.onnx"):
+        list(replay(options, lambda _done, _total: None, cluster))
