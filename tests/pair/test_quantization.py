@@ -9,7 +9,7 @@ import pytest
 from opdiff.core.comparison import Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import Rules
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.quantization import find_quantized
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 

@@ -9,7 +9,7 @@ import pytest
 from opdiff.core.comparison import Pairing, Unpaired
 from opdiff.core.tensor import Declared
 from opdiff.pair import PairOptions, Rules, pair
-from opdiff.pair.fusion import Relation, group_rules
+from opdiff.pair.groups import Relation, group_rules
 from opdiff.pair.selection import Range
 from pair.rule_files import dumped, npu, npy, op, out, paired, rules, summarize
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.errors import UsageError
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.selection import Range, Select, Selection, parse_range, parse_select, select
 from pair.rule_files import dumped, npu, npy, op, paired, rules
 

@@ -74,7 +74,7 @@ class ReplayedOutput(Struct, frozen=True):
     def excess(self) -> float:
         """Own error in units of its limit; above 1 is too much."""
         shares = [(self.error, self.limit), (self.peak, self.peak_limit), (self.unequal, self.unequal_limit)]
-        return max(value / limit if limit else value * float("inf") for value, limit in shares if value or limit)
+        return max((value / limit if limit else float("inf") for value, limit in shares if value), default=0.0)
 
 
 class ReplayCause(Struct, frozen=True):

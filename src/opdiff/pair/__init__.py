@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from opdiff.core.errors import UsageError
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
-from opdiff.pair.fusion import group_rules
 from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
+from opdiff.pair.groups import group_rules
 from opdiff.pair.manual import override
 from opdiff.pair.names import DumpIndex
 from opdiff.pair.plain import iter_plain_pairs

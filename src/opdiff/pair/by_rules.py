@@ -11,8 +11,8 @@ from opdiff.core.comparison import OpLabel, Pairing, Unpaired
 from opdiff.core.dump import DumpKind, side_tensor
 from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import Declared, Slot, TensorKey, file_safe_name
-from opdiff.pair.fusion import NOT_RUN_TYPES, Relation, is_inner
 from opdiff.pair.golden import Found
+from opdiff.pair.groups import NOT_RUN_TYPES, Relation, is_inner_part
 from opdiff.pair.names import NameIndex, with_nearest
 from opdiff.pair.trace import trace
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
-    from opdiff.pair.fusion import Group, GroupedModel, OpKey
     from opdiff.pair.golden import GoldenSide
+    from opdiff.pair.groups import Group, GroupedModel, OpKey
     from opdiff.pair.names import DumpIndex
 
 
@@ -69,7 +69,7 @@ def iter_pairs(context: PairingContext) -> Iterator[Pair]:
 
 
 def iter_unknown_pairs(context: PairingContext) -> Iterator[Pair]:
-    """Yield an unpaired entry for each dumped operator that the rules do not contain, numbered behind the groups."""
+    """Yield an unpaired entry for each dumped operator that the rules do not contain, numbered after the groups."""
     known = {file_safe_name(name): name for name in context.model.by_name}
     unknown = [dump for name, dump in context.target.dump.operators.items() if file_safe_name(name) not in known]
     names = NameIndex(known) if unknown else None
@@ -95,7 +95,7 @@ def _split_pairs(context: PairingContext, group: Group, operators: tuple[RuleOp,
     reasons = []
     dumped = []
     for operator in operators:
-        if is_inner(operator):
+        if is_inner_part(operator):
             reasons.append(because("pair.inner_part", name=operator.name))
         elif context.target.find(operator.name) is None:
             reasons.append(_no_file(context, operator))
@@ -134,9 +134,9 @@ def _operator_pairs(context: PairingContext, group: Group, operator: RuleOp) -> 
         return
     for slot in slots:
         for index, tensor in sorted(dump.tensors(slot).items()):
-            yield _tensor_pair(context, label, (operator, slot, index), tensor)
+            yield _tensor_pair(context, label, operator, TensorKey(operator.name, slot, index), tensor)
     if dump.problem:
-        # Where each tensor has its own file, an unreadable one does not cost the others.
+        # Where each tensor has its own file, the others are compared although one is unreadable.
         yield Unpaired(label, None, None, _unreadable(operator, dump))
 
 
@@ -173,10 +173,8 @@ def _compared_slots(operator: RuleOp) -> tuple[Slot, ...]:
     return inputs if operator.op_type == "AscendQuant" else (*inputs, Slot.OUTPUT)
 
 
-def _tensor_pair(context: PairingContext, label: OpLabel, position: tuple[RuleOp, Slot, int], tensor: Tensor) -> Pair:
-    operator, slot, index = position
-    key = TensorKey(operator.name, slot, index)
-    traced = trace(context.model, operator, slot, index)
+def _tensor_pair(context: PairingContext, label: OpLabel, operator: RuleOp, key: TensorKey, tensor: Tensor) -> Pair:
+    traced = trace(context.model, operator, key.slot, key.index)
     reasons = []
     for origin in traced.origins:
         found = context.golden.find(origin)

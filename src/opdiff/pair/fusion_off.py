@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Slot, TensorKey
-from opdiff.pair.fusion import Group
 from opdiff.pair.golden import Found, find_output
+from opdiff.pair.groups import Group
 from opdiff.pair.trace import FORWARDING_TYPES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
     from opdiff.pair.names import DumpIndex
     from opdiff.pair.trace import OriginalTensor
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from opdiff.core.graph import OutputDesc, parse_input
 from opdiff.core.quantizing_types import DEQUANTIZING_TYPES, QUANTIZING_TYPES
-from opdiff.pair.fusion import group_key, index_groups
+from opdiff.pair.groups import group_key, index_groups
 
 if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
-    from opdiff.pair.fusion import GroupedModel, OpKey
+    from opdiff.pair.groups import GroupedModel, OpKey
 
 _QUANT_NAME = r"_quant_layer|/AscendQuant|/AscendWeightQuant|\.quant|\.weight_quant"
 _DEQUANT_NAME = r"_dequant_layer|_anti_quant_layer|/AscendDequant|/AntiQuant|\.dequant|\.anti_quant"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from opdiff.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
 
 _MAX_DIGITS = 18
 

@@ -1,7 +1,7 @@
 """From a tensor of the target to the tensor of the original model that it should equal.
 
-An output is what its description says. An input is the output of its producer. Cast and TransData change the storage
-and not the values, so a tensor behind them may be compared with the one before them.
+The origin of an output is the one that its description declares. An input is the output of its producer. Cast and
+TransData change the storage and not the values, so their output may be compared with their input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import OutputDesc, RuleOp
     from opdiff.core.tensor import Shape
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
 
 FORWARDING_TYPES = frozenset({"Cast", "TransData"})
 """Operator types whose output has the values of their input."""
@@ -38,7 +38,7 @@ _INSERTED_TYPES = FORWARDING_TYPES | {"Reshape", "SqueezeV2", "UnsqueezeV2"}
 class OriginalTensor(Struct, frozen=True):
     """A tensor of the original model with the evidence for it; prints `c1:0`.
 
-    The claim of an operator that the compiler inserted is doubtful: some have the name of the operator that reads them.
+    Inserted operators sometimes have the name of the operator that reads them, so the origin they declare is doubtful.
     """
 
     name: str
@@ -100,35 +100,35 @@ def _walk(model: GroupedModel, operator: RuleOp, index: int, start: _Start) -> T
     while True:
         position = (operator.graph_name, operator.name, index)
         if position in seen:
-            return _by_trust(origins, because("pair.cycle", name=operator.name))
+            return _doubtful_last(origins, because("pair.cycle", name=operator.name))
         seen.add(position)
         output = operator.output(index)
-        if output is not None and output.origin_name and not _is_border(operator):
+        if output is not None and output.origin_name and not _crosses_subgraph(operator):
             origins.append(replace(_origin(output, index, start, through), is_doubtful=operator.is_inserted))
         if not _forwards(operator):
-            return _by_trust(origins, None if origins else _no_origin(operator, index, output))
+            return _doubtful_last(origins, None if origins else _no_origin(operator, index, output))
         through.append(operator.name)
         if len(through) > _MAX_FORWARDS:
-            return _by_trust(origins, because("pair.chain_too_long", name=operator.name, limit=_MAX_FORWARDS))
+            return _doubtful_last(origins, because("pair.chain_too_long", name=operator.name, limit=_MAX_FORWARDS))
         found = _source(operator, index, model)
         if isinstance(found, Reason):
-            return _by_trust(origins, because("pair.only_forwards", name=operator.name, problem=found))
+            return _doubtful_last(origins, because("pair.only_forwards", name=operator.name, problem=found))
         operator, index = found
 
 
-def _by_trust(origins: list[OriginalTensor], problem: Reason | None) -> Trace:
+def _doubtful_last(origins: list[OriginalTensor], problem: Reason | None) -> Trace:
     """Return the trace with doubtful origins last: the producer of an inserted operator knows what it passes on."""
     return Trace(tuple(sorted(origins, key=lambda origin: origin.is_doubtful)), problem)
 
 
 def _forwards(operator: RuleOp) -> bool:
-    if operator.op_type in FORWARDING_TYPES or _is_border(operator):
+    if operator.op_type in FORWARDING_TYPES or _crosses_subgraph(operator):
         return True
     return operator.is_inserted and operator.op_type in _INSERTED_TYPES
 
 
-def _is_border(operator: RuleOp) -> bool:
-    """Whether it stands for a tensor on the other side of a sub-graph's border."""
+def _crosses_subgraph(operator: RuleOp) -> bool:
+    """Whether its output is a tensor of another graph: an input of a sub-graph, or the result of a call of one."""
     return operator.parent_input is not None or len(operator.subgraphs) == 1
 
 
@@ -150,11 +150,11 @@ def _source(operator: RuleOp, index: int, model: GroupedModel) -> tuple[RuleOp, 
 def _origin(output: OutputDesc, index: int, start: _Start, through: Sequence[str]) -> OriginalTensor:
     number = index if output.origin_index is None else output.origin_index
     origin = OriginalTensor(output.origin_name, number, output.layout, output.shape, ())
-    step = _input_step(start, origin, through) if start.producer else _output_step(start, origin, through)
+    step = _input_evidence(start, origin, through) if start.producer else _output_evidence(start, origin, through)
     return replace(origin, evidence=(*start.compiled_from, step))
 
 
-def _output_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
+def _output_evidence(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
     """Evidence for an output; the first operator of `through` is its own."""
     if not through:
         return because("pair.output_is", index=start.index, origin=str(origin))
@@ -164,7 +164,7 @@ def _output_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) 
     return because("pair.output_forwards_through", index=start.index, origin=str(origin), through=in_order)
 
 
-def _input_step(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
+def _input_evidence(start: _Start, origin: OriginalTensor, through: Sequence[str]) -> Reason:
     if through:
         in_order = _listed(tuple(reversed(through)))
         return because("pair.input_through", index=start.index, origin=str(origin), through=in_order)

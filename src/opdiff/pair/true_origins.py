@@ -1,11 +1,12 @@
 """Origins of outputs as real compilers leave them: corrected, completed, or dropped.
 
-- An output without a name is that of its operator, if nothing else is said.
-- Where one original became several operators, the last of their chain has its outputs.
-- Behind a transpose that the compiler put around an operator is the original's tensor, not before it.
-- A fused operator that writes into the output of a concatenation (`StridedWrite`) has the output of the named original.
-- The input of the original model is the output of image preprocessing on the device (`Aipp`), not the image before it.
-- A folded constant has the name of an operator that reads it; that operator's own claim counts.
+1. If the rule file names no origin for an output and no original for its operator, it keeps the operator's name.
+2. If the compiler inserted a transpose after an operator, its output is the original tensor, not its input.
+3. A fused operator that writes into the output of a concatenation (`StridedWrite`) has that of the named original.
+4. The input of the original model is the output of image preprocessing on the device (`Aipp`), not the image before it.
+5. If one original became several operators, the last of their chain has its outputs.
+6. A folded constant often has the name of an operator that reads it; if an operator that computes declares the same
+   origin, the constant loses it.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ if TYPE_CHECKING:
 
     from opdiff.core.graph import RuleOp
 
-    Claim = tuple[str, int]
+    Origin = tuple[str, int]
 
 _TRANSPOSES = frozenset({"Transpose", "TransposeD"})
-_AFTER = re.compile(r"(.+)_Output(\d{1,4})_?TransposeAfter")
+_TRANSPOSE_AFTER = re.compile(r"(.+)_Output(\d{1,4})_?TransposeAfter")
 _AIPP_TYPE = "Aipp"
 # Name of the preprocessing in the name of an operator that it was fused into.
 _AIPP_MARK = "_huawei_aipp"
 _STRIDED_WRITE = "_StridedWrite"
-_BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
+_TRANSPOSE_BEFORE = re.compile(r".+_Input\d{1,4}_?TransposeBefore")
 
 
-def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
-    """Return the operators of a graph, each original once, and outputs without a name named where that is certain."""
-    behind = _outputs_behind(operators)
+def complete_origins(operators: Sequence[RuleOp]) -> list[RuleOp]:
+    """Return the operators of a graph, each original once, with the origins that rules 1 to 4 give."""
+    transposed = _transposed_outputs(operators)
     moved: dict[str, set[int]] = {}
-    for name, index in behind.values():
+    for name, index in transposed.values():
         moved.setdefault(name, set()).add(index)
     completed = []
     for operator in operators:
         unique = replace(operator, originals=tuple(dict.fromkeys(operator.originals)))
-        if operator.name in behind:
-            unique = _with_origin(unique, *behind[operator.name])
-        elif not operator.has_originals and not _is_around(operator, _BEFORE):
+        if operator.name in transposed:
+            unique = _with_origin(unique, *transposed[operator.name])
+        elif not operator.has_originals and not _is_inserted_transpose(operator, _TRANSPOSE_BEFORE):
             unique = fill_origin(unique, operator.name)
         elif operator.op_type == _AIPP_TYPE and (source := _source_name(operator)):
             unique = fill_origin(unique, source)
@@ -54,13 +55,13 @@ def complete(operators: Sequence[RuleOp]) -> list[RuleOp]:
     return completed
 
 
-def name_ends(name: str, members: list[RuleOp], claims: Iterable[Claim]) -> list[RuleOp]:
+def name_last_outputs(name: str, members: list[RuleOp], declared: Iterable[Origin]) -> list[RuleOp]:
     """Name the outputs of the operator that ends the chain of those compiled from one original.
 
     Args:
         name: the original.
         members: operators compiled from it.
-        claims: original tensors that some output is said to be.
+        declared: origins that the rule file declares for outputs.
     """
     working = [operator for operator in members if not operator.is_constant]
     if any(operator.originals != (name,) for operator in working):
@@ -68,7 +69,7 @@ def name_ends(name: str, members: list[RuleOp], claims: Iterable[Claim]) -> list
     ends = {operator.name for operator in working}
     if len({operator.name for operator in members}) > 1:
         ends -= {parsed[0] for operator in working for entry in operator.inputs if (parsed := parse_input(entry))}
-        if any(claimed == name for claimed, _ in claims):
+        if any(origin == name for origin, _ in declared):
             return members
     if len(ends) != 1:
         return members
@@ -78,10 +79,10 @@ def name_ends(name: str, members: list[RuleOp], claims: Iterable[Claim]) -> list
     ]
 
 
-def claims_of(operators: Iterable[RuleOp], *, constants: bool = True) -> set[Claim]:
-    """Return the original tensors that outputs are said to be."""
+def declared_origins(operators: Iterable[RuleOp], *, constants: bool = True) -> set[Origin]:
+    """Return the original tensors that the rule file declares for outputs."""
     return {
-        (output.origin_name, output.position if output.origin_index is None else output.origin_index)
+        _origin(output)
         for operator in operators
         if constants or not operator.is_constant
         for output in operator.outputs
@@ -89,12 +90,11 @@ def claims_of(operators: Iterable[RuleOp], *, constants: bool = True) -> set[Cla
     }
 
 
-def drop_false_claims(operator: RuleOp, claims: set[Claim]) -> RuleOp:
-    """Return a constant without the origins that operators that compute have."""
+def drop_origins_of_constants(operator: RuleOp, origins: set[Origin]) -> RuleOp:
+    """Return a constant without the origins that computing operators have; other operators are unchanged."""
     if not operator.is_constant:
         return operator
-    false = {position for position in range(len(operator.outputs)) if claims_of([_only(operator, position)]) & claims}
-    return _without_origins(operator, {operator.outputs[position].position for position in false})
+    return _without_origins(operator, {output.position for output in operator.outputs if _origin(output) in origins})
 
 
 def fill_origin(operator: RuleOp, name: str) -> RuleOp:
@@ -105,8 +105,8 @@ def fill_origin(operator: RuleOp, name: str) -> RuleOp:
     return replace(operator, outputs=outputs or (OutputDesc(0, origin_name=name),))
 
 
-def _only(operator: RuleOp, position: int) -> RuleOp:
-    return replace(operator, outputs=(operator.outputs[position],))
+def _origin(output: OutputDesc) -> Origin:
+    return output.origin_name, output.position if output.origin_index is None else output.origin_index
 
 
 def _without_origins(operator: RuleOp, positions: set[int]) -> RuleOp:
@@ -140,18 +140,20 @@ def _written_original(operator: RuleOp) -> str:
     return next((name for name in operator.originals if name and operator.name.endswith(f"{name}{_STRIDED_WRITE}")), "")
 
 
-def _outputs_behind(operators: Iterable[RuleOp]) -> dict[str, Claim]:
-    """Return the transposes behind an operator, and which of its outputs each brings into the original order."""
+def _transposed_outputs(operators: Iterable[RuleOp]) -> dict[str, Origin]:
+    """Return the transposes inserted after operators, and the output that each brings into the original order."""
     found = {}
     for operator in operators:
-        match = _AFTER.fullmatch(operator.name) if _is_around(operator, _AFTER) else None
+        match = (
+            _TRANSPOSE_AFTER.fullmatch(operator.name) if _is_inserted_transpose(operator, _TRANSPOSE_AFTER) else None
+        )
         source = parse_input(operator.inputs[0]) if operator.inputs else None
         if match and source == (match[1], int(match[2])):
             found[operator.name] = source
     return found
 
 
-def _is_around(operator: RuleOp, name: re.Pattern[str]) -> bool:
-    """Whether it is a transpose that the compiler put around another operator."""
+def _is_inserted_transpose(operator: RuleOp, name: re.Pattern[str]) -> bool:
+    """Whether it is a transpose that the compiler inserted before or after another operator."""
     has_no_original = not operator.has_originals or operator.is_inserted
     return operator.op_type in _TRANSPOSES and has_no_original and bool(name.fullmatch(operator.name))

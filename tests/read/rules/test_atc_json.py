@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opdiff.core.errors import InputError
 from opdiff.core.graph import OutputDesc
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.quantization import find_quantized
 from opdiff.read.rules import atc_json, read_rule_directory, read_rules
 

@@ -13,7 +13,7 @@ from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, OpdiffError, UsageError
 from opdiff.core.reasons import Reason
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
 from opdiff.read.dump import read_dump
 from opdiff.read.rules import read_rules

@@ -14,7 +14,7 @@ from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import LayoutError
 from opdiff.core.reasons import because
 from opdiff.core.tensor import Declared, Slot, TensorKey, TensorSpec, file_safe_name
-from opdiff.pair.fusion import NOT_RUN_TYPES
+from opdiff.pair.groups import NOT_RUN_TYPES
 from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
     from opdiff.pair.names import DumpIndex
     from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.replay.original_types import OriginalType

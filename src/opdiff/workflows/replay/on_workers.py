@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.remote.hosts import host_of
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
 from opdiff.read.rules import read_rules
 from opdiff.run.task_round import BatchWork, Place
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.fusion import group_rules
+from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
 from opdiff.read.rules import read_rules
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
 

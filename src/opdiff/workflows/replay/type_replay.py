@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.tensor import Shape, Tensor
     from opdiff.judge.limits import Limits
-    from opdiff.pair.fusion import GroupedModel
+    from opdiff.pair.groups import GroupedModel
     from opdiff.pair.names import DumpIndex
     from opdiff.read.rules.parameters import Parameter
     from opdiff.workflows.replay.dumped_values import DumpedValues

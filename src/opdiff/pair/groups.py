@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.tensor import file_safe_name
-from opdiff.pair.true_origins import claims_of, complete, drop_false_claims, name_ends
+from opdiff.pair.true_origins import complete_origins, declared_origins, drop_origins_of_constants, name_last_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,12 +101,12 @@ def group_rules(rules: RuleFile) -> GroupedModel:
     """Group the operators of a rule file; missing names of originals are filled in where they are unambiguous."""
     grouped: dict[str, list[RuleOp]] = {}
     for graph in rules.graphs:
-        for operator in complete(graph.operators):
+        for operator in complete_origins(graph.operators):
             grouped.setdefault(group_key(operator), []).append(operator)
-    claims = claims_of(rules.operators())
-    named = [name_ends(name, members, claims) for name, members in grouped.items()]
-    true_claims = claims_of((operator for members in named for operator in members), constants=False)
-    return index_groups([drop_false_claims(operator, true_claims) for operator in members] for members in named)
+    declared = declared_origins(rules.operators())
+    named = [name_last_outputs(name, members, declared) for name, members in grouped.items()]
+    computed = declared_origins((operator for members in named for operator in members), constants=False)
+    return index_groups([drop_origins_of_constants(operator, computed) for operator in members] for members in named)
 
 
 def index_groups(grouped: Iterable[Sequence[RuleOp]]) -> GroupedModel:
@@ -144,6 +144,6 @@ def group_key(operator: RuleOp) -> str:
     return "\0".join(operator.originals) or operator.name
 
 
-def is_inner(operator: RuleOp) -> bool:
+def is_inner_part(operator: RuleOp) -> bool:
     """Whether it is a part of a split operator without any tensor of the original model."""
     return operator.is_multiop and not any(output.origin_name for output in operator.outputs)
