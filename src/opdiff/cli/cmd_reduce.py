@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from argparse import ArgumentTypeError
 from threading import Event
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_json, integer
+from msgspec.structs import replace
+
+from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, printable, write_json
+from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
+from opdiff.core.remote.hosts import host_of, host_url, path_of
 from opdiff.core.tensor_stats import INFORMATION
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ examples:
   opdiff reduce msprobe_ge_dump --watch            during the run that dumps, until Ctrl-C
   opdiff reduce msprobe_fx_dump --keep             keep the data, too
   opdiff reduce data_dump --info crc32,histogram
+  opdiff reduce npu-1:/data/run --cluster tls://head:8786
 """
 _DEFAULT_INFORMATION = "mean,l2norm,specials,crc32"
 _WATCH_LOAD, _FULL_LOAD = 50, 100
@@ -59,44 +65,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"maximum share of time spent working; default: {_WATCH_LOAD} with --watch, else {_FULL_LOAD}",
     )  # fmt: skip
     add_json(parser, "the totals")
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Reduce, print the totals, and return the exit code."""
-    from opdiff.workflows.reduce.watch import ReduceOptions
-
-    load = (args.load or (_WATCH_LOAD if args.watch else _FULL_LOAD)) / 100
-    options = ReduceOptions(args.path, args.info, args.keep, args.watch, args.settle, args.interval, load)
+    if args.cluster and args.watch:
+        raise UsageError(
+            "--watch cannot be combined with --cluster: run it on each host, beside the program that dumps"
+        )
+    check_cluster(args, "load")
+    options = _options(args)
     stop = Event()
 
     def end_after_current_file(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    previous = {number: signal.signal(number, end_after_current_file) for number in (signal.SIGINT, signal.SIGTERM)}
-    # The system sends this when a process opens a file for writing on which we hold a lease.
-    previous[signal.SIGIO] = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    # On a cluster the work is interrupted, which cancels what was submitted.
+    end = signal.default_int_handler if args.cluster else end_after_current_file
+    previous = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return _reduce(options, stop, args.json, quiet=args.quiet > 0)
+        return _reduce(args, options, stop)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _reduce(options: ReduceOptions, stop: Event, json_path: str, *, quiet: bool) -> int:
+def _options(args: argparse.Namespace) -> ReduceOptions:
+    from opdiff.workflows.reduce.watch import ReduceOptions
+
+    load = (args.load or (_WATCH_LOAD if args.watch else _FULL_LOAD)) / 100
+    options = ReduceOptions(args.path, args.info, args.keep, args.watch, args.settle, args.interval, load)
+    if is_on_host(args, args.path):
+        url = host_url(args.path)
+        return replace(options, root=path_of(url), host=host_of(url))
+    # Workers have other current folders.
+    return replace(options, root=os.path.abspath(args.path)) if args.cluster else options
+
+
+def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> int:
+    from opdiff.workflows.cluster import find_cluster
     from opdiff.workflows.reduce.watch import ReduceTotals, reduce_tree
 
+    quiet = args.quiet > 0
     totals = ReduceTotals()
-    with Progress("reducing", quiet=quiet, in_bytes=True) as progress:
+    with (
+        Progress("reducing", quiet=quiet, in_bytes=True) as progress,
+        find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
+    ):
         reported = 0
-        for totals in reduce_tree(options, stop, progress.reach):
+        for totals in reduce_tree(options, stop, progress.reach, cluster):
             if options.watch and not quiet and totals.files > reported:
                 reported = totals.files
-                progress.say(_total_line(totals, keep=options.keep), sys.stderr if json_path == "-" else None)
+                progress.say(_total_line(totals, keep=options.keep), sys.stderr if args.json == "-" else None)
                 sys.stdout.flush()
-    for line in _lines(totals, keep=options.keep) if json_path != "-" else ():
+    for line in _lines(totals, keep=options.keep) if args.json != "-" else ():
         print(printable(line))
-    if json_path:
-        write_json(json_path, totals)
+    if args.json:
+        write_json(args.json, totals)
     is_interrupted = stop.is_set() and not options.watch
     return ExitCode.INTERRUPTED if is_interrupted else ExitCode.OK
 

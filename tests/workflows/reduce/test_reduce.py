@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from typing import IO, TYPE_CHECKING
 
@@ -328,3 +329,23 @@ def test_archives_that_are_not_reduced_dumps(arrays: dict[str, list[object]], pr
 def test_json_that_is_not_statistics(text: str) -> None:
     with pytest.raises(DumpError, match="statistics"):
         parse_stats(text.encode(), "a file")
+
+
+OPENED_MEANWHILE = """
+import fcntl, subprocess, sys
+from opdiff.workflows.reduce import plan
+set_lease = fcntl.fcntl
+def set_lease_and_open(descriptor, command, argument):
+    set_lease(descriptor, command, argument)
+    if argument == fcntl.F_RDLCK:
+        opening = "import os, sys; os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)"
+        subprocess.run([sys.executable, "-c", opening, sys.argv[1]], stderr=subprocess.DEVNULL)
+fcntl.fcntl = set_lease_and_open
+print(plan.is_open_for_writing(sys.argv[1]))
+"""
+
+
+def test_process_survives_that_a_file_is_opened_while_it_is_looked_at(folder: Path) -> None:
+    """The signal of the broken lease ends a process that does not handle it, such as a worker of a cluster."""
+    command = [sys.executable, "-c", OPENED_MEANWHILE, str(folder / GE)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

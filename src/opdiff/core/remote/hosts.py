@@ -45,7 +45,12 @@ def is_host_side(side: str) -> bool:
 def host_url(side: str) -> str:
     """Return `HOST:PATH` as a URL, anything else as it is."""
     host, _, path = side.partition(":")
-    return f"{_PREFIX}{host}{path}" if is_host_side(side) else side
+    return url_on(host, path) if is_host_side(side) else side
+
+
+def url_on(host: str, path: str) -> str:
+    """Return a path on a host as a URL; as it is for an empty host."""
+    return f"{_PREFIX}{host}{path}" if host else path
 
 
 def host_of(path: str) -> str:

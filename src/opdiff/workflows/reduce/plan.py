@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import re
+import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from opdiff.read.directory import is_debug, is_statistics, scan
 from opdiff.read.filename import DumpName, FxName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opdiff.read.directory import Entry
 
 # Names of drafts, as made by `atomic_file.open_atomic`.
@@ -69,6 +72,26 @@ class SettleTracker(Struct):
         self._seen = {path: seen for path, seen in self._seen.items() if path in present}
 
 
+class FoundFiles(Struct, frozen=True):
+    """Files of a tree that are not reduced yet: all, and those that are finished; and the history of their states."""
+
+    waiting: tuple[ReducibleFile, ...]
+    ready: tuple[ReducibleFile, ...]
+    tracker: SettleTracker
+
+
+def find_ready(root: str, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
+    """Find the files that can be reduced; those in `done` are left out until they change.
+
+    Raises:
+        InputError: the root is not a readable directory.
+    """
+    found = find_reducible(root)
+    tracker.forget({file.path for file in found})
+    waiting = tuple(file for file in found if done.get(file.path) != file.stamp)
+    return FoundFiles(waiting, tuple(file for file in waiting if tracker.is_settled(file)), tracker)
+
+
 def find_reducible(root: str) -> list[ReducibleFile]:
     """Return all files below a root that can be reduced, finished or not: GE and FX dumps.
 
@@ -101,6 +124,8 @@ def is_open_for_writing(path: str) -> bool:
     except OSError:
         return True
     try:
+        # The system sends a signal when a process opens the file meanwhile; the usual one would end this process.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from opdiff.workflows.reduce.plan import SettleTracker, find_reducible, remove_drafts
+from opdiff.workflows.reduce.plan import SettleTracker, find_ready, remove_drafts
 from opdiff.workflows.reduce.work import reduce_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from threading import Event
 
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.reduce.plan import ReducibleFile, Stamp
+    from opdiff.run.cluster import Cluster
+    from opdiff.workflows.reduce.plan import FoundFiles, ReducibleFile, Stamp
     from opdiff.workflows.reduce.work import ReduceResult
 
 _MAX_PAUSE_S = 5.0
@@ -32,6 +33,7 @@ class ReduceOptions(Struct, frozen=True):
         settle_s: time since the last write after which a file is finished.
         interval_s: time between scans of the tree while watching.
         load: maximum share of time spent working.
+        host: host of a cluster that has the directory; empty for a directory that this machine has.
     """
 
     root: str
@@ -41,6 +43,7 @@ class ReduceOptions(Struct, frozen=True):
     settle_s: float = 2.0
     interval_s: float = 1.0
     load: float = 0.5
+    host: str = ""
 
 
 class ReduceTotals(Struct):
@@ -63,27 +66,68 @@ class ReduceTotals(Struct):
         self.after += result.after
 
 
-def reduce_tree(options: ReduceOptions, stop: Event, progress: Callable[[int, int], None]) -> Iterator[ReduceTotals]:
-    """Reduce finished files; yield the totals after each pass.
+class Place(Protocol):
+    """Where a tree is, and who reduces its files."""
+
+    def remove_drafts(self) -> None:
+        """Remove drafts of processes that no longer exist."""
+
+    def find(self, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
+        """Find files, as `find_ready` does."""
+
+    def reduce(self, files: Sequence[ReducibleFile]) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
+        """Reduce files, and yield results as they are completed."""
+
+
+class ThisMachine(Struct, frozen=True):
+    """A tree whose files this process reduces, one after the other; `stop` ends this after the current file."""
+
+    options: ReduceOptions
+    stop: Event
+
+    def remove_drafts(self) -> None:
+        """Remove drafts of processes that no longer exist."""
+        remove_drafts(self.options.root)
+
+    def find(self, tracker: SettleTracker, done: Mapping[str, Stamp]) -> FoundFiles:
+        """Find files, as `find_ready` does."""
+        return find_ready(self.options.root, tracker, done)
+
+    def reduce(self, files: Sequence[ReducibleFile]) -> Iterator[tuple[ReducibleFile, ReduceResult]]:
+        """Reduce files at the load of the options."""
+        for file in files:
+            if self.stop.is_set():
+                return
+            start = time.monotonic()
+            yield file, reduce_file(file, self.options.information, keep=self.options.keep)
+            self.stop.wait(pause_s(time.monotonic() - start, self.options.load))
+
+
+def reduce_tree(
+    options: ReduceOptions, stop: Event, progress: Callable[[int, int], None], cluster: Cluster | None = None
+) -> Iterator[ReduceTotals]:
+    """Reduce finished files, by this process or on the workers of a cluster; yield the totals after each pass.
 
     Without `watch` there is one pass, and a second one if files were not settled in the first. `stop` ends the work
-    after the current file.
+    after the current file; an interrupt does so on a cluster.
 
     Raises:
         InputError: the root is not a readable directory.
     """
-    remove_drafts(options.root)
+    place = _place(options, stop, cluster)
+    place.remove_drafts()
     totals, tracker = ReduceTotals(), SettleTracker(options.settle_s)
     # Files that were reduced and kept, or cannot be reduced: skipped until they change.
     done: dict[str, Stamp] = {}
     passes = 0
     while not stop.is_set():
-        found = find_reducible(options.root)
-        tracker.forget({file.path for file in found})
-        waiting = [file for file in found if done.get(file.path) != file.stamp]
-        ready = [file for file in waiting if tracker.is_settled(file)]
-        _reduce_all(ready, options, stop, totals, done, progress)
-        totals.unfinished = len(waiting) - len(ready)
+        found = place.find(tracker, done)
+        tracker = found.tracker
+        try:
+            done |= _reduce_all(found.ready, place, totals, progress, keep=options.keep)
+        except KeyboardInterrupt:
+            stop.set()
+        totals.unfinished = len(found.waiting) - len(found.ready)
         passes += 1
         yield totals
         if not options.watch and (passes > 1 or not totals.unfinished):
@@ -91,27 +135,33 @@ def reduce_tree(options: ReduceOptions, stop: Event, progress: Callable[[int, in
         stop.wait(options.interval_s if options.watch else options.settle_s)
 
 
+def _place(options: ReduceOptions, stop: Event, cluster: Cluster | None) -> Place:
+    if cluster is None:
+        return ThisMachine(options, stop)
+    from opdiff.workflows.reduce.on_workers import Workers
+
+    return Workers(options, cluster)
+
+
 def _reduce_all(
-    ready: list[ReducibleFile],
-    options: ReduceOptions,
-    stop: Event,
+    ready: Sequence[ReducibleFile],
+    place: Place,
     totals: ReduceTotals,
-    done: dict[str, Stamp],
     progress: Callable[[int, int], None],
-) -> None:
+    *,
+    keep: bool,
+) -> dict[str, Stamp]:
+    """Reduce files and add their results to the totals; return those that are still there."""
     total = sum(file.stamp.nbytes for file in ready)
     reached = 0
-    for file in ready:
-        if stop.is_set():
-            return
-        start = time.monotonic()
-        result = reduce_file(file, options.information, keep=options.keep)
+    done = {}
+    for file, result in place.reduce(ready):
         totals.add(result)
-        if result.problem or options.keep:
+        if result.problem or keep:
             done[file.path] = file.stamp
         reached += file.stamp.nbytes
         progress(reached, total)
-        stop.wait(pause_s(time.monotonic() - start, options.load))
+    return done
 
 
 def pause_s(busy_s: float, load: float) -> float:

@@ -1,0 +1,151 @@
+"""Reduction on a cluster: the same files as on one machine, and no data is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from cluster_processes import ClusterProcesses, running_cluster
+from command_line import COMMAND, run
+from opdiff.sample.graph_mode import ge_dump
+from opdiff.workflows.reduce.on_workers import ReduceBatch
+from opdiff.workflows.reduce.plan import find_reducible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTS = ("npu-1", "npu-2", "npu-3")
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), *HOSTS) as found:
+        yield found
+
+
+def write_dump(folder: Path, count: int, size: int = 64) -> Path:
+    """Write files that were finished long ago; the first one is damaged."""
+    folder.mkdir()
+    for number in range(count):
+        path = folder / f"Add.Add_{number}.1.6.{1706596911000000 + number}"
+        values = np.random.default_rng(number).normal(size=size).astype(np.float32)
+        data = ge_dump([values], [values * 2])
+        path.write_bytes(data if number else data[:20])
+        os.utime(path, (1e9, 1e9))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("keep", [(), ("--keep",)], ids=["removed", "kept"])
+def test_results_are_those_of_one_machine(
+    processes: ClusterProcesses,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    keep: tuple[str, ...],
+) -> None:
+    """Paths are relative, and workers have other current folders."""
+    write_dump(tmp_path / "here", 40)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    here = run(capsys, "reduce", "here", *keep, "--json")
+    there = run(capsys, "reduce", "there", *keep, "--json", "--cluster", processes.address)
+    assert (here.code, there.code) == (0, 0)
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert there.out.replace(str(tmp_path / "there"), "here") == here.out
+    assert here.json["files"] + len(here.json["problems"]) == 40
+
+
+def test_directory_of_a_host(
+    processes: ClusterProcesses, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = processes.folder_of("npu-2") / "dump"
+    write_dump(tmp_path / "here", 10)
+    shutil.copytree(tmp_path / "here", home)
+    assert run(capsys, "reduce", tmp_path / "here").code == 0
+    words = "--json", "--cluster", processes.address
+    there = run(capsys, "reduce", "npu-2:/proc/self/cwd/dump", *words)
+    assert there.code == 0, there
+    assert contents(home) == contents(tmp_path / "here")
+    assert [*there.json["problems"]] == ["host://npu-2/proc/self/cwd/dump/Add.Add_0.1.6.1706596911000000"]
+    missing = run(capsys, "reduce", "npu-1:/proc/self/cwd/dump", *words)
+    assert missing.code == 3
+    assert "no such directory" in missing.err
+    monkeypatch.setattr("opdiff.run.workers._MAX_SECONDS_WITHOUT_WORKERS", 0.5)
+    lost = run(capsys, "reduce", "npu-4:/proc/self/cwd/dump", *words)
+    assert lost.code == 3
+    assert "no worker of the host npu-4 has been there for 0.5 s" in lost.err
+
+
+def wait_for_result(folder: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not any(folder.glob("*_min_max.npz")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_killed_worker_costs_no_file(processes: ClusterProcesses, tmp_path: Path) -> None:
+    folder = write_dump(tmp_path / "dump", 600)
+    command = [*COMMAND, "reduce", str(folder), "--cluster", processes.address]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    wait_for_result(folder)
+    processes.kill("npu-1")
+    out, _ = running.communicate(timeout=60)
+    processes.add_workers("npu-1")
+    assert running.returncode == 0
+    assert out.startswith("reduced: 599 files, ")
+    assert len([*folder.glob("*_min_max.npz")]) == 599
+    # The damaged file is kept; a draft of the killed worker may be left.
+    assert [path.name for path in folder.glob("Add.*") if path.suffix != ".npz"] == ["Add.Add_0.1.6.1706596911000000"]
+
+
+def test_interrupt(processes: ClusterProcesses, tmp_path: Path) -> None:
+    """What was reduced before is complete, and all other originals are there."""
+    folder = write_dump(tmp_path / "dump", 2000)
+    names = {path.name for path in folder.iterdir()}
+    command = [*COMMAND, "reduce", str(folder), "--cluster", processes.address]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_result(folder)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err
+    assert err == ""
+    assert out.startswith("reduced: ")
+    assert {path.name.removesuffix("_min_max.npz") for path in folder.glob("Add.*")} == names
+
+
+def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
+    folder = write_dump(tmp_path / "dump", 3)
+    files = find_reducible(str(folder))
+    batch = ReduceBatch(("mean",), keep=False)
+    first = batch(files)
+    assert [result.problem is None for result in first] == [False, True, True]
+    again = batch(files)
+    assert again == first
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cluster", "local:1", "--watch"), "run it on each host, beside the program that dumps"),
+        (("--cluster", "local:1", "--load", "10"), "--load cannot be combined with --cluster"),
+        (("--cluster-config", "x.yaml"), "--cluster-config requires --cluster"),
+    ],
+)
+def test_contradictory_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    outcome = run(capsys, "reduce", tmp_path, *words)
+    assert outcome.code == 2
+    assert message in outcome.err
