@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cluster, add_json, check_cluster, is_on_host, require_paths
+from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import Progress, printable, table, write_json
@@ -14,11 +15,13 @@ from opdiff.core.remote.hosts import host_url
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.replay import Replay
     from opdiff.workflows.replay.options import ReplayOptions
+
+    RunReplay = Callable[..., Iterable[Replay]]
 
 DESCRIPTION = """\
 Compute operators again on the CPU, from the inputs that they had on the NPU, and compare the results with their
@@ -34,7 +37,10 @@ examples:
   opdiff replay NPU_DIR -fr net.om                               without the original model
   opdiff replay NPU_DIR --model net.prototxt --weights net.caffemodel -fr net.om
   opdiff replay npu-1:/data/run --model /share/net.onnx -fr /share/net.om --cluster tls://head:8786
+  opdiff replay GE_DIR --rank 0 --token 1                        graph mode: graph texts are found by themselves
+  opdiff replay GE_DIR FX_DIR                                    graph mode: the suspects of every unit
 """
+_NUMBER = integer(0, 999_999_999)
 _COLUMNS = ("operator", "type", "verdict", "error", "allowed", "remark")
 
 
@@ -60,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shape", type=named_shapes, action="append", default=[], metavar="[NAME:]N,C,H,W", dest="shapes",
         help="shape of an input whose shape the model leaves open",
     )  # fmt: skip
+    group = parser.add_argument_group("graph mode (dumps of TorchAir, without -fr)")
+    for name in ("rank", "token", "graph"):
+        group.add_argument(f"--{name}", type=_NUMBER, metavar="N", help=f"operators of this {name} only")
     parser.add_argument("--op", action="append", default=[], metavar="NAME", dest="operators", help="this operator")
     parser.add_argument("--all", action="store_true", help="every operator, not the suspects only")
     parser.add_argument(
@@ -74,25 +83,74 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print, and return the exit code."""
     from opdiff.core.replay import ReplayVerdict
     from opdiff.workflows.cluster import find_cluster
-    from opdiff.workflows.replay.pipeline import replay
 
     check_cluster(args)
     comparison = _comparison(args)
-    options = _options(args, comparison)
-    if comparison is not None and not options.operators and not args.all:
+    replay = _graph_mode(args, comparison) if _is_graph_mode(args, comparison) else _offline(args, comparison)
+    if replay is None:
         print(render(because("report.nothing_to_replay"), Language(args.lang)))
         return ExitCode.OK
     with (
         Progress(render(because("report.replaying"), Language(args.lang)), quiet=args.quiet > 0) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
-        replays = list(replay(options, progress.reach, cluster))
+        replays = list(replay(progress.reach, cluster))
     if args.json != "-":
         _print(replays, Language(args.lang))
     if args.json:
         write_json(args.json, replays)
     replayed = [item for item in replays if item.verdict is not ReplayVerdict.NOT_REPLAYABLE]
     return ExitCode.OK if replayed else ExitCode.UNUSABLE_INPUT
+
+
+def _is_graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> bool:
+    """Return whether operators are described by the graph texts in the dump itself.
+
+    Raises:
+        UsageError: units are chosen of a dump with one rule file.
+    """
+    from opdiff.core.comparison import Mode
+    from opdiff.workflows.replay.graph_units import is_graph_dump
+
+    described = bool(args.fusion_rule_file or args.model)
+    units = [f"--{name}" for name in ("rank", "token", "graph") if getattr(args, name) is not None]
+    if described and units:
+        raise UsageError(f"{units[0]} goes with dumps of graph mode, without -fr and --model")
+    if comparison is not None:
+        return comparison.mode is Mode.GRAPH
+    return not described and bool(args.target) and (bool(units) or is_graph_dump(args.target))
+
+
+def _graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> RunReplay | None:
+    """Return the replay of operators of graph mode; `None` if the comparison suspects none."""
+    from opdiff.workflows.replay.graph_proof import replay_suspects
+    from opdiff.workflows.replay.graph_replay import replay_graph_dump
+    from opdiff.workflows.replay.options import ReplayOptions
+
+    target = args.target or (comparison.target.path if comparison else "")
+    require_paths(*(path for path in (target,) if not is_on_host(args, path)))
+    options = ReplayOptions(
+        host_url(target),
+        operators=tuple(args.operators),
+        limits=args.limits,
+        rank=args.rank,
+        token=args.token,
+        graph=args.graph,
+    )
+    if comparison is None or args.all or args.operators:
+        return lambda progress, _cluster: replay_graph_dump(options, progress)
+    if not comparison.judgement.findings:
+        return None
+    return lambda progress, _cluster: replay_suspects(comparison, options, progress)
+
+
+def _offline(args: argparse.Namespace, comparison: Comparison | None) -> RunReplay | None:
+    """Return the replay of operators with one rule file; `None` if the comparison suspects none."""
+    from opdiff.workflows.replay.pipeline import replay
+
+    options = _options(args, comparison)
+    is_empty = comparison is not None and not options.operators and not args.all
+    return None if is_empty else partial(replay, options)
 
 
 def _comparison(args: argparse.Namespace) -> Comparison | None:
@@ -117,6 +175,9 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         mode=Mode.OFFLINE if is_on_host(args, args.target) else None,
         cluster=args.cluster,
         cluster_config=args.cluster_config,
+        rank=args.rank,
+        token=args.token,
+        graph=args.graph,
     )
     description = render(because("report.comparing"), Language(args.lang))
     with Progress(description, quiet=args.quiet > 0, in_bytes=True) as progress:
@@ -165,4 +226,5 @@ def _cells(item: Replay, language: Language) -> tuple[str, ...]:
 
     remark = "; ".join(render(reason, language) for reason in remarks_of(item))
     error, allowed = (f"{item.outputs[0].error:.2e}", f"{item.outputs[0].limit:.2e}") if item.outputs else ("", "")
-    return item.operator, item.op_type, _word(item.verdict, language), error, allowed, remark
+    name = item.operator if item.unit is None else f"{item.operator} ({item.unit})"
+    return name, item.op_type, _word(item.verdict, language), error, allowed, remark

@@ -70,7 +70,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--replay", type=_replay_count, metavar="N|all|none", default=_NOT_GIVEN,
         help="compute this many suspects again from their dumped inputs, to prove or refute them; default: 5 with "
-        "--model and -fr",
+        "--model and -fr; graph mode: suspects of every rank, token and graph",
     )  # fmt: skip
 
 
@@ -117,8 +117,11 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
     Raises:
         UsageError: suspects are to be computed again without a rule file.
     """
+    from opdiff.core.comparison import Mode
+
     has_rules = os.path.isfile(options.fusion_rules)
-    if args.replay not in (_NOT_GIVEN, 0) and not has_rules:
+    in_graph_mode = options.mode is Mode.GRAPH
+    if args.replay not in (_NOT_GIVEN, 0) and not has_rules and not in_graph_mode:
         raise UsageError("--replay needs the rules of the target's model: -fr FILE")
     count = args.replay
     if count == _NOT_GIVEN:

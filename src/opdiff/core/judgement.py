@@ -103,6 +103,7 @@ class Finding(Struct, frozen=True):
         units: units of graph mode in which it was found; the evidence is from the first one.
         missing: why its own output was not compared, so that it is a suspect; `tensor` is then that of a reader.
         is_proved: whether the operator was computed again, and is itself at fault.
+        proved_units: units of graph mode in which that was proved.
     """
 
     operator: str
@@ -121,6 +122,7 @@ class Finding(Struct, frozen=True):
     units: tuple[Unit, ...] = ()
     missing: Reason | None = None
     is_proved: bool = False
+    proved_units: tuple[Unit, ...] = ()
 
 
 class Colour(StrEnum):

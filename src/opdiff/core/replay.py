@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from opdiff.core.dump import Unit
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Shape
@@ -112,6 +113,7 @@ class Replay(Struct, frozen=True):
         outputs: its outputs, the worst first.
         reason: why it cannot be computed again; `None` if it can.
         cause: what explains the output of a guilty operator; `None` if nothing does.
+        unit: rank, token and graph; `None` offline.
     """
 
     operator: str
@@ -122,6 +124,7 @@ class Replay(Struct, frozen=True):
     outputs: tuple[ReplayedOutput, ...] = ()
     reason: Reason | None = None
     cause: ReplayCause | None = None
+    unit: Unit | None = None
 
     @property
     def error(self) -> float | None:

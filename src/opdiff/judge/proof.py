@@ -53,6 +53,11 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
 def _proved(finding: Finding, replay: Replay | None) -> Finding:
     if replay is None or replay.verdict is not ReplayVerdict.GUILTY or _INPUT_PART in finding.tensor:
         return finding
+    return proved_finding(finding, replay)
+
+
+def proved_finding(finding: Finding, replay: Replay) -> Finding:
+    """Return the finding about a guilty operator, with the change that explains its output as the cause."""
     kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
     kind = finding.kind if kind is ErrorKind.UNKNOWN else kind
     remedies = remedies_of(kind, finding.passes, finding.buffer_passes)
@@ -74,8 +79,12 @@ def _is_innocent(name: str, by_name: Mapping[str, Replay]) -> bool:
 
 def _is_refuted(finding: Finding, by_name: Mapping[str, Replay]) -> bool:
     """Return whether an innocent operator has a finding about its own computation."""
-    is_about_output = _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING
-    return is_about_output and finding.missing is None and _is_innocent(finding.operator, by_name)
+    return is_about_output(finding) and finding.missing is None and _is_innocent(finding.operator, by_name)
+
+
+def is_about_output(finding: Finding) -> bool:
+    """Return whether a finding is about the computation of an operator, not about its input or the pairing."""
+    return _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING
 
 
 def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> list[Finding]:
@@ -90,13 +99,23 @@ def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequenc
         if replay.verdict is not ReplayVerdict.GUILTY or replay.operator in known:
             continue
         level = levels.get(replay.outputs[0].tensor, Level.NOT_COMPARABLE)
-        is_hidden = level is Level.NOISE and replay.outputs[0].excess > _MIN_HIDDEN_EXCESS
-        if level.is_bad or level is Level.NOT_COMPARABLE or is_hidden:
-            kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
-            finding = Finding(replay.operator, replay.op_type, replay.outputs[0].tensor, level, kind)
-            evidence, remedies = _evidence(replay), remedies_of(kind, (), ())
-            found.append(replace(finding, evidence=evidence, remedies=remedies, is_proved=True))
+        if is_beyond_noise(replay, level):
+            found.append(finding_by_replay(replay, level))
     return found
+
+
+def is_beyond_noise(replay: Replay, level: Level) -> bool:
+    """Return whether a guilty operator is a finding, by the level of its output in the comparison."""
+    is_hidden = level is Level.NOISE and replay.outputs[0].excess > _MIN_HIDDEN_EXCESS
+    return level.is_bad or level is Level.NOT_COMPARABLE or is_hidden
+
+
+def finding_by_replay(replay: Replay, level: Level) -> Finding:
+    """Return the finding about a guilty operator that the comparison did not suspect."""
+    kind = replay.cause.kind if replay.cause is not None else ErrorKind.UNKNOWN
+    finding = Finding(replay.operator, replay.op_type, replay.outputs[0].tensor, level, kind)
+    evidence, remedies = _evidence(replay), remedies_of(kind, (), ())
+    return replace(finding, evidence=evidence, remedies=remedies, is_proved=True)
 
 
 def _with_inherited(

@@ -62,6 +62,7 @@ class Fault(msgspec.Struct):
     kind: str
     share: float | None
     proved: bool | None
+    proved_units: list[Unit]
     before: list[str]
     units: list[Unit]
     missing: str | None
@@ -164,6 +165,7 @@ def make_fault(finding: Finding, graphs: Sequence[ModelGraph]) -> Fault:
         kind=str(finding.kind),
         share=finding.share,
         proved=True if finding.is_proved else None,
+        proved_units=[_unit(unit) for unit in finding.proved_units],
         before=[utf8(name) for name in finding.before],
         units=[_unit(unit) for unit in finding.units],
         missing=finding.missing.code if finding.missing else None,

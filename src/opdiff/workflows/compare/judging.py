@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder, open_atomic
+from opdiff.core.comparison import Mode
 from opdiff.core.next_command import next_command
 from opdiff.core.reasons import because
 from opdiff.judge import judge
+from opdiff.judge.graph.proof import with_unit_replays
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
 from opdiff.judge.proof import with_replays
 from opdiff.judge.remedies import files_of
@@ -49,7 +51,8 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
 
 def judge_replays(comparison: Comparison) -> Comparison:
     """Return a comparison whose judgement takes replayed operators into account; its advice begins with warnings."""
-    judgement = with_replays(comparison.judgement, comparison.rows, comparison.replays)
+    apply = with_unit_replays if comparison.mode is Mode.GRAPH else with_replays
+    judgement = apply(comparison.judgement, comparison.rows, comparison.replays)
     return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
 
 

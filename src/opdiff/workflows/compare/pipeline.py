@@ -192,9 +192,10 @@ def _compare(
 def _with_replays(
     compared: Compared, options: CompareOptions, cluster: Cluster | None, report: ReplayReport | None
 ) -> Compared:
-    """Compute suspects again: by the model if there is one, else by their types and attributes."""
+    """Compute suspects again: by the model if there is one, else by types and attributes; in graph mode by unit."""
     if options.replay == 0 or compared.comparison.judgement.misfit is not None:
         return compared
+    from opdiff.workflows.replay.graph_proof import prove_units
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions, prove
 
@@ -207,7 +208,8 @@ def _with_replays(
         limits=options.limits,
     )
     seconds = inf if options.replay is None else options.replay_seconds
-    proved = prove(
+    prove_all = prove_units if compared.comparison.mode is Mode.GRAPH else prove
+    proved = prove_all(
         compared.comparison,
         ProofOptions(wanted, options.replay, seconds, cluster),
         report or (lambda _done, _total, _left: None),

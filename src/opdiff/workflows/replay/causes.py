@@ -209,9 +209,14 @@ class _Search:
             yield _Tried(ErrorKind.MEMORY, because("replay.cause_constant", value=value), 0.0, 0.0)
             return
         spec = own.tensor.spec
+        values = self._replay.context.values
+        before = values.earlier_run_of(own.key)
+        if before is not None and before.spec.shape == spec.shape and np.array_equal(before.codes(), codes):
+            yield _Tried(ErrorKind.MEMORY, because("replay.cause_stale_step", tensor=str(own.key)), 0.0, 0.0)
+            return
         others = [
             (key, tensor)
-            for key, tensor in self._replay.context.values.earlier_outputs(own.key.op)
+            for key, tensor in values.earlier_outputs(own.key.op)
             if (tensor.spec.shape, tensor.spec.dtype) == (spec.shape, spec.dtype)
         ]
         for key, tensor in others[-_MAX_STALE_CANDIDATES:]:

@@ -18,9 +18,10 @@ from opdiff.pair.groups import NOT_RUN_TYPES
 from opdiff.pair.trace import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from opdiff.core.codes import AnyArray
+    from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape, Tensor
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from opdiff.pair.names import DumpIndex
     from opdiff.workflows.golden.original import OriginalModel
     from opdiff.workflows.replay.original_types import OriginalType
+
+    EarlierRun = Callable[[], DumpIndex | None]
 
 
 class DumpedValue(Struct, frozen=True):
@@ -74,7 +77,7 @@ class DumpedValue(Struct, frozen=True):
 
 
 class DumpedValues:
-    """Lookup of the values of original tensors in one dump.
+    """Lookup of the values of original tensors in one dump; `earlier` reads the dump of the step before.
 
     Attributes:
         names: original operator of each tensor.
@@ -82,9 +85,12 @@ class DumpedValues:
         outputs: values of original tensors that are outputs of compiled operators.
     """
 
-    def __init__(self, model: OriginalModel, rules: GroupedModel, target: DumpIndex) -> None:
+    def __init__(
+        self, model: OriginalModel, rules: GroupedModel, target: DumpIndex, earlier: EarlierRun | None = None
+    ) -> None:
         self._rules = rules
         self._target = target
+        self._earlier = earlier
         self._tensors = _tensors_by_operator(model)
         self.names = {tensor: operator.name for operator in model.operators for tensor in operator.outputs}
         self.owners: dict[str, str] = {}
@@ -97,8 +103,10 @@ class DumpedValues:
         return operator.op_type not in NOT_RUN_TYPES and self._target.find(operator.name) is not None
 
     def inputs_of(self, operator: RuleOp) -> dict[str, DumpedValue]:
-        """Return the dumped inputs of an operator by original tensor."""
-        return {value.original: value for value in self._values(operator, Slot.INPUT)}
+        """Return the dumped inputs of an operator by original tensor, without those that its output replaced."""
+        dump = self._target.find(operator.name)
+        lost = overwritten_inputs(dump) if dump is not None else frozenset()
+        return {value.original: value for value in self._values(operator, Slot.INPUT) if value.key.index not in lost}
 
     def outputs_of(self, operator: RuleOp) -> list[DumpedValue]:
         """Return the dumped outputs of an operator that are tensors of the original model."""
@@ -121,6 +129,14 @@ class DumpedValues:
             dump = self._target.find(item.name)
             for index, tensor in dump.outputs.items() if dump is not None else ():
                 yield TensorKey(item.name, Slot.OUTPUT, index), tensor
+
+    def earlier_run_of(self, key: TensorKey) -> Tensor | None:
+        """Return an output of the same operator at the step or token before; `None` if that was not dumped."""
+        if self._earlier is None:
+            return None
+        earlier = self._earlier()
+        dump = earlier.find(key.op) if earlier is not None else None
+        return dump.outputs.get(key.index) if dump is not None else None
 
     def problem_of(self, operator: RuleOp) -> Reason:
         """Return why no output of an operator is a tensor of the original model."""
@@ -166,9 +182,10 @@ class DumpedValues:
 class DumpOnly(DumpedValues):
     """All outputs of a dump, without an original model."""
 
-    def __init__(self, rules: GroupedModel, target: DumpIndex) -> None:
+    def __init__(self, rules: GroupedModel, target: DumpIndex, earlier: EarlierRun | None = None) -> None:
         self._rules = rules
         self._target = target
+        self._earlier = earlier
         self._tensors = {}
         self.names = {}
         self.owners = {}
@@ -178,6 +195,19 @@ class DumpOnly(DumpedValues):
             for index, tensor in operator.outputs.items()
         ]
         self.outputs = {str(key): DumpedValue(key, tensor, "", Declared()) for key, tensor in keys}
+
+
+def overwritten_inputs(dump: DumpedOp) -> frozenset[int]:
+    """Return the inputs in whose memory the operator wrote an output: inputs are dumped after it ran."""
+    outputs = {tensor.spec.address: tensor for tensor in dump.outputs.values() if tensor.spec.address}
+    shared = [(index, tensor, outputs.get(tensor.spec.address or 0)) for index, tensor in dump.inputs.items()]
+    return frozenset(index for index, tensor, output in shared if output is not None and _begins_alike(tensor, output))
+
+
+def _begins_alike(tensor: Tensor, other: Tensor) -> bool:
+    one, two = (np.ascontiguousarray(item.codes()).view(np.uint8).ravel() for item in (tensor, other))
+    common = min(one.size, two.size)
+    return bool(common and np.array_equal(one[:common], two[:common]))
 
 
 def _tensors_by_operator(model: OriginalModel) -> Mapping[str, tuple[str, ...]]:

@@ -23,6 +23,9 @@ class ReplayOptions(Struct, frozen=True):
         shapes: shapes of inputs that the model leaves open; the empty name stands for the only input.
         operators: names of operators to replay; empty for all.
         limits: file of limits; empty for `opdiff.toml` of the current folder, if there is one.
+        rank: graph mode: this rank only.
+        token: graph mode: this token only.
+        graph: graph mode: this graph only.
     """
 
     target: str = ""
@@ -32,3 +35,6 @@ class ReplayOptions(Struct, frozen=True):
     shapes: Mapping[str, Shape] = {}
     operators: tuple[str, ...] = ()
     limits: str = ""
+    rank: int | None = None
+    token: int | None = None
+    graph: int | None = None

@@ -23,6 +23,7 @@ from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.replay.arithmetic import CutEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
+from opdiff.workflows.replay.earlier_steps import read_earlier_step
 from opdiff.workflows.replay.onnx_parts import ModelParts
 from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
 from opdiff.workflows.replay.original_types import find_types
@@ -79,7 +80,7 @@ def open_replay(
         context = open_context(options, rules, limits)
         return context.values, partial(replay_operator, context)
     target = DumpIndex(read_dump(options.target, with_rules=True))
-    values = DumpOnly(rules, target)
+    values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
     parameters = read_parameters(options.rules)
     by_type = TypeContext(options.rules, rules, target, parameters, values, limits)
     return values, partial(replay_by_type, by_type)
@@ -98,7 +99,7 @@ def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) ->
     model = read_source(wanted, compiled.shapes).original
     parts = ModelParts(model)
     types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes})
-    values = DumpedValues(model, rules, DumpIndex(target))
+    values = DumpedValues(model, rules, DumpIndex(target), partial(read_earlier_step, target.path))
     return ReplayContext(CutEncoder(parts, types), values, limits)
 
 

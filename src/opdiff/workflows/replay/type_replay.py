@@ -24,7 +24,7 @@ from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec
 from opdiff.workflows.golden.original import OriginalModel
 from opdiff.workflows.replay.arithmetic import CutEncoder
 from opdiff.workflows.replay.cut import find_cut
-from opdiff.workflows.replay.dumped_values import DumpedValue
+from opdiff.workflows.replay.dumped_values import DumpedValue, overwritten_inputs
 from opdiff.workflows.replay.fused_types import compositions, is_fused
 from opdiff.workflows.replay.onnx_parts import ModelParts
 from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContext, not_replayable
@@ -118,8 +118,9 @@ class _Prepared(Struct, frozen=True):
         if dump is None or not dump.outputs:
             return because("replay.not_dumped" if dump is None else "replay.no_outputs")
         inputs = []
+        lost = overwritten_inputs(dump)
         for index in range(max(_input_count(operator), max(dump.inputs, default=-1) + 1)):
-            found = dump.inputs.get(index)
+            found = dump.inputs.get(index) if index not in lost else None
             tensor = found if found is not None else _produced(context, operator, index)
             if tensor is None:
                 producer = operator.inputs[index] if index < len(operator.inputs) else "?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ ACTIVATIONS = frozenset({
 _BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean"})
 _ORDERED = frozenset({"Sub", "Div", "Pow", "MatMul", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Mod"})
 _WITH_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm"})
+_LINEAR = _WITH_BIAS | {"MatMul", "MatMulInteger", "ConvInteger"}
 
 
 def left_out(subject: Subject) -> Iterator[Variant]:
@@ -39,20 +41,29 @@ def left_out(subject: Subject) -> Iterator[Variant]:
         for source in sources:
             if shape is None or subject.shape_of(source) != shape or node.op_type == "Identity":
                 continue
-            kind, code = _meaning(node, len(sources), has_constants=len(sources) < len(node.inputs))
             missing = next((name for name in node.inputs if name != source), "")
+            is_bias = len(sources) < len(node.inputs) or _is_bias(subject, source, missing)
+            kind, code = _meaning(node, len(sources), is_bias=is_bias)
             reason = because(code, operator=node.name, op_type=node.op_type, operand=missing)
             yield Variant(kind, reason, subject.passing_on(node, source))
 
 
-def _meaning(node: NodeParts, sources: int, *, has_constants: bool) -> tuple[ErrorKind, str]:
+def _is_bias(subject: Subject, result: str, added: str) -> bool:
+    """Return whether a vector is added to the result of a convolution or matrix product."""
+    node, shape = subject.parts.producers.get(result), subject.shape_of(added)
+    if node is None or node.op_type not in _LINEAR or shape is None or shape == subject.shape_of(result):
+        return False
+    return max(shape, default=1) == prod(shape)
+
+
+def _meaning(node: NodeParts, sources: int, *, is_bias: bool) -> tuple[ErrorKind, str]:
     """Return what it means that a node passes an input on."""
     if node.op_type in ACTIVATIONS:
         return ErrorKind.ACTIVATION, "replay.cause_no_activation"
+    if node.op_type in ("Add", "Sub") and is_bias:
+        return ErrorKind.BIAS, "replay.cause_bias_missing"
     if node.op_type in _BINARY and sources > 1:
         return ErrorKind.OPERAND, "replay.cause_operand_missing"
-    if node.op_type in ("Add", "Sub") and has_constants:
-        return ErrorKind.BIAS, "replay.cause_bias_missing"
     return ErrorKind.FUSION, "replay.cause_left_out"
 
 

@@ -1,0 +1,191 @@
+"""Replay of operators of graph mode, by type and attributes of the optimized graph text of their unit."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from opdiff.core.dump import Dump, DumpedOp, DumpKind, GraphKind
+from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
+from opdiff.core.replay import Replay, ReplayVerdict
+from opdiff.core.tensor import file_safe_name
+from opdiff.pair.groups import NOT_RUN_TYPES, group_rules
+from opdiff.pair.names import DumpIndex
+from opdiff.read.graph.token_files import read_token
+from opdiff.read.rules import read_rules
+from opdiff.read.rules.parameters import read_parameters
+from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.replay.compiled_graph import why_compiled_otherwise
+from opdiff.workflows.replay.dumped_values import DumpOnly
+from opdiff.workflows.replay.graph_units import read_units
+from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from opdiff.core.dump import GraphOp, SideTensor
+    from opdiff.core.graph import RuleOp
+    from opdiff.core.reasons import Reason
+    from opdiff.core.tensor import Tensor
+    from opdiff.judge.limits import Limits
+    from opdiff.pair.groups import GroupedModel
+    from opdiff.read.directory import Folder
+    from opdiff.read.rules.parameters import Parameter
+    from opdiff.workflows.replay.graph_units import GraphUnit
+    from opdiff.workflows.replay.options import ReplayOptions
+
+    Progress = Callable[[int, int], None]
+
+# Texts of large models take some 100 MB each; ranks of one token have one each.
+_MAX_TEXTS_KEPT = 4
+
+
+def replay_graph_dump(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
+    """Replay operators of all chosen units of a dump of graph mode.
+
+    Raises:
+        UsageError: no unit is chosen, no unit has a text, or an operator does not exist.
+        InputError: the dump or a text cannot be used.
+    """
+    choice = options.rank, options.token, options.graph
+    units = [unit for unit in read_units(options.target) if unit.is_chosen(*choice)]
+    if not units:
+        raise UsageError(f"{options.target} has no such rank, token or graph")
+    if not any(unit.text for unit in units):
+        raise InputError(options.target, "no graph text dynamo_optimized_graph_*.txt of these ranks and graphs is here")
+    replayer = GraphReplayer(find_limits(options.limits))
+    chosen = [(unit, name) for unit in units for name in _choose(replayer, unit, options.operators)]
+    if options.operators and not chosen:
+        raise UsageError(f"{options.target} has no operator {options.operators[0]}")
+    for number, (unit, name) in enumerate(chosen):
+        progress(number, len(chosen))
+        yield replayer.replay(unit, name)
+    progress(len(chosen), len(chosen))
+
+
+def _choose(replayer: GraphReplayer, unit: GraphUnit, names: Sequence[str]) -> list[str]:
+    dumped = replayer.operators(unit)
+    wanted = {file_safe_name(name) for name in names}
+    return [name for name in dumped if not wanted or file_safe_name(name) in wanted]
+
+
+class GraphReplayer:
+    """Replays operators of units; of these, the last one is kept open."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._texts: OrderedDict[str, _Text] = OrderedDict()
+        self._last: tuple[GraphUnit, _OpenUnit] | None = None
+
+    def operators(self, unit: GraphUnit) -> list[str]:
+        """Return the operators of a unit that were dumped and run on the device, in the order of execution."""
+        return [name for name, item in self._open(unit).dump.operators.items() if item.op_type not in NOT_RUN_TYPES]
+
+    def replay(self, unit: GraphUnit, name: str) -> Replay:
+        """Compute an operator again; a problem is the reason of the result."""
+        opened = self._open(unit)
+        dumped = opened.index.find(name)
+        text = opened.text
+        operator = text.operators.get(file_safe_name(name)) if text is not None else None
+        op_type = dumped.op_type if dumped is not None else ""
+        if text is None:
+            return _not_replayable(unit, name, op_type, because("replay.no_text"))
+        if operator is None:
+            why = because("replay.not_in_text", file=os.path.basename(unit.text))
+            return _not_replayable(unit, name, op_type, why)
+        if op_type and op_type != operator.op_type:
+            why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
+            return _not_replayable(unit, name, op_type, why)
+        found = replay_by_type(opened.context(text, self._limits), operator)
+        if found.verdict is ReplayVerdict.GUILTY:
+            why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
+            if why_not is not None:
+                return _not_replayable(unit, name, op_type, why_not)
+        outputs = [replace(item, tensor=item.tensor.replace(operator.name, name, 1)) for item in found.outputs]
+        return replace(found, operator=name, outputs=tuple(outputs), unit=unit.unit)
+
+    def _open(self, unit: GraphUnit) -> _OpenUnit:
+        if self._last is None or self._last[0] is not unit:
+            self._last = unit, _OpenUnit(unit, self._text(unit.text))
+        return self._last[1]
+
+    def _text(self, path: str) -> _Text | None:
+        if not path:
+            return None
+        if path not in self._texts:
+            self._texts[path] = _Text(path, group_rules(read_rules(path)), read_parameters(path))
+        self._texts.move_to_end(path)
+        while len(self._texts) > _MAX_TEXTS_KEPT:
+            self._texts.popitem(last=False)
+        return self._texts[path]
+
+
+def _not_replayable(unit: GraphUnit, name: str, op_type: str, reason: Reason) -> Replay:
+    return Replay(name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit.unit)
+
+
+class _Text(Struct, frozen=True, dict=True):
+    """A graph text: its operators, and their attributes."""
+
+    path: str
+    rules: GroupedModel
+    parameters: Mapping[str, Mapping[str, Parameter]]
+
+    @cached_property
+    def operators(self) -> dict[str, RuleOp]:
+        """Operators by their names in files."""
+        return {file_safe_name(operator.name): operator for operator in self.rules.operators()}
+
+    @cached_property
+    def readers(self) -> dict[str, list[RuleOp]]:
+        """Operators that read the outputs of each operator, by its name in files."""
+        found: dict[str, list[RuleOp]] = {}
+        for operator in self.rules.operators():
+            for entry in operator.inputs:
+                found.setdefault(file_safe_name(entry.rpartition(":")[0]), []).append(operator)
+        return found
+
+
+class _OpenUnit:
+    """The dump of a unit, and its text."""
+
+    def __init__(self, unit: GraphUnit, text: _Text | None) -> None:
+        self._unit = unit
+        self.text = text
+        self.dump = _read(unit.folders)
+        self.index = DumpIndex(self.dump)
+        self._context: TypeContext | None = None
+
+    def context(self, text: _Text, limits: Limits) -> TypeContext:
+        """Return the dump with its rules."""
+        if self._context is None:
+            values = DumpOnly(text.rules, self.index, self._earlier)
+            self._context = TypeContext(text.path, text.rules, self.index, text.parameters, values, limits)
+        return self._context
+
+    def _earlier(self) -> DumpIndex | None:
+        return DumpIndex(_read(self._unit.earlier)) if self._unit.earlier else None
+
+
+def _read(folders: Sequence[Folder]) -> Dump:
+    """Read the operators of one token as a dump; tensors without data are left out."""
+    found = read_token(folders, GraphKind.GE)
+    operators = {name: _dumped(operator) for name, operator in found.operators.items()}
+    return Dump(folders[0].path, DumpKind.NPU, quantized=False, operators=operators)
+
+
+def _dumped(operator: GraphOp) -> DumpedOp:
+    inputs, outputs = (_with_data(side) for side in (operator.inputs, operator.outputs))
+    return DumpedOp(
+        operator.name, operator.op_type, operator.timestamp, operator.path, inputs, outputs, operator.problem
+    )
+
+
+def _with_data(tensors: Sequence[SideTensor]) -> dict[int, Tensor]:
+    return {item.key.index: item.tensor for item in tensors if item.tensor is not None}
