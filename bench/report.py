@@ -1,8 +1,13 @@
-"""Measure reports: `make bench`. Time to write, bytes per row, and time until a browser shows it.
+"""Measure reports: `make bench`. Time to write, bytes per row, and times and memory of a browser that shows them.
 
-write   time to write the HTML report of a comparison with this many rows
+write   CPU time to write the HTML report of a comparison with this many rows
 size    size of the file, and bytes per row
 ready   time from opening the file to the first view in a browser, if there is one
+unit    graph mode: time from choosing another token on the first view to its curve
+search  graph mode: time to search all rows for a name
+heap    memory of JavaScript after all of it, garbage collected
+
+`--graph` measures graph mode: tokens of 2,000 operators.
 """
 
 from __future__ import annotations
@@ -16,45 +21,77 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opdiff.core.comparison import Comparison, Mode, OpLabel, Row, Side, SideInfo
-from opdiff.core.dump import DumpKind
-from opdiff.core.judgement import Judgement, Level, Verdict
+from msgspec import structs
+
+from opdiff.core.comparison import Comparison, GraphNode, Mode, ModelGraph, OpLabel, Row, Side, SideInfo
+from opdiff.core.dump import DumpKind, Unit
+from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES, Metrics
 from opdiff.core.reasons import because
+from opdiff.core.row_store import RowStore
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.html_page import write_html
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Browser, Page
+
 _FLOATS = [name for name in Metrics.__struct_fields__ if name not in ("is_equal", "notes")]
 _INTEGERS = ("count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches")
+
+
+_OPERATORS = 2000
+MB = 1_000_000
+
+
+class Opened(NamedTuple):
+    """Times of a browser in seconds, and the memory of its JavaScript."""
+
+    ready_s: float
+    unit_s: float | None
+    search_s: float | None
+    heap_nbytes: int
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 3000, 10_000, 100_000])
+    parser.add_argument("--graph", action="store_true", help="rows of graph mode")
     options = parser.parse_args()
     gc.disable()  # as the command line does
-    print(f"{'rows':>8} {'write':>10} {'size':>10} {'each row':>10} {'ready':>10}")
+    print(f"{'rows':>8} {'write':>10} {'size':>11} {'each row':>9} {'ready':>9} {'unit':>9} {'search':>9} {'heap':>8}")
     with tempfile.TemporaryDirectory() as folder:
         for count in options.rows:
             path = os.path.join(folder, f"{count}.html")
-            comparison = made(count)
-            times = [timed(comparison, path) for _ in range(options.rounds)]
+            comparison = made_tokens(count) if options.graph else made(count)
+            write_s = min(cpu_s(comparison, path) for _ in range(options.rounds))
             size = os.path.getsize(path)
             each = (size - empty_size(folder)) / count
-            opened = ready_s(path, options.rounds)
-            shown = "-" if opened is None else f"{opened * 1000:.0f} ms"
-            times_ms = statistics.median(times) * 1000
-            print(f"{count:8} {times_ms:7.0f} ms {size / 1000:7.0f} kB {each:8.0f} B {shown:>10}")
+            print(
+                f"{count:8} {write_s * 1000:7.0f} ms {size / 1000:8.0f} kB {each:7.0f} B {shown(path, options.rounds)}"
+            )
     return 0
 
 
-def timed(comparison: Comparison, path: str) -> float:
-    start = time.perf_counter()
+def cpu_s(comparison: Comparison, path: str) -> float:
+    start = time.process_time()
     write_html(comparison, path)
-    return time.perf_counter() - start
+    return time.process_time() - start
+
+
+def shown(path: str, rounds: int) -> str:
+    """Return what a browser needs, as text: the medians; dashes without a browser."""
+    found = opened(path, rounds)
+    if not found:
+        return f"{'-':>9} {'-':>9} {'-':>9} {'-':>8}"
+    times = [[each for each in column if each is not None] for column in list(zip(*found, strict=True))[:3]]
+    texts = [f"{statistics.median(column) * 1000:.0f} ms" if column else "-" for column in times]
+    heap = statistics.median(each.heap_nbytes for each in found)
+    return f"{texts[0]:>9} {texts[1]:>9} {texts[2]:>9} {heap / MB:5.0f} MB"
 
 
 def empty_size(folder: str) -> int:
@@ -102,27 +139,78 @@ def row(number: int, generator: random.Random) -> Row:
     )
 
 
-def ready_s(path: str, rounds: int) -> float | None:
-    """Return the seconds from opening a report in a browser to its first view; `None` without a browser."""
+def made_tokens(count: int) -> Comparison:
+    """Return a comparison of tokens in graph mode, whose rows are in a file if they are many."""
+    generator = random.Random(1)  # noqa: S311  no secret
+    store = RowStore()
+    names = [row(number, generator) for number in range(_OPERATORS)]
+    for token in range(-(-count // _OPERATORS)):
+        unit = Unit(0, token, None)
+        store.add(of_token(each, unit, generator) for each in names[: count - token * _OPERATORS])
+    rows = store.finish()
+    verdicts = tuple(Verdict(Level.NOISE, because("judge.all_equal")) for _ in rows)
+    documented = tuple(DocumentedResult("PASS", "", Colour.NONE) for _ in rows)
+    nodes = tuple(GraphNode(each.label.target, each.label.op_type) for each in names)
+    units = tuple(dict.fromkeys(each.unit for each in rows if each.unit))
+    sides = Side("/dump/20240115", DumpKind.NPU), Side("/golden", DumpKind.ARRAYS)
+    scenario = because("pair.scenario_original")
+    judgement = Judgement("", verdicts, documented=documented)
+    return Comparison(Mode.GRAPH, *sides, scenario, rows, judgement, graphs=(ModelGraph(nodes, units),))
+
+
+def of_token(template: Row, unit: Unit, generator: random.Random) -> Row:
+    """Return a row with the names of another, and with files and metrics of its own."""
+    other = row(template.label.sequence, generator)
+    target = structs.replace(other.target, path=f"{other.target_path}{unit.token:03}") if other.target else None
+    golden = structs.replace(other.golden, path=f"{other.golden_path}{unit.token:03}") if other.golden else None
+    key = TensorKey(template.label.target, Slot.OUTPUT, 0)
+    return structs.replace(other, key=key, golden_key=key, target=target, golden=golden, unit=unit, steps=())
+
+
+def opened(path: str, rounds: int) -> list[Opened]:
+    """Open a report in a browser several times; empty without a browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        return None
+        return []
     if browser is None:
-        return None
-    times = []
+        return []
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        for _ in range(rounds):
-            page = running.new_page()
-            start = time.perf_counter()
-            page.goto(Path(path).as_uri(), wait_until="commit")
-            page.wait_for_selector("html[data-ready]", state="attached")
-            times.append(time.perf_counter() - start)
-            page.close()
+        found = [open_once(running, path) for _ in range(rounds)]
         running.close()
-    return statistics.median(times)
+    return found
+
+
+def open_once(browser: Browser, path: str) -> Opened:
+    page = browser.new_page()
+    start = time.perf_counter()
+    page.goto(Path(path).as_uri(), wait_until="commit")
+    page.wait_for_selector("html[data-ready]", state="attached")
+    ready_s = time.perf_counter() - start
+    page.wait_for_load_state("load")
+    unit_s = search_s = None
+    if page.locator(".unit").count():
+        unit_s = timed(lambda: choose_last_unit(page))
+        page.evaluate("location.hash = '#/table?search=conv_7'")
+        search_s = timed(lambda: page.wait_for_selector(".count[data-done]"))
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    heap = int(session.send("Runtime.getHeapUsage")["usedSize"])
+    page.close()
+    return Opened(ready_s, unit_s, search_s, heap)
+
+
+def choose_last_unit(page: Page) -> None:
+    page.click(".unit >> nth=-1")
+    page.wait_for_selector(".curve[data-points]")
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -88,12 +88,14 @@ def opened(browser: Browser) -> Iterator[Callable[..., Opened]]:
     """Return a function that opens reports from disk; check at the end that none had problems."""
     found: list[Opened] = []
 
-    def open_report(path: Path, language: str = "en-US", theme: str = "light") -> Opened:
+    def open_report(path: Path, language: str = "en-US", theme: str = "light", script: str = "") -> Opened:
         page = browser.new_page(
             viewport={"width": 1360, "height": 860},
             locale=language,
             color_scheme="dark" if theme == "dark" else "light",
         )
+        if script:
+            page.add_init_script(script)
         report = Opened(page, path)
         page.on("console", lambda message: report.problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: report.problems.append(f"error: {error}"))

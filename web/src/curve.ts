@@ -32,7 +32,7 @@ const CURVE_METRICS: CurveMetric[] = [
 ];
 const statistic = (key: string): CurveMetric => ({ key, log: true, limit: 0.01, value: (report, row) => report.tokens!.figure("statistics", key, row) });
 const BY_STATISTICS = ["norm_relative", "max_relative", "min_relative", "mean_relative"].map(statistic);
-const BY_CHECKSUM: CurveMetric = { key: "checksum", log: false, value: (report, row) => (report.tokens!.column("mode").numbers[row] === CHECKSUMS ? report.tokens!.column("result").numbers[row]! : null) };
+const BY_CHECKSUM: CurveMetric = { key: "checksum", log: false, value: (report, row) => (report.tokens!.mode(row) === CHECKSUMS ? report.tokens!.results[row]! : null) };
 
 /** What there is to draw: what was not measured cannot be chosen. */
 export function curveMetrics({ tokens }: Report): CurveMetric[] {
@@ -83,14 +83,17 @@ export class Curve {
     this.points = [];
     this.strange = [];
     this.numbers = [];
-    for (let row = 0, order = 0; row < report.count; row++) {
-      if (report.unit(row) !== this.app.unit || !report.isCompared(row) || (curve.outputs && !report.isOutput(row))) continue;
+    let order = 0;
+    for (const row of report.hasUnit(this.app.unit) ? report.rowsOf(this.app.unit) : []) {
+      if (!report.isCompared(row) || (curve.outputs && !report.isOutput(row))) continue;
       const found = value(report, row);
       if (found !== null) (Number.isFinite(found) ? this.points : this.strange).push({ row, order, value: found });
-      this.numbers.push(report.row("index").numbers[row]!);
+      this.numbers.push(report.number("index", row));
       order++;
     }
     this.range = this.whole();
+    if (order) this.element.dataset["points"] = String(order);
+    else delete this.element.dataset["points"];
     this.draw();
   }
 

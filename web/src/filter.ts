@@ -1,31 +1,69 @@
-// Which rows are shown, and in which order.
-import type { App } from "./state";
+// Which rows are shown, and in which order. Only what the report itself does not know of its rows is looked up in their blocks.
+import type { Block } from "./block";
 import { UNKNOWN } from "./data";
+import type { App } from "./state";
 import { DIMENSIONS, type Dimension } from "./tokens";
 
-export function filtered(app: App): Int32Array {
+const TEXTS: Record<string, string> = { operator: "target", type: "type", tensor: "operator", dtype: "targetType", shape: "shape", reason: "reason" };
+const METRICS: Record<string, string> = { cosine: "cosine", distance: "relative_euclidean_distance", relative: "max_relative_error", ulp: "max_ulp" };
+const SEARCHED = ["target", "golden", "operator", "goldenTensor", "reason", "why"];
+
+/** The rows that fit, in the order that is chosen; `null` when they are no longer wanted. */
+export async function search(app: App, isWanted: () => boolean, progress: (share: number) => void): Promise<Int32Array | null> {
+  const rows = candidates(app);
+  const key = keyOf(app);
+  const isSearched = app.filter.text.trim() !== "" || app.filter.type !== "";
+  if (!isSearched && !key.ofBlock) return ordered(app, rows, Float64Array.from(rows, key.ofRow));
+  const found = new Int32Array(rows.length), keys = new Float64Array(rows.length);
+  let count = 0, next = 0;
+  const within = (_: number, end: number): boolean => next < rows.length && rows[next]! < end;
+  for await (const block of app.report.blocks(within)) {
+    if (!isWanted()) return null;
+    progress(next / rows.length);
+    const fits = fitting(app, block), ofBlock = key.ofBlock?.(block) ?? key.ofRow;
+    for (; next < rows.length && rows[next]! < block.first + block.count; next++) {
+      const row = rows[next]!;
+      if (!fits(row - block.first, row)) continue;
+      found[count] = row;
+      keys[count++] = ofBlock(row);
+    }
+  }
+  return ordered(app, found.subarray(0, count), key.ranked(keys.subarray(0, count)));
+}
+
+/** The rows that fit as far as the report itself knows. */
+function candidates(app: App): Int32Array {
   const { report, filter } = app;
-  const texts = report.texts("en");
-  const wanted = filter.text.trim().toLowerCase();
-  // Texts repeat: each is looked through once, as it is and as it is shown.
-  const shown = app.language === "zh" && /[^ -~]/.test(wanted) ? report.texts("zh") : texts;
-  const fits = wanted ? texts.map((text, number) => text.toLowerCase().includes(wanted) || shown[number]!.toLowerCase().includes(wanted)) : null;
-  const columns = ["target", "golden", "operator", "goldenTensor", "reason", "why"].map((name) => report.row(name).numbers);
-  const types = report.row("type").numbers, slots = report.row("slot").numbers;
-  const units = wantedUnits(app);
+  const units = wantedUnits(app), isSearched = filter.text.trim() !== "";
   const found = new Int32Array(report.count);
   let count = 0;
   for (let row = 0; row < report.count; row++) {
     const level = report.levels[row]!;
     // What could not be compared has a view of its own; here it is shown when it is asked for.
-    if (filter.levels.size ? !filter.levels.has(level) : level === UNKNOWN && !wanted) continue;
+    if (filter.levels.size ? !filter.levels.has(level) : level === UNKNOWN && !isSearched) continue;
     if (units && !units[report.unit(row)]) continue;
-    if (filter.type && texts[types[row]!] !== filter.type) continue;
-    if (filter.outputs && slots[row] !== 1) continue;
-    if (fits && !columns.some((column) => fits[column[row]!]) && !report.tensor(row).toLowerCase().includes(wanted)) continue;
+    if (filter.outputs && report.slots[row] !== 1) continue;
     found[count++] = row;
   }
   return found.subarray(0, count);
+}
+
+/** Whether rows of a block have the type and the text that are searched. */
+function fitting(app: App, block: Block): (place: number, row: number) => boolean {
+  const { filter, report } = app;
+  const wanted = filter.text.trim().toLowerCase(), inChinese = app.language === "zh" && /[^ -~]/.test(wanted);
+  const types = block.row("type").numbers, columns = SEARCHED.map((name) => block.row(name).numbers);
+  // Texts repeat: each is looked through once, as it is and as it is shown.
+  const known = new Map<number, boolean>();
+  const fits = (text: number): boolean => {
+    let found = known.get(text);
+    if (found === undefined) known.set(text, (found = block.textOf(text).toLowerCase().includes(wanted) || (inChinese && block.textOf(text, "zh").toLowerCase().includes(wanted))));
+    return found;
+  };
+  return (place, row) => {
+    if (filter.type && block.textOf(types[place]!) !== filter.type) return false;
+    return !wanted || columns.some((column) => fits(column[place]!)) || (wanted.includes(":") && report.tensor(row).toLowerCase().includes(wanted));
+  };
 }
 
 /** Which tokens are wanted; `null` for all of them. */
@@ -35,12 +73,9 @@ function wantedUnits({ report, filter: { where } }: App): boolean[] | null {
   return report.tokens.units.map((unit) => chosen.every((dimension) => unit[dimension] === where[dimension]));
 }
 
-/** Rows by a column; what has no number comes last, either way. */
-export function sorted(app: App, rows: Int32Array): Int32Array {
-  const { column, down } = app.sort;
-  if (!column) return rows;
-  const keys = column in TEXTS ? textKeys(app, rows, TEXTS[column]!) : numberKeys(app, rows, column);
-  const sign = down ? -1 : 1;
+/** Rows by their keys; what has no number comes last, either way. */
+function ordered(app: App, rows: Int32Array, keys: Float64Array): Int32Array {
+  const sign = app.sort.down ? -1 : 1;
   const order = Int32Array.from(rows.keys());
   order.sort((a, b) => {
     const x = keys[a]!, y = keys[b]!;
@@ -50,32 +85,50 @@ export function sorted(app: App, rows: Int32Array): Int32Array {
   return order.map((place) => rows[place]!);
 }
 
-const TEXTS: Record<string, string> = { operator: "target", type: "type", tensor: "operator", dtype: "targetType", shape: "shape", reason: "reason" };
-const METRICS: Record<string, string> = { cosine: "cosine", distance: "relative_euclidean_distance", relative: "max_relative_error", ulp: "max_ulp" };
+/** By what rows are sorted: a number of each row, which may have to be looked up in its block. */
+interface SortKey { ofRow: (row: number) => number; ofBlock?: (block: Block) => (row: number) => number; ranked: (keys: Float64Array) => Float64Array }
 
-function textKeys(app: App, rows: Int32Array, name: string): Float64Array {
-  const texts = app.report.texts(app.language);
-  const numbers = app.report.row(name).numbers;
-  const used = [...new Set(Array.from(rows, (row) => numbers[row]!))];
-  const collator = new Intl.Collator("en", { numeric: true });
-  used.sort((a, b) => collator.compare(texts[a]!, texts[b]!));
-  const rank = new Map(used.map((text, place) => [text, place]));
-  return Float64Array.from(rows, (row) => rank.get(numbers[row]!)!);
-}
-
-function numberKeys(app: App, rows: Int32Array, column: string): Float64Array {
-  const { report } = app;
-  if (column === "level") return Float64Array.from(rows, (row) => (report.levels[row] === UNKNOWN ? -1 : report.levels[row]!));
-  if (column === "index") return Float64Array.from(rows);
+function keyOf(app: App): SortKey {
+  const { report, sort: { column } } = app;
   const { tokens } = report;
-  if (tokens && DIMENSIONS.includes(column as Dimension)) return Float64Array.from(rows, (row) => tokens.of(row)[column as Dimension] ?? NaN);
-  if (tokens && column === "result") return Float64Array.from(rows, (row) => tokens.column("result").numbers[row]!);
-  if (tokens && column.endsWith("_relative")) return Float64Array.from(rows, (row) => tokens.figure("statistics", column, row) ?? NaN);
+  const known = (ofRow: (row: number) => number): SortKey => ({ ofRow, ranked: (keys) => keys });
+  const read = (ofRow: (row: number) => number): SortKey => ({ ofRow, ofBlock: () => ofRow, ranked: (keys) => keys });
+  if (Object.hasOwn(TEXTS, column)) return textKey(app, TEXTS[column]!);
+  if (column === "level") return known((row) => (report.levels[row] === UNKNOWN ? -1 : report.levels[row]!));
+  if (tokens && DIMENSIONS.includes(column as Dimension)) return known((row) => tokens.of(row)[column as Dimension] ?? NaN);
+  if (tokens && column === "result") return known((row) => tokens.results[row]!);
+  if (tokens && column.endsWith("_relative")) return read((row) => tokens.figure("statistics", column, row) ?? NaN);
+  if (!Object.hasOwn(METRICS, column)) return known((row) => row);
   // NaN is as bad as can be; what was not measured comes last.
   const worst = column === "cosine" ? -Infinity : Infinity;
-  if (!Object.hasOwn(METRICS, column)) return Float64Array.from(rows);
-  return Float64Array.from(rows, (row) => {
+  return read((row) => {
     const value = report.metric(METRICS[column]!, row);
     return value === null ? NaN : Number.isNaN(value) ? worst : value;
   });
+}
+
+/** Texts are numbered as they are met, and ranked in the end. */
+function textKey(app: App, name: string): SortKey {
+  const numbers = new Map<string, number>();
+  const ofBlock = (block: Block): ((row: number) => number) => {
+    const texts = block.row(name).numbers, known = new Map<number, number>();
+    return (row) => {
+      const text = texts[row - block.first]!;
+      let found = known.get(text);
+      if (found === undefined) {
+        const shown = block.textOf(text, app.language);
+        found = numbers.get(shown) ?? numbers.size;
+        numbers.set(shown, found);
+        known.set(text, found);
+      }
+      return found;
+    };
+  };
+  const ranked = (keys: Float64Array): Float64Array => {
+    const collator = new Intl.Collator("en", { numeric: true });
+    const ranks = new Float64Array(numbers.size);
+    [...numbers].sort(([a], [b]) => collator.compare(a, b)).forEach(([, number], rank) => (ranks[number] = rank));
+    return keys.map((number) => ranks[number]!);
+  };
+  return { ofRow: () => NaN, ofBlock, ranked };
 }

@@ -1,5 +1,5 @@
 // The page: opens the data, shows the view that the address names, listens to the keyboard.
-import { readReport } from "./data";
+import { type Report, readReport } from "./data";
 import { button, h } from "./dom";
 import { App, type View, remember, remembered } from "./state";
 import { type Key, type Language, texts } from "./texts";
@@ -42,6 +42,8 @@ async function start(): Promise<void> {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (!isPrinting) setTheme(app, preferredTheme()); });
   window.addEventListener("beforeprint", () => print(app, true));
   window.addEventListener("afterprint", () => print(app, false));
+  // All rows of a short comparison are in one block.
+  if (report.document.blocks.length === 1) await report.loadUnit(app.unit);
   if (!location.hash && report.document.start !== undefined) history.replaceState(null, "", `#/row/${report.document.start}`);
   show(app);
   document.documentElement.dataset["ready"] = "yes";
@@ -51,14 +53,22 @@ async function start(): Promise<void> {
 function address(app: App): [where: string, argument: string] {
   const { report } = app;
   const [where = "", argument = ""] = pathOf(location.hash).split("/").map(safeDecode);
-  const isRow = /^\d+$/.test(argument) && Number(argument) < report.count;
-  const known: Record<string, boolean> = { row: isRow, tensor: app.rowOfTensor(argument) >= 0, graph: report.hasGraph, table: true, missing: true, changes: !!report.document.changes, about: true };
+  const known: Record<string, boolean> = { row: isRow(report, argument), tensor: where === "tensor" && app.rowOfTensor(argument) >= 0, graph: report.hasGraph, table: true, missing: true, changes: !!report.document.changes, about: true };
   if (!Object.hasOwn(known, where) || !known[where]) return ["overview", ""];
   return where === "tensor" ? ["row", String(app.rowOfTensor(argument))] : [where, argument];
 }
 
 /** An address without its mark and without what is chosen in the view. */
 const pathOf = (hash: string): string => hash.replace(/^#\/?/, "").split("?")[0]!;
+
+/** What the address names is read first; `null` if it has been read. */
+function reading({ report, unit }: App): Promise<void> | null {
+  const [where, argument] = pathOf(location.hash).split("/").map(safeDecode);
+  const wanted = where === "row" && isRow(report, argument) ? report.unit(Number(argument)) : where === "tensor" || where === "graph" ? unit : -1;
+  return wanted < 0 || report.hasUnit(wanted) ? null : report.loadUnit(wanted);
+}
+
+const isRow = (report: Report, argument = ""): boolean => /^\d+$/.test(argument) && Number(argument) < report.count;
 
 function makeView(app: App): View {
   const [where, argument] = address(app);
@@ -78,6 +88,12 @@ function safeDecode(text: string): string {
 }
 
 function show(app: App): void {
+  const wait = reading(app);
+  if (wait) {
+    const wanted = location.hash;
+    void wait.then(() => { if (location.hash === wanted) show(app); });
+    return;
+  }
   view?.gone?.();
   const isOther = pathOf(shownAddress) !== pathOf(location.hash);
   shownAddress = location.hash;

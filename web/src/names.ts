@@ -11,11 +11,10 @@ export function readable(report: Report, operator: string): string {
 }
 
 function namesOf(report: Report): Map<string, string> {
-  const texts = report.texts("en");
-  const graphs = report.tokens ? report.tokens.data.networks : [report.document.graph];
+  const graphs = report.tokens ? report.tokens.data.networks.map((_, number) => number) : [-1];
   const found = new Map<string, string>();
-  graphs.forEach((graph, number) => {
-    const column = (name: string): string[] => Array.from(report.decode(`names.${number}.${name}`, graph[name]!).numbers, (text) => texts[text]!);
+  graphs.forEach((number) => {
+    const column = (name: string): string[] => Array.from(report.networkColumn(name, number), (text) => report.textOf(text));
     const short = column("short");
     column("name").forEach((name, n) => found.set(name, short[n]!));
   });

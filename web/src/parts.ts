@@ -58,6 +58,14 @@ export function name(text: string, className = "", short = text): HTMLElement {
   return h("code", { class: `name ${className}`, title: text }, short);
 }
 
+/** What is made of rows: at once if they have been read, otherwise when they are. */
+export function whenRead(app: App, isRead: boolean, read: () => Promise<void>, make: () => HTMLElement | null): HTMLElement | null {
+  if (isRead) return make();
+  const waiting = h("p", { class: "muted reading" }, app.t("loading"));
+  void read().then(() => { const made = make(); if (made) waiting.replaceWith(made); else waiting.remove(); });
+  return waiting;
+}
+
 export function definition(pairs: [string, Node | string][]): HTMLElement {
   return h("dl", {}, ...pairs.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }

@@ -1,5 +1,6 @@
 // Bar chart of the errors along an axis: a bar for each slice.
-import type { Numbers, Profile } from "./data";
+import type { Numbers } from "./arrays";
+import type { Profile } from "./data";
 import { h } from "./dom";
 import * as format from "./format";
 import { card } from "./parts";

@@ -53,7 +53,7 @@ export class App {
       if (level !== UNKNOWN) worst[report.unit(row)] = Math.max(worst[report.unit(row)]!, level);
     }
     const order = report.tokens!.inOrder;
-    const reported = report.document.graphMode!.findings[0]?.units[0];
+    const reported = report.document.findings[0]?.units[0];
     return reported ?? order.find((unit) => worst[unit] === WRONG) ?? order.find((unit) => worst[unit] === SUSPICIOUS) ?? order[0] ?? 0;
   }
 
@@ -68,8 +68,11 @@ export class App {
   /** The sentences of a row, in one line. */
   sentences(name: string, row: number): string { return this.report.text(name, row, this.language); }
 
+  /** Several sentences of the comparison, in one line. */
+  joined(encoded: Encoded[]): string { return joined(encoded, this.report.document.templates, this.language); }
+
   /** What was compared with what, in words. */
-  get scenario(): string { return joined(this.report.document.scenario, this.report.document.templates, this.language); }
+  get scenario(): string { return this.joined(this.report.document.scenario); }
 
   go(...parts: (string | number)[]): void {
     location.hash = `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
@@ -84,28 +87,28 @@ export class App {
   open(row: number): void {
     this.selected = row;
     // In graph mode a tensor is in every token; there, rows are numbered.
-    const tensor = this.report.tokens ? "" : this.report.tensor(row);
+    const tensor = this.report.tokens || !this.report.hasUnit(0) ? "" : this.report.tensor(row);
     if (tensor && this.rowOfTensor(tensor) === row) this.go("tensor", tensor);
     else this.go("row", row);
   }
 
-  /** The row of a tensor, as `conv1:output:0`; -1 for none. */
+  /** The row of a tensor of the token that is looked at, as `conv1:output:0`; -1 for none. */
   rowOfTensor(tensor: string): number {
-    if (!this.rows) {
-      this.rows = new Map();
-      for (let row = this.report.count - 1; row >= 0; row--) this.rows.set(this.report.tensor(row), row);
+    if (!this.rows || this.rows.unit !== this.unit) {
+      const byTensor = new Map<string, number>();
+      for (const row of this.report.rowsOf(this.unit)) if (!byTensor.has(this.report.tensor(row))) byTensor.set(this.report.tensor(row), row);
+      this.rows = { unit: this.unit, byTensor };
     }
-    return tensor ? this.rows.get(tensor) ?? -1 : -1;
+    return tensor ? this.rows.byTensor.get(tensor) ?? -1 : -1;
   }
 
-  private rows: Map<string, number> | null = null;
+  private rows: { unit: number; byTensor: Map<string, number> } | null = null;
 
-  /** The first row of an operator: its worst one. */
+  /** The worst row of an operator in the token that is looked at. */
   rowOf(operator: string): number {
     const { report } = this;
     let best = -1;
-    for (let row = 0; row < report.count; row++) {
-      if (report.tokens && report.unit(row) !== this.unit) continue;
+    for (const row of report.rowsOf(this.unit)) {
       if (report.text("target", row) !== operator && report.text("operator", row) !== operator) continue;
       if (best < 0 || this.weight(row) > this.weight(best)) best = row;
     }

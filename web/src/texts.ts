@@ -64,7 +64,7 @@ const en = {
   environment: "Environment", scenario: "Scenario", e_opdiff: "opdiff", e_python: "Python", e_system: "System", e_kernel: "Kernel", e_time: "Compared at",
   about_text: "This file needs no network and no other file: it may be sent, archived and opened anywhere.",
   legend: "What the colours mean", keys: "Keyboard", k_search: "search", k_move: "next and previous", k_open: "open", k_back: "back", k_help: "this help",
-  k_views: "overview, graph, tensors", loading: "Opening …", failed: "This report cannot be opened: {problem}",
+  k_views: "overview, graph, tensors", loading: "Opening …", searching: "searching … {share}", failed: "This report cannot be opened: {problem}",
   ...tokensEn,
   ...picturesEn,
 } as const;
@@ -108,7 +108,7 @@ const zh: Record<Key, string> = {
   change_worse: "变差", change_better: "变好", change_appeared: "新增", change_vanished: "消失", old: "旧", new: "新", no_changes: "没有变好或变差的张量。", changed: "与上次比对相比",
   environment: "环境", scenario: "场景", e_opdiff: "opdiff", e_python: "Python", e_system: "系统", e_kernel: "计算内核", e_time: "比对时间",
   about_text: "本文件无需网络，也不依赖其他文件，可任意发送、归档和打开。",
-  legend: "颜色含义", keys: "快捷键", k_search: "搜索", k_move: "下一个、上一个", k_open: "打开", k_back: "返回", k_help: "显示帮助", k_views: "概览、计算图、张量", loading: "正在打开……", failed: "无法打开该报告：{problem}",
+  legend: "颜色含义", keys: "快捷键", k_search: "搜索", k_move: "下一个、上一个", k_open: "打开", k_back: "返回", k_help: "显示帮助", k_views: "概览、计算图、张量", loading: "正在打开……", searching: "正在搜索…… {share}", failed: "无法打开该报告：{problem}",
   ...tokensZh,
   ...picturesZh,
 };

@@ -1,12 +1,18 @@
-// A table of any length: only the rows in view exist.
+// A table of any length: only the rows in view exist, and rows that have not been read are filled in when they are.
 import { h } from "./dom";
 
 export interface Cell { text?: string; node?: Node; title?: string; class?: string }
-export interface ColumnSpec { key: string; title: string; width: string; right?: boolean; sortable?: boolean; cell: (row: number) => Cell }
+/** `early` cells are known before the row has been read. */
+export interface ColumnSpec { key: string; title: string; width: string; right?: boolean; sortable?: boolean; early?: boolean; cell: (row: number) => Cell }
+/** Where rows are read from. */
+export interface RowSource { has: (row: number) => boolean; load: (rows: number[]) => Promise<void> }
 
 const HEIGHT = 34;
 const SPARE = 6;
 const MOST_PRINTED = 2000;
+// Browsers make no elements that are much higher; a longer table is scrolled faster than its rows are high.
+const MOST_PIXELS = 15_000_000;
+const UNREAD = "…";
 
 /** What columns need at least, in rem: the first number of each width. */
 export const leastWidth = (columns: ColumnSpec[]): number => columns.reduce((sum, { width }) => sum + parseFloat(width.replace("minmax(", "")), 0);
@@ -20,10 +26,12 @@ export class VirtualTable {
   private readonly shown = new Map<number, HTMLElement>();
   private sorted = { column: "", down: false };
   private isPrinting = false;
+  private isFilling = false;
 
   constructor(
     private readonly columns: ColumnSpec[],
     private readonly open: (row: number) => void,
+    private readonly source: RowSource | null = null,
     sort?: (column: string) => void,
   ) {
     const layout = columns.map((column) => column.width).join(" ");
@@ -42,16 +50,22 @@ export class VirtualTable {
       const column = this.columns[n]!;
       heading.setAttribute("aria-sort", column.key === sorted.column ? (sorted.down ? "descending" : "ascending") : "none");
     }
+    this.element.scrollTop = 0;
     this.redraw();
+  }
+
+  /** Pixels of the rows for each one of the scroll bar. */
+  private get factor(): number {
+    const seen = this.element.clientHeight - this.header.offsetHeight;
+    return Math.max(1, (this.rows.length * HEIGHT - seen) / (MOST_PIXELS - seen));
   }
 
   /** Select a place and bring it into view. */
   private select(place: number): void {
     this.selected = Math.max(0, Math.min(place, this.rows.length - 1));
-    const top = this.selected * HEIGHT;
-    const { scrollTop, clientHeight } = this.element;
-    if (top < scrollTop) this.element.scrollTop = top;
-    else if (top + 2 * HEIGHT > scrollTop + clientHeight) this.element.scrollTop = top + 2 * HEIGHT - clientHeight;
+    const top = this.selected * HEIGHT, seen = this.element.scrollTop * this.factor, { clientHeight } = this.element;
+    if (top < seen) this.element.scrollTop = top / this.factor;
+    else if (top + 2 * HEIGHT > seen + clientHeight) this.element.scrollTop = (top + 2 * HEIGHT - clientHeight) / this.factor;
     this.redraw();
   }
 
@@ -84,16 +98,23 @@ export class VirtualTable {
   }
 
   private redraw(): void {
-    this.body.style.height = `${(this.isPrinting ? Math.min(this.rows.length, MOST_PRINTED) : this.rows.length) * HEIGHT}px`;
-    this.shown.clear();
-    this.body.replaceChildren();
+    const rows = this.isPrinting ? Math.min(this.rows.length, MOST_PRINTED) : this.rows.length;
+    this.body.style.height = `${Math.min(rows * HEIGHT, MOST_PIXELS)}px`;
+    this.clear();
     this.draw();
   }
 
+  private clear(): void {
+    this.shown.clear();
+    this.body.replaceChildren();
+  }
+
   private draw(): void {
-    const { scrollTop, clientHeight } = this.element;
-    const first = this.isPrinting ? 0 : Math.max(0, Math.floor(scrollTop / HEIGHT) - SPARE);
-    const last = Math.min(this.rows.length, this.isPrinting ? MOST_PRINTED : Math.ceil((scrollTop + clientHeight) / HEIGHT) + SPARE);
+    const { clientHeight } = this.element, top = this.element.scrollTop * this.factor;
+    // Rows move against a body that is not as high as all of them.
+    if (this.factor > 1) this.clear();
+    const first = this.isPrinting ? 0 : Math.max(0, Math.floor(top / HEIGHT) - SPARE);
+    const last = Math.min(this.rows.length, this.isPrinting ? MOST_PRINTED : Math.ceil((top + clientHeight) / HEIGHT) + SPARE);
     for (const [place, element] of this.shown) {
       if (place >= first && place < last) continue;
       element.remove();
@@ -105,16 +126,38 @@ export class VirtualTable {
       this.shown.set(place, element);
       this.body.append(element);
     }
+    void this.fill();
+  }
+
+  /** Read the rows in view that have not been read, one block after the other. */
+  private async fill(): Promise<void> {
+    if (!this.source || this.isFilling) return;
+    this.isFilling = true;
+    for (;;) {
+      const unread = [...this.shown].find(([, element]) => "unread" in element.dataset);
+      if (!unread) break;
+      await this.source.load([this.rows[unread[0]]!]);
+      for (const [place, element] of [...this.shown]) {
+        if (!("unread" in element.dataset) || !this.source.has(this.rows[place]!)) continue;
+        const line = this.line(place);
+        this.shown.set(place, line);
+        element.replaceWith(line);
+      }
+    }
+    this.isFilling = false;
   }
 
   private line(place: number): HTMLElement {
     const row = this.rows[place]!;
+    const isRead = !this.source || this.source.has(row);
     const cells = this.columns.map((column) => {
-      const { text, node, title, class: extra } = column.cell(row);
+      const { text, node, title, class: extra } = isRead || column.early ? column.cell(row) : { text: UNREAD };
       return h("div", { class: `${column.right ? "right num" : ""} ${extra ?? ""}`, title: title ?? text ?? "", attrs: { role: "gridcell", "data-column": column.key } }, node ?? text ?? "");
     });
-    const element = h("div", { class: place === this.selected ? "vrow selected" : "vrow", attrs: { role: "row", "data-row": String(row) }, onclick: () => this.open(row) }, ...cells);
-    element.style.transform = `translateY(${place * HEIGHT}px)`;
+    const attrs = { role: "row", "data-row": String(row), ...(isRead ? {} : { "data-unread": "" }) };
+    const element = h("div", { class: place === this.selected ? "vrow selected" : "vrow", attrs, onclick: () => this.open(row) }, ...cells);
+    const { scrollTop } = this.element;
+    element.style.transform = `translateY(${this.isPrinting ? place * HEIGHT : place * HEIGHT - scrollTop * (this.factor - 1)}px)`;
     return element;
   }
 }

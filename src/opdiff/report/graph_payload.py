@@ -5,58 +5,68 @@ Each group of columns contains only the rows that have its values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import DocumentedMetrics
 from opdiff.core.reasons import because
 from opdiff.core.tensor_stats import differences
-from opdiff.report.payload import pack_nodes
+from opdiff.report.network_payload import pack_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from opdiff.core.comparison import Comparison, GraphNode, ModelGraph, Row, SideInfo
     from opdiff.core.dump import Unit
     from opdiff.core.judgement import DocumentedResult
     from opdiff.core.reasons import Reason
     from opdiff.report.packing import Packer
+    from opdiff.report.row_summary import RowSummary
 
-MODES = (DataMode.REAL, DataMode.STATISTICS, DataMode.MD5)
-_RESULTS = ("PASS", "FAIL", "N/A")
 _STATISTICS = ("maximum", "minimum", "mean", "norm", "nans", "infs")
 
 
-def graph_mode_columns(comparison: Comparison, packer: Packer) -> dict[str, Any]:
-    """Return the units and their networks, and the columns of all rows."""
-    rows, results = comparison.rows, comparison.judgement.documented
-    units = {unit: number for number, unit in enumerate(comparison.units)}
+class Networks(Struct, frozen=True):
+    """Packed networks, each once, and the number of each unit's network."""
+
+    packed: tuple[dict[str, Any], ...]
+    numbers: Mapping[Unit, int]
+
+
+def pack_networks(comparison: Comparison, packer: Packer) -> Networks:
+    """Return the networks of all units."""
     networks, numbers = _networks(comparison.graphs)
+    return Networks(tuple(pack_nodes(nodes, packer) for nodes in networks), numbers)
+
+
+def pack_graph_mode(comparison: Comparison, networks: Networks, summary: RowSummary, packer: Packer) -> dict[str, Any]:
+    """Return the units and their networks, and the notes."""
+    notes = *comparison.notes, *_empty_column_notes(summary)
     return {
-        "units": [[*structs.astuple(unit), numbers.get(unit, -1)] for unit in units],
-        "networks": [pack_nodes(nodes, packer) for nodes in networks],
-        "notes": packer.sentences([*comparison.notes, *_empty_column_notes(rows)]),
-        "unit": packer.integers([units[row.unit] for row in rows if row.unit is not None]),
-        "mode": packer.integers([MODES.index(row.by) for row in rows]),
-        "result": packer.integers([_result(*pair) for pair in zip(rows, results, strict=True)]),
+        "units": [[*structs.astuple(unit), networks.numbers.get(unit, -1)] for unit in summary.units],
+        "networks": networks.packed,
+        "notes": packer.sentences(notes),
+    }
+
+
+def graph_mode_columns(rows: Sequence[Row], results: Sequence[DocumentedResult], packer: Packer) -> dict[str, Any]:
+    """Return the columns of a block of rows."""
+    return {
         "marks": packer.reasons([result.why for result in results]),
         "stack": packer.texts([row.stack for row in rows]),
         "real": _real(rows, packer),
         "statistics": _statistics(rows, packer),
         "checksums": _checksums(rows, packer),
-        "findings": _findings(comparison, units),
     }
 
 
-def _empty_column_notes(rows: Sequence[Row]) -> Iterator[Reason]:
+def _empty_column_notes(summary: RowSummary) -> Iterator[Reason]:
     """Yield why documented columns are not filled."""
     yield because("report.no_requires_grad")
-    missing = sum(not row.stack for row in rows)
-    if missing:
-        yield because("report.no_stack", count=missing, total=len(rows))
+    if summary.without_stack:
+        yield because("report.no_stack", count=summary.without_stack, total=summary.count)
 
 
 def _networks(graphs: Sequence[ModelGraph]) -> tuple[list[tuple[GraphNode, ...]], dict[Unit, int]]:
@@ -67,23 +77,6 @@ def _networks(graphs: Sequence[ModelGraph]) -> tuple[list[tuple[GraphNode, ...]]
         number = networks.setdefault(graph.nodes, len(networks))
         numbers |= dict.fromkeys(graph.units, number)
     return list(networks), numbers
-
-
-def _findings(comparison: Comparison, units: Mapping[Unit, int]) -> list[dict[str, Any]]:
-    """Return the units of each finding, and its row in the first of them; -1 if it is not known."""
-    rows = {(row.unit, str(row.key)): number for number, row in enumerate(comparison.rows)}
-    return [
-        {
-            "units": [units[unit] for unit in finding.units if unit in units],
-            "row": next((rows.get((unit, finding.tensor), -1) for unit in finding.units), -1),
-        }
-        for finding in comparison.judgement.findings
-    ]
-
-
-def _result(row: Row, result: DocumentedResult) -> int:
-    """Return the index of PASS, FAIL or N/A."""
-    return _RESULTS.index("N/A" if row.reason else result.result)
 
 
 def _real(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:

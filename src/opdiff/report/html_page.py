@@ -1,12 +1,16 @@
 """The HTML report: one file that needs no network, no server and no other file. See docs/report.md.
 
-The page in assets/ is built from web/; a report is that page with the data of a comparison inserted.
+The page in assets/ is built from web/; a report is that page with the data of a comparison inserted: before the
+script what the first view needs, behind it the rows in blocks, which the page reads when it needs them.
 """
 
 from __future__ import annotations
 
 import os
 from binascii import b2a_base64
+from itertools import count
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
@@ -18,7 +22,10 @@ if TYPE_CHECKING:
     from opdiff.report.changes import Changes
 
 PAGE = os.path.join(os.path.dirname(__file__), "assets", "report.html")
-_DATA_MARK = b"@@data@@"
+_DATA_MARK, _BLOCKS_MARK = b"@@data@@", b"@@blocks@@"
+# Blocks up to this size together are kept in memory until the part of the page before them is known.
+_MAX_BLOCKS_IN_MEMORY_NBYTES = 32 << 20
+_COPY_NBYTES = 1 << 20
 
 
 def write_html(comparison: Comparison, path: str, changes: Changes | None = None, start: int | None = None) -> None:
@@ -30,10 +37,22 @@ def write_html(comparison: Comparison, path: str, changes: Changes | None = None
         changes: changes since an earlier comparison, which are shown if given.
         start: number of the row that is shown first; `None` for the overview.
 
-    A long comparison in graph mode is shown in part, unless the others refer to all of its rows.
+    A very long comparison in graph mode is shown in part, unless the others refer to all of its rows.
     """
     shown = comparison if changes or start is not None else page_part(comparison)
-    with open(PAGE, "rb") as file:
-        before, _, after = file.read().partition(_DATA_MARK)
-    with open_atomic(path) as file:
-        file.writelines((before, b2a_base64(pack(shown, changes, start), newline=False), after))
+    with open(PAGE, "rb") as page:
+        before, _, rest = page.read().partition(_DATA_MARK)
+    between, _, after = rest.partition(_BLOCKS_MARK)
+    folder = os.path.dirname(os.path.abspath(path))
+    with open_atomic(path) as file, SpooledTemporaryFile(_MAX_BLOCKS_IN_MEMORY_NBYTES, dir=folder) as blocks:
+        numbers = count()
+
+        def add_block(block: bytes) -> None:
+            tag = b'<script type="text/plain" id="block-%d">' % next(numbers)
+            blocks.writelines((tag, b2a_base64(block, newline=False), b"</script>\n"))
+
+        head = pack(shown, add_block, changes, start)
+        file.writelines((before, b2a_base64(head, newline=False), between))
+        blocks.seek(0)
+        copyfileobj(blocks, file, _COPY_NBYTES)
+        file.write(after)

@@ -10,7 +10,7 @@ import struct
 import sys
 from collections import defaultdict
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from opdiff.report.arrays import BYTE_ORDER, ArrayWriter, pack_integers, pack_numbers
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
 
     Number = float | int | None
+    Text = str | tuple[Reason, ...]
 
 _INTEGERS = "bhi"
 _MAX_FLOAT = sys.float_info.max
@@ -34,11 +35,22 @@ _TINY_BYTES, _HUGE_BYTES = (0x00, 0x80), (0x7F, 0xFF)
 class Packer:
     """Collector of strings, reasons and arrays. Methods return references to them for the document."""
 
-    def __init__(self) -> None:
-        # Numbers of strings, and of the reasons that the page shows as sentences.
-        self._text_numbers: dict[str | tuple[Reason, ...], int] = defaultdict(count().__next__)
+    def __init__(self, known: dict[Text, int] | None = None, *, stores_texts: bool = True) -> None:
+        # Numbers of strings, and of the reasons that the page shows as sentences. Known ones are stored elsewhere.
+        self._text_numbers: dict[Text, int] = {} if known is None else known
+        self._stores_texts = stores_texts
+        self._known_count = len(self._text_numbers)
+        if stores_texts:
+            self._text_numbers = defaultdict(count(self._known_count).__next__, self._text_numbers)
         self._reasons = ReasonEncoder()
         self._arrays = ArrayWriter()
+
+    def for_block(self, *, is_first: bool) -> Packer:
+        """Return a packer of a block of rows, which refers to the strings of this one.
+
+        The strings of the first block are added to this packer: most of them occur in other blocks, too.
+        """
+        return Packer(self._text_numbers, stores_texts=not is_first)
 
     def texts(self, texts: Sequence[str]) -> dict[str, Any]:
         """Add a column of strings."""
@@ -58,7 +70,7 @@ class Packer:
         return self._arrays.add(kind, data)
 
     def codes(self, data: bytes) -> dict[str, Any]:
-        """Add an array of bytes, which the page reads as unsigned."""
+        """Add an array of bytes."""
         return self._arrays.add("b", data)
 
     def exact(self, numbers: Sequence[Number]) -> dict[str, Any]:
@@ -74,11 +86,15 @@ class Packer:
         return self._add("f", data, absent)
 
     def packed(self, document: dict[str, Any]) -> bytes:
-        """Return the document, with `texts` and `templates` added, and all arrays, compressed."""
-        texts = [
-            printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in self._text_numbers
-        ]
-        return self._arrays.compressed(document | {"texts": texts, "templates": self._reasons.templates})
+        """Return the document and all arrays, compressed.
+
+        Added to the document are `texts` and `templates`, and `shared`, the number of the first of these texts.
+        """
+        own = list(islice(self._text_numbers, self._known_count, None)) if self._stores_texts else []
+        shared = len(self._text_numbers) - len(own)
+        texts = [printable(text) if isinstance(text, str) else self._reasons.encode_all(text) for text in own]
+        added = {"texts": texts, "templates": self._reasons.templates, "shared": shared}
+        return self._arrays.compressed(document | added)
 
     def _add(self, kind: str, data: bytes, absent: Sequence[int]) -> dict[str, Any]:
         description = self._arrays.add(kind, data)

@@ -1,8 +1,10 @@
-"""The part of a long comparison that the HTML page shows: as many units as a browser can hold, bad ones first."""
+"""The part of a very long comparison that the HTML page shows: as many units as a browser can open, bad ones first."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 from msgspec.structs import replace
 
@@ -10,13 +12,13 @@ from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
-    from opdiff.core.comparison import Comparison
+    from opdiff.core.comparison import Comparison, Row
     from opdiff.core.dump import Unit
 
-MAX_PAGE_ROWS = 100_000
-"""Number of rows up to which the page has all of them."""
+MAX_PAGE_ROWS = 2_000_000
+"""Number of rows up to which the page has all of them, in a file of about 300 MB."""
 
 _FIRST_LEVELS = (Level.WRONG, Level.SUSPICIOUS)
 
@@ -28,49 +30,72 @@ def page_part(comparison: Comparison, max_rows: int = MAX_PAGE_ROWS) -> Comparis
     """
     if len(comparison.rows) <= max_rows:
         return comparison
-    members: dict[Unit | None, list[int]] = {}
-    for number, row in enumerate(comparison.rows):
-        members.setdefault(row.unit, []).append(number)
-    chosen = _chosen_units(comparison, members, max_rows)
-    numbers = sorted(number for unit in chosen for number in members[unit])
+    counts: Counter[Unit | None] = Counter()
+    levels: dict[Unit | None, set[Level]] = {}
+    for row, verdict in zip(comparison.rows, comparison.judgement.verdicts, strict=True):
+        counts[row.unit] += 1
+        levels.setdefault(row.unit, set()).add(verdict.level)
+    chosen = _chosen_units(counts, levels, max_rows)
+    numbers = [number for number, row in enumerate(comparison.rows) if row.unit in chosen]
     note = because(
-        "report.page_part", units=len(chosen), total_units=len(members), count=len(numbers), total=len(comparison.rows)
+        "report.page_part", units=len(chosen), total_units=len(counts), count=len(numbers), total=len(comparison.rows)
     )
     return _with_rows(replace(comparison, notes=(note, *comparison.notes)), numbers)
 
 
 def _chosen_units(
-    comparison: Comparison, members: Mapping[Unit | None, Sequence[int]], max_rows: int
-) -> list[Unit | None]:
+    counts: Mapping[Unit | None, int], levels: Mapping[Unit | None, Collection[Level]], max_rows: int
+) -> set[Unit | None]:
     """Return the units that fit: those with wrong tensors first, then those with suspicious ones, in their order."""
-    verdicts = comparison.judgement.verdicts
-    levels = {unit: {verdicts[number].level for number in numbers} for unit, numbers in members.items()}
-    order = sorted(members, key=lambda unit: [level not in levels[unit] for level in _FIRST_LEVELS])
-    chosen: list[Unit | None] = []
-    count = 0
-    for unit in order:
-        count += len(members[unit])
-        if chosen and count > max_rows:
+    chosen: set[Unit | None] = set()
+    total = 0
+    for unit in sorted(counts, key=lambda unit: [level not in levels[unit] for level in _FIRST_LEVELS]):
+        total += counts[unit]
+        if chosen and total > max_rows:
             break
-        chosen.append(unit)
+        chosen.add(unit)
     return chosen
+
+
+class ChosenRows(Sequence["Row"]):
+    """Some of the rows of a comparison, read when they are needed."""
+
+    def __init__(self, rows: Sequence[Row], numbers: Sequence[int]) -> None:
+        self._rows = rows
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._rows.__getitem__, self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        if isinstance(index, slice):
+            return ChosenRows(self._rows, self._numbers[index])
+        return self._rows[self._numbers[index]]
 
 
 def _with_rows(comparison: Comparison, numbers: Sequence[int]) -> Comparison:
     judgement = comparison.judgement
-    places = {number: place for place, number in enumerate(numbers)}
+    profiles, pictures, facts = comparison.profiles, comparison.pictures, comparison.error_facts
+    wanted = {each.row for each in profiles} | {each.row for each in pictures} | {each.row for each in facts}
+    places = {number: place for place, number in enumerate(numbers) if number in wanted}
     return replace(
         comparison,
-        rows=tuple(comparison.rows[number] for number in numbers),
+        rows=ChosenRows(comparison.rows, numbers),
         judgement=replace(
             judgement,
             verdicts=tuple(judgement.verdicts[number] for number in numbers),
             documented=tuple(judgement.documented[number] for number in numbers) if judgement.documented else (),
         ),
-        profiles=tuple(
-            replace(profile, row=places[profile.row]) for profile in comparison.profiles if profile.row in places
-        ),
-        pictures=tuple(
-            replace(picture, row=places[picture.row]) for picture in comparison.pictures if picture.row in places
-        ),
+        profiles=tuple(replace(each, row=places[each.row]) for each in profiles if each.row in places),
+        pictures=tuple(replace(each, row=places[each.row]) for each in pictures if each.row in places),
+        error_facts=tuple(replace(each, row=places[each.row]) for each in facts if each.row in places),
     )

@@ -2,66 +2,57 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from opdiff.core.comparison import Mode
-from opdiff.core.judgement import LEVELS, Agreement, Origin, Outcome
+from opdiff.core.judgement import LEVELS, Agreement, Level, Outcome
 from opdiff.core.metrics import RELATIVE_EDGES, ULP_EDGES
 from opdiff.core.next_command import next_command
-from opdiff.core.reasons import because, quoted
-from opdiff.core.tensor import Slot
-from opdiff.report.offline_table import reservations
+from opdiff.core.reasons import because
+from opdiff.report.graph_payload import pack_graph_mode, pack_networks
+from opdiff.report.network_payload import pack_nodes
 from opdiff.report.packing import Packer
 from opdiff.report.picture_payload import pack_picture
 from opdiff.report.printable import printable
-from opdiff.report.short_names import short_name
-from opdiff.report.summary_text import first_bad_operator, has_no_counterpart
+from opdiff.report.row_payload import pack_rows, row_parts
+from opdiff.report.row_summary import RowSummary
+from opdiff.report.summary_text import first_bad_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from opdiff.core.comparison import Comparison, GraphNode, Profile, Row, Side
+    from opdiff.core.comparison import Comparison, GraphNode, Profile, Side
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.judgement import Finding, Judgement
     from opdiff.core.reasons import Reason
     from opdiff.report.changes import Changes
 
-VERSION = 3
+VERSION = 4
 
-# Fields of `Metrics` that the page shows: in single precision, in double precision, and as integers.
-_SINGLE_PRECISION = (
-    "max_absolute_error", "accumulated_relative_error", "relative_euclidean_distance", "kl_divergence", "target_mean",
-    "target_std", "golden_mean", "golden_std", "mean_absolute_error", "root_mean_square_error", "max_relative_error",
-    "mean_relative_error", "centred_cosine", "snr_db", "error_bias", "over_1_permille", "over_5_permille", "max_ulp",
-    "fit_scale", "fit_offset", "fit_distance", "zero_golden",
-)  # fmt: skip
-_DOUBLE_PRECISION = (
-    "cosine", "norm_ratio", "finite_cosine", "worst_target", "worst_golden", "target_min", "target_max", "golden_min",
-    "golden_max", "worst_index", "worst_relative_index", "worst_relative_target", "worst_relative_golden",
-    "first_special_mismatch",
-)  # fmt: skip
-_COUNTS = (
-    "count", "finite_count", "target_nans", "target_infs", "golden_nans", "golden_infs", "special_mismatches",
-    "is_equal",
-)  # fmt: skip
-_SLOTS = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
-_ORIGINS = tuple(Origin)
 # Sentences about the operators at fault, each of which has a card of its own.
 _IN_FINDINGS = frozenset(
     f"judge.{code}" for code in ("fault", "proved_fault", "advice", "advice_or_pass", "output_share", "also_at_fault")
 )
-_PERMILLE = 1000
 
 
-def pack(comparison: Comparison, changes: Changes | None = None, start: int | None = None) -> bytes:
-    """Return the compressed data of a comparison; `start` is the row that is shown first."""
+def pack(
+    comparison: Comparison,
+    add_block: Callable[[bytes], object],
+    changes: Changes | None = None,
+    start: int | None = None,
+) -> bytes:
+    """Return the compressed data of the page without that of its rows, which is added block by block.
+
+    Args:
+        comparison: content of the page; its rows are read once, one block after the other.
+        add_block: called with the compressed columns of each block of rows, in their order.
+        changes: changes since an earlier comparison.
+        start: number of the row that is shown first; `None` for the overview.
+    """
     packer = Packer()
-    # Columns are made one after the other, so that rows in a file would be read many times.
-    rows, judgement = tuple(comparison.rows), comparison.judgement
     document: dict[str, Any] = {
         "version": VERSION,
         "scenario": packer.sentences([comparison.scenario]),
@@ -69,9 +60,6 @@ def pack(comparison: Comparison, changes: Changes | None = None, start: int | No
         "golden": _side(comparison.golden),
         "environment": structs.asdict(comparison.environment),
         "edges": {"relative": RELATIVE_EDGES, "ulp": ULP_EDGES},
-        "rows": _rows(rows, packer) | _verdicts(judgement, packer),
-        "metrics": _metrics(rows, packer),
-        "custom": _custom(rows, packer),
         "story": _story(comparison, packer),
         "graph": pack_nodes(_offline_nodes(comparison), packer),
         "profiles": [_profile(profile, packer) for profile in comparison.profiles],
@@ -82,10 +70,14 @@ def pack(comparison: Comparison, changes: Changes | None = None, start: int | No
         document["start"] = start
     if changes is not None:
         document["changes"] = _changes(changes, packer)
-    if comparison.mode is Mode.GRAPH:
-        from opdiff.report.graph_payload import graph_mode_columns
-
-        document["graphMode"] = graph_mode_columns(comparison, packer)
+    networks = pack_networks(comparison, packer) if comparison.mode is Mode.GRAPH else None
+    summary = RowSummary(comparison.judgement.findings)
+    for number, part in enumerate(row_parts(comparison)):
+        summary.add(part)
+        add_block(pack_rows(part, packer.for_block(is_first=number == 0)))
+    document |= summary.packed(packer)
+    if networks is not None:
+        document["graphMode"] = pack_graph_mode(comparison, networks, summary, packer)
     return packer.packed(document)
 
 
@@ -97,111 +89,25 @@ def _side(side: Side) -> dict[str, object]:
     return {"path": printable(side.path), "kind": str(side.kind), "quantized": side.quantized}
 
 
-def _rows(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    labels = [row.label for row in rows]
-    keys = [row.key for row in rows]
-    strings, integers = packer.texts, packer.integers
-    target_folder, target_file = _paths([row.target_path for row in rows])
-    golden_folder, golden_file = _paths([row.golden_path for row in rows])
-    return {
-        "count": len(rows),
-        "index": integers([label.index for label in labels]),
-        "sequence": integers([label.sequence for label in labels]),
-        "type": strings([label.op_type for label in labels]),
-        "target": strings([label.target for label in labels]),
-        "golden": strings([label.golden for label in labels]),
-        "operator": strings(["" if key is None else key.op for key in keys]),
-        "slot": integers([_SLOTS[key.slot if key else None] for key in keys]),
-        "number": integers([0 if key is None else key.index for key in keys]),
-        "goldenTensor": strings(["" if row.golden_key is None else str(row.golden_key) for row in rows]),
-        "targetFolder": strings(target_folder),
-        "targetFile": strings(target_file),
-        "goldenFolder": strings(golden_folder),
-        "goldenFile": strings(golden_file),
-        "targetType": strings([row.target_dtype for row in rows]),
-        "goldenType": strings([row.golden_dtype for row in rows]),
-        "targetAddress": packer.exact([row.target_address for row in rows]),
-        "goldenAddress": packer.exact([row.golden_address for row in rows]),
-        "shape": strings(_map(lambda shape: "" if shape is None else str(list(shape)), [row.shape for row in rows])),
-        "steps": packer.reasons([row.steps for row in rows]),
-        "reason": packer.reasons([_row_reasons(row) for row in rows]),
-        "rule": packer.reasons([(row.evidence,) if row.evidence else () for row in rows]),
-        "confidence": integers(_map(_permille, [row.confidence for row in rows])),
-        "alone": integers([int(has_no_counterpart(row)) for row in rows]),
-        "overflow": integers([-1 if row.overflow is None else int(row.overflow) for row in rows]),
-    }
-
-
-def _row_reasons(row: Row) -> tuple[Reason, ...]:
-    """Return the reservations about a row, and the messages of its custom metrics."""
-    return (*reservations(row), *(quoted(message) for _, _, message in row.custom if message))
-
-
-def _map(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """Apply a function to all values, once for equal ones."""
-    results = {value: function(value) for value in set(values)}
-    return [results[value] for value in values]
-
-
-def _paths(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    parts = [path.rpartition("/") for path in paths]
-    return [folder for folder, _, _ in parts], [name for _, _, name in parts]
-
-
-def _permille(share: float | None) -> int:
-    return round(share * _PERMILLE) if share is not None and 0 <= share <= 1 else -1
-
-
-def _verdicts(judgement: Judgement, packer: Packer) -> dict[str, Any]:
-    verdicts = judgement.verdicts
-    return {
-        "level": packer.integers([LEVELS.index(verdict.level) for verdict in verdicts]),
-        "why": packer.reasons([(verdict.rule,) for verdict in verdicts]),
-        "origin": packer.integers([_ORIGINS.index(verdict.origin) for verdict in verdicts]),
-        "excess": packer.floats([verdict.excess for verdict in verdicts]),
-    }
-
-
-def _metrics(rows: Sequence[Row], packer: Packer) -> dict[str, Any]:
-    """Return the numbers of the measured rows, and the columns of their metrics."""
-    numbers = [number for number, row in enumerate(rows) if row.metrics is not None]
-    found = [row.metrics for row in rows if row.metrics is not None]
-    # Field by field: all fields at once would take more memory than the metrics themselves.
-    columns = {name: packer.floats(list(map(attrgetter(name), found))) for name in _SINGLE_PRECISION}
-    columns |= {name: packer.exact(list(map(attrgetter(name), found))) for name in _DOUBLE_PRECISION}
-    columns |= {name: packer.integers(list(map(attrgetter(name), found))) for name in _COUNTS}
-    return {
-        "rows": packer.integers(numbers),
-        "columns": columns,
-        "relative": _histograms([metrics.relative_histogram for metrics in found], packer),
-        "ulp": _histograms([metrics.ulp_histogram for metrics in found], packer),
-    }
-
-
-def _histograms(histograms: Sequence[tuple[int, ...]], packer: Packer) -> list[dict[str, Any]]:
-    """Return a column for each bin; zeros for tensors without a histogram."""
-    longest = max(map(len, histograms), default=0)
-    filled = [histogram + (0,) * (longest - len(histogram)) for histogram in histograms]
-    return [packer.integers(column) for column in zip(*filled, strict=True)]
-
-
-def _custom(rows: Sequence[Row], packer: Packer) -> list[dict[str, Any]]:
-    """Return names and columns of the custom metrics."""
-    names = dict.fromkeys(name for row in rows for name, _, _ in row.custom)
-    values = [{name: value for name, value, _ in row.custom} for row in rows] if names else []
-    return [
-        {"name": printable(name), "values": packer.texts([value.get(name, "") for value in values])} for name in names
-    ]
-
-
 def _story(comparison: Comparison, packer: Packer) -> dict[str, Any]:
     judgement = comparison.judgement
     return {
         "first": printable(first_bad_operator(comparison)),
+        "only": printable(_only_bad_operator(comparison)),
         "headline": _headline(judgement),
         "advice": packer.sentences(_shown_advice(judgement)),
         "findings": [_finding(comparison, finding, packer) for finding in judgement.findings],
     }
+
+
+def _only_bad_operator(comparison: Comparison) -> str:
+    """Return the operator of the worst tensor if no other is as bad; otherwise an empty string."""
+    verdicts = comparison.judgement.verdicts
+    for level in (Level.WRONG, Level.SUSPICIOUS):
+        numbers = [number for number, verdict in enumerate(verdicts) if verdict.level is level]
+        if numbers:
+            return comparison.rows[numbers[0]].label.target if len(numbers) == 1 else ""
+    return ""
 
 
 def _shown_advice(judgement: Judgement) -> list[Reason]:
@@ -234,22 +140,6 @@ def _finding(comparison: Comparison, finding: Finding, packer: Packer) -> dict[s
         "missing": finding.missing is not None,
         "proved": finding.is_proved,
         "passes": [*map(printable, (*finding.passes, *finding.buffer_passes))],
-    }
-
-
-def pack_nodes(nodes: Sequence[GraphNode], packer: Packer) -> dict[str, Any]:
-    """Return the columns of a network; inputs are numbers of nodes, -1 for tensors from outside."""
-    numbers = {node.name: number for number, node in enumerate(nodes)}
-    inputs = [[numbers.get(source.rpartition(":")[0], -1) for source in node.inputs] for node in nodes]
-    return {
-        "name": packer.texts([node.name for node in nodes]),
-        "short": packer.texts([short_name(node.name, node.originals) for node in nodes]),
-        "type": packer.texts([node.op_type for node in nodes]),
-        "fanIn": packer.integers([len(sources) for sources in inputs]),
-        "inputs": packer.integers([source for sources in inputs for source in sources]),
-        "originals": packer.texts(["\n".join(node.originals) for node in nodes]),
-        "passes": packer.texts(["\n".join((*node.passes, *node.buffer_passes)) for node in nodes]),
-        "guess": packer.integers([int(node.is_guess) for node in nodes]),
     }
 
 

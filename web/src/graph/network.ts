@@ -26,8 +26,7 @@ const CONSTANT = /^(const|constant|constplaceholder|fileconstant|variable)$/i;
 
 /** The network, coloured by the rows of one token. */
 export function networkOf(report: Report, withConstants: boolean, unit = 0): Network {
-  const texts = report.texts("en");
-  const names = Array.from(report.graphColumn("name", unit), (text) => texts[text]!);
+  const names = Array.from(report.graphColumn("name", unit), (text) => report.textOf(text));
   const known = names.length > 0;
   const operators = known ? described(report, names, unit) : byRows(report, unit);
   const byName = new Map(operators.map(({ name }, n) => [name, n]));
@@ -48,8 +47,7 @@ function without({ operators, edges, known }: Network, unwanted: (operator: Oper
 }
 
 function described(report: Report, names: string[], unit: number): Operator[] {
-  const texts = report.texts("en");
-  const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => texts[text]!);
+  const column = (name: string): string[] => Array.from(report.graphColumn(name, unit), (text) => report.textOf(text));
   const [short, types, originals, passes] = [column("short"), column("type"), column("originals"), column("passes")];
   const lines = (text: string): string[] => text.split("\n").filter(Boolean);
   return names.map((name, n) => {
@@ -59,9 +57,9 @@ function described(report: Report, names: string[], unit: number): Operator[] {
 
 function byRows(report: Report, unit: number): Operator[] {
   const found = new Map<string, Operator>();
-  for (let row = 0; row < report.count; row++) {
+  for (const row of report.rowsOf(unit)) {
     const name = report.text("operator", row);
-    if (!name || found.has(name) || report.unit(row) !== unit || !report.isCompared(row)) continue;
+    if (!name || found.has(name) || !report.isCompared(row)) continue;
     const originals = report.text("golden", row).split(",").filter((one) => one && one !== "*");
     found.set(name, { name, short: name, type: report.text("type", row), level: UNKNOWN, origin: 0, row, originals, passes: [], value: "" });
   }
@@ -69,8 +67,7 @@ function byRows(report: Report, unit: number): Operator[] {
 }
 
 function rate(report: Report, operators: Operator[], byName: Map<string, number>, unit: number): void {
-  for (let row = 0; row < report.count; row++) {
-    if (report.unit(row) !== unit) continue;
+  for (const row of report.rowsOf(unit)) {
     const operator = operators[byName.get(report.text("operator", row)) ?? -1];
     if (!operator || !report.isOutput(row)) continue;
     if (operator.row < 0 || weight(report.levels[row]!) >= weight(operator.level)) {

@@ -1,5 +1,5 @@
 // Pictures of tensors, as report/picture_payload.py packs them.
-import type { Numbers, Packed } from "../data";
+import type { Numbers, Packed } from "../arrays";
 
 interface Plane {
   row: number; shape: number[]; labels: string; axes: number[]; extents: [number, number]; cell: [number, number];

@@ -33,13 +33,16 @@ export function pathPlot(app: App, finding: Finding, number: number): HTMLElemen
     h("div", { class: "ends" }, h("span", { title: first.operator }, end(first)), h("span", { title: last.operator }, end(last))));
 }
 
+/** The first token in which a finding was made. */
+export const unitOfFinding = ({ report }: App, number: number): number => report.document.findings[number]?.units[0] ?? 0;
+
 /** The worst compared output of each operator of the path, as far as there is one. */
 function stepsOf(app: App, { path }: Finding, number: number): Step[] {
   const { report } = app;
-  const unit = report.document.graphMode?.findings[number]?.units[0] ?? 0;
+  const unit = unitOfFinding(app, number);
   const names = new Set(path), worst = new Map<string, Step>();
-  for (let row = 0; row < report.count; row++) {
-    if (report.unit(row) !== unit || !report.isOutput(row)) continue;
+  for (const row of report.rowsOf(unit)) {
+    if (!report.isOutput(row)) continue;
     const operator = report.text("operator", row), value = names.has(operator) ? report.metric(METRIC, row) : null;
     if (value !== null && !(badness(worst.get(operator)) >= badness({ value }))) worst.set(operator, { operator, row, value });
   }
@@ -50,6 +53,6 @@ const badness = (step?: { value: number }): number => (step === undefined ? -1 :
 
 /** The number of a tensor as in the tables, where it has one. */
 export function numbered(app: App, row: number): string {
-  const number = app.report.row("index").numbers[row]!;
+  const number = app.report.number("index", row);
   return number ? `#${number} ` : "";
 }

@@ -7,7 +7,7 @@ import { type Key, hasText } from "../texts";
 
 export function about(app: App): View {
   const { document, count } = app.report;
-  const measured = Array.from(app.report.levels).filter((level) => level !== UNKNOWN).length;
+  const measured = app.report.levels.filter((level) => level !== UNKNOWN).length;
   const made = Object.entries(document.environment).filter(([key, value]) => value && hasText(`e_${key}`))
     .map(([key, value]): [string, string] => [app.t(`e_${key}` as Key), value]);
   const what = card(app.t("environment"), "", definition([

@@ -11,10 +11,9 @@ const KINDS = ["worse", "vanished", "appeared", "better"] as const;
 
 export function changes(app: App): View {
   const { report } = app;
-  const texts = report.texts("en");
   const kinds = report.changesColumn("kind").numbers;
   const all = Array.from(kinds.keys());
-  const text = (column: string, row: number): string => texts[report.changesColumn(column).numbers[row]!]!;
+  const text = (column: string, row: number): string => report.textOf(report.changesColumn(column).numbers[row]!);
   const level = (column: string) => (row: number): Cell => {
     const value = report.changesColumn(column).numbers[row]!;
     return value < 0 ? { text: "–" } : { node: h("span", { class: "with-dot" }, dot(value), levelText(app, value)) };
@@ -39,9 +38,8 @@ export function changes(app: App): View {
 /** How many tensors changed in which way, and what became of the operators at fault. */
 export function changeCounts(app: App, ...more: HTMLElement[]): HTMLElement {
   const { report } = app;
-  const texts = report.texts("en");
   const counts = new Map<string, number>();
-  for (const kind of report.changesColumn("kind").numbers) counts.set(texts[kind]!, (counts.get(texts[kind]!) ?? 0) + 1);
+  for (const kind of report.changesColumn("kind").numbers) counts.set(report.textOf(kind), (counts.get(report.textOf(kind)) ?? 0) + 1);
   const faults = report.document.changes!.faults.map((each) => h("p", {}, app.sentence(each)));
   return h("div", {}, ...faults, h("div", { class: "change-counts" }, ...KINDS.map((kind) =>
     h("div", { class: `change ${kind}` }, h("b", {}, counts.get(kind) ?? 0), app.t(`change_${kind}`))), ...more));

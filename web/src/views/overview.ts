@@ -4,8 +4,8 @@ import { Curve, curveMetrics } from "../curve";
 import { button, h, select } from "../dom";
 import * as format from "../format";
 import { readable } from "../names";
-import { card, chip, copyButton, dot, kindText, levelText, name } from "../parts";
-import { pathPlot } from "../pictures/path";
+import { card, chip, copyButton, dot, kindText, levelText, name, whenRead } from "../parts";
+import { pathPlot, unitOfFinding } from "../pictures/path";
 import { pictureStrip } from "../pictures/strip";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
@@ -22,6 +22,7 @@ export function overview(app: App): View {
     units.replaceChildren(...unitSelects(app, chosen));
     grid?.paint();
     curve.load();
+    if (!app.report.hasUnit(app.unit)) void app.report.loadUnit(app.unit).then(() => curve.load());
   };
   const grid = unitGrid(app, chosen);
   const element = h(
@@ -80,17 +81,20 @@ function verdict(app: App, worst: number, counts: number[]): (Node | string)[] {
   const count = counts[worst]!;
   const key = `verdict_${count === 1 ? "one_" : ""}${LEVELS[worst]!}` as Key;
   // The first error may be of a tensor that is not as bad as the only one of these.
-  const operator = count === 1 ? app.report.text("target", app.report.levels.indexOf(worst)) : app.report.story.first;
+  const operator = count === 1 ? app.report.story.only : app.report.story.first;
   return [`${app.t(key, { count })} `, operatorLink(app, operator)];
 }
 
 function operatorLink(app: App, operator: string, finding = -1): HTMLElement {
-  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); openOperator(app, operator, finding); }, title: operator }, readable(app.report, operator));
+  return h("a", { class: "culprit", attrs: { href: "#" }, onclick: (event) => { event.preventDefault(); void openOperator(app, operator, finding); }, title: operator }, readable(app.report, operator));
 }
 
 /** Graph mode has an operator in every token: a finding tells in which one. */
-function openOperator(app: App, operator: string, finding = -1): void {
-  const row = app.report.document.graphMode?.findings[finding]?.row ?? app.rowOf(operator);
+async function openOperator(app: App, operator: string, finding = -1): Promise<void> {
+  const { report } = app;
+  const known = finding < 0 || (!report.tokens && report.story.findings[finding]!.missing) ? -1 : report.document.findings[finding]!.row;
+  if (known < 0) await report.loadUnit(app.unit);
+  const row = known < 0 ? app.rowOf(operator) : known;
   if (row >= 0) app.open(row);
 }
 
@@ -130,6 +134,7 @@ function findings(app: App): HTMLElement | null {
 }
 
 function findingCard(app: App, finding: Finding, number: number): HTMLElement {
+  const unit = unitOfFinding(app, number);
   return h(
     "article",
     { class: `card finding level-${LEVELS[finding.level]!}` },
@@ -138,8 +143,8 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
       finding.proved ? h("span", { class: "proved", title: app.t("proved_title") }, app.t("proved")) : null,
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
-    pictureStrip(app, rowOfFinding(app, finding, number), () => openOperator(app, finding.operator, number)),
-    pathPlot(app, finding, number),
+    pictureStrip(app, app.report.document.findings[number]!.row, () => void openOperator(app, finding.operator, number)),
+    whenRead(app, app.report.hasUnit(unit), () => app.report.loadUnit(unit, false), () => pathPlot(app, finding, number)),
     finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
       h("p", { class: "remedy" }, text))) : null,
@@ -147,24 +152,19 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     finding.passes.length ? h("p", { class: "muted" }, `${app.t("passes")}: ${finding.passes.join(", ")}`) : null,
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
     h("footer", {},
-      button(app.t("open"), () => openOperator(app, finding.operator, number), "small"),
+      button(app.t("open"), () => void openOperator(app, finding.operator, number), "small"),
       app.report.hasGraph && button(app.t("in_graph"), () => showInGraph(app, finding.operator, number), "small quiet")),
   );
 }
 
-/** The row of the tensor that a finding is about; -1 if it is not known. */
-function rowOfFinding(app: App, finding: Finding, number: number): number {
-  return app.report.document.graphMode?.findings[number]?.row ?? app.rowOfTensor(finding.tensor);
-}
-
 function showInGraph(app: App, operator: string, finding: number): void {
-  app.unit = app.report.document.graphMode?.findings[finding]?.units[0] ?? app.unit;
+  app.unit = app.report.document.findings[finding]?.units[0] ?? app.unit;
   app.go("graph", operator);
 }
 
 /** In which tokens a finding was made. */
 function foundIn(app: App, finding: number): HTMLElement | null {
-  const units = app.report.document.graphMode?.findings[finding]?.units ?? [];
+  const units = app.report.document.findings[finding]?.units ?? [];
   if (!units.length) return null;
   const place = unitText(app, app.report.tokens!.units[units[0]!]!);
   return h("p", { class: "muted" }, units.length > 1 ? app.t("found_in", { place, more: units.length - 1, count: units.length }) : place);
@@ -182,12 +182,13 @@ function lookFirst(app: App): HTMLElement | null {
   }
   const rows = born.length ? born : bad;
   if (!rows.length) return null;
-  const list = rows.slice(0, MOST).map((row) =>
+  const shown = rows.slice(0, MOST);
+  const looks = (): HTMLElement => h("div", { class: "looks" }, ...shown.map((row) =>
     h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
       h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.sentences("why", row)),
-      report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row)))));
+      report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row))))));
   const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
-  return card(app.t("look_first"), "", hint, h("div", { class: "looks" }, ...list), moreButton(app, rows.length - MOST));
+  return card(app.t("look_first"), "", hint, whenRead(app, shown.every((row) => report.has(row)), () => report.load(shown), looks), moreButton(app, rows.length - MOST));
 }
 
 /** Leads to what there is no room for; nothing where there is room for all. */
@@ -218,7 +219,7 @@ function curveCard(app: App, curve: Curve, units: HTMLElement): HTMLElement {
     toggle(app.t("outputs_only"), chosen.outputs, (value) => (chosen.outputs = value)),
     direction);
   const { report } = app;
-  const present = new Set(Array.from(report.levels.keys()).filter((row) => report.isOutput(row)).map((row) => report.levels[row]!));
+  const present = new Set(report.levels.filter((_, row) => report.isOutput(row)));
   const levels = [WRONG, SUSPICIOUS, 2, 1, 0].filter((level) => present.has(level)).map((level) => h("span", { class: `with-dot level-${LEVELS[level]!}` }, h("i", { class: "point" }), levelText(app, level)));
   const key = h("div", { class: "key muted" }, ...levels, h("span", { class: "ring full" }), app.t("born_sign"), h("span", { class: "ring" }), app.t("inherited_sign"),
     h("span", { class: "spacer" }), app.t("curve_hint"));

@@ -57,7 +57,7 @@ export function row(app: App, number: number): View {
 function heading(app: App, number: number, step: (by: number) => void, back: () => void): HTMLElement {
   const { report } = app;
   const title = report.tensor(number) || report.text("target", number);
-  const excess = report.row("excess").at(number);
+  const excess = report.value("excess", number);
   const bad = report.levels[number] === SUSPICIOUS || report.levels[number] === WRONG;
   return h(
     "header",
@@ -92,14 +92,14 @@ function sides(app: App, row: number): HTMLElement {
     ["mean", pair("target_mean", "golden_mean")(metric)],
     ["deviation", pair("target_std", "golden_std")(metric)],
     ["specials", pair("target", "golden")((side) => `${metric(`${side}_nans`)} / ${metric(`${side}_infs`)}`)],
-    ["address", pair("targetAddress", "goldenAddress")((name) => format.address(report.row(name).at(row)))],
+    ["address", pair("targetAddress", "goldenAddress")((name) => format.address(report.value(name, row)))],
     ["file", pair("target", "golden")(path)],
   ];
   const grid = h("table", { class: "facts-table" },
     h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, app.t("target")), h("th", {}, app.t("golden")))),
     h("tbody", {}, ...lines.map(([key, [target, golden]]) => h("tr", {}, h("th", {}, app.t(key)), ...[target, golden].map((value) => h("td", {}, h("div", { class: "long" }, value)))))));
   const shape = format.shape(report.text("shape", row));
-  const overflow = report.row("overflow").at(row);
+  const overflow = report.value("overflow", row);
   const more: [string, string][] = [[app.t("shape"), shape.length ? shape.join(" × ") : report.text("shape", row) || "–"]];
   if (overflow !== null && overflow >= 0) more.push([app.t("overflow"), app.t(overflow ? "yes" : "no")]);
   return card(app.t("tensors"), "", grid, definition(more));
@@ -157,12 +157,12 @@ function worst(app: App, row: number): HTMLElement | null {
 
 function pairing(app: App, row: number): HTMLElement {
   const { report } = app;
-  const confidence = report.row("confidence").at(row) ?? -1;
-  const steps = report.sentences("steps", row);
+  const confidence = report.value("confidence", row) ?? -1;
+  const steps = report.sentences("steps", row, app.language);
   const facts: [string, Node | string][] = [];
   if (report.text("rule", row)) facts.push([app.t("rule"), app.sentences("rule", row)]);
   if (confidence >= 0) facts.push([app.t("confidence"), format.percent(confidence / 1000)]);
-  if (report.levels[row] !== UNKNOWN && !report.tokens) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, app.sentence(step)))) : app.t("no_steps")]);
+  if (report.levels[row] !== UNKNOWN && !report.tokens) facts.push([app.t("layout_steps"), steps.length ? h("ol", {}, ...steps.map((step) => h("li", {}, step))) : app.t("no_steps")]);
   if (report.text("reason", row)) facts.push([app.t("notes"), app.sentences("reason", row)]);
   facts.push(...unitFacts(app, row));
   return card(app.t("evidence_pair"), "", definition(facts));
@@ -178,7 +178,6 @@ function siblings(app: App, row: number): HTMLElement | null {
 }
 
 function rowsOfOperator(report: Report, row: number): number[] {
-  const targets = report.row("target").numbers, found = [];
-  for (let other = 0; other < report.count; other++) if (targets[other] === targets[row] && report.unit(other) === report.unit(row)) found.push(other);
-  return found;
+  const target = report.text("target", row);
+  return [...report.rowsOf(report.unit(row))].filter((other) => report.text("target", other) === target);
 }

@@ -1,7 +1,7 @@
 // All tensors: filtered, sorted, of any number.
 import { LEVELS, type LevelName, UNKNOWN } from "../data";
 import { button, h, select } from "../dom";
-import { filtered, sorted } from "../filter";
+import { search as searchRows } from "../filter";
 import * as format from "../format";
 import { readable } from "../names";
 import { chip, dot, levelText } from "../parts";
@@ -21,26 +21,31 @@ export function table(app: App): View {
   applyQuery(app, location.hash.split("?")[1]);
   const available = columns(app);
   const shownKeys = app.columns ?? roomFor(available);
-  const grid = new VirtualTable(available.filter(({ key }) => shownKeys.has(key)), (row) => app.open(row), (column) => {
+  const grid = new VirtualTable(available.filter(({ key }) => shownKeys.has(key)), (row) => app.open(row), app.report, (column) => {
     const { sort } = app;
     if (sort.column === column && sort.down) Object.assign(sort, WORST_FIRST);
     else [sort.column, sort.down] = [column, sort.column === column];
-    update();
+    void update();
   });
   const count = h("span", { class: "muted count", attrs: { role: "status" } });
   const empty = h("p", { class: "empty", attrs: { hidden: "" } });
-  const update = (): void => {
-    const rows = sorted(app, filtered(app));
+  let turn = 0;
+  const update = async (): Promise<void> => {
+    const own = ++turn;
+    delete count.dataset["done"];
     history.replaceState(null, "", `#/table${queryOf(app)}`);
     app.from = location.hash;
+    const rows = await searchRows(app, () => own === turn, (share) => (count.textContent = app.t("searching", { share: format.percent(Math.round(share * 100) / 100) })));
+    if (!rows || own !== turn) return;
     app.order = rows;
     grid.show(rows, { ...app.sort });
+    count.dataset["done"] = "";
     count.textContent = app.t("shown", { count: format.number(rows.length), all: format.number(app.report.count) });
     empty.toggleAttribute("hidden", rows.length > 0);
     const { text, type, outputs, levels } = app.filter;
     empty.textContent = text || type || outputs || levels.size || !isNothingCompared(app) ? app.t("no_rows") : `${app.t("verdict_nothing")}. ${app.t("nothing_text")}`;
   };
-  const { bar, search } = toolbar(app, update);
+  const { bar, search } = toolbar(app, () => void update());
   bar.append(chooser(app, available, shownKeys), count);
   const element = h("main", { class: "full table-view" }, bar, grid.element, empty);
   const key = (pressed: string): boolean => {
@@ -49,8 +54,8 @@ export function table(app: App): View {
     else return grid.key(pressed);
     return true;
   };
-  const shown = (): void => { update(); if (app.selected >= 0) grid.selectRow(app.selected); };
-  return { element, key, shown, printing: (isPrinting) => grid.printing(isPrinting) };
+  const shown = (): void => void update().then(() => { if (app.selected >= 0) grid.selectRow(app.selected); });
+  return { element, key, shown, gone: () => void turn++, printing: (isPrinting) => grid.printing(isPrinting) };
 }
 
 /** What is searched, filtered and sorted, for the address; empty for nothing. */
@@ -130,8 +135,7 @@ function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTML
     } }, dot(level), levelText(app, level));
     return element;
   });
-  const names = [...new Set(Array.from(report.row("type").numbers, (text) => report.texts("en")[text]!))].filter(Boolean).sort();
-  const types = select([["", app.t("all_types")], ...names.map((type) => [type, type] as const)], filter.type, (value) => { filter.type = value; update(); }, app.t("c_type"));
+  const types = select([["", app.t("all_types")], ...report.document.types.map((type) => [type, type] as const)], filter.type, (value) => { filter.type = value; update(); }, app.t("c_type"));
   const outputs = h("input", { attrs: { type: "checkbox" }, onchange: () => { filter.outputs = outputs.checked; update(); } });
   outputs.checked = filter.outputs;
   const clear = button(app.t("clear"), () => {
@@ -154,9 +158,9 @@ function columns(app: App): ColumnSpec[] {
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
   const byData = !report.tokens || report.tokens.modes.has(REAL);
   return [
-    { key: "level", title: app.t("c_level"), width: "11.5rem", cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: app.sentences("why", row) }) },
+    { key: "level", title: app.t("c_level"), width: "11.5rem", early: true, cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: report.has(row) ? app.sentences("why", row) : "" }) },
     ...unitColumns(app),
-    { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.row("index").numbers[row]) }) },
+    { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.number("index", row)) }) },
     { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
     { key: "tensor", title: app.t("c_tensor"), width: "5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
@@ -174,8 +178,8 @@ function columns(app: App): ColumnSpec[] {
 }
 
 export function short(app: App, row: number): string {
-  const slot = app.report.row("slot").numbers[row]!;
-  return slot < 0 ? app.t("whole") : `${app.t(slot ? "output" : "input")} ${app.report.row("number").numbers[row]}`;
+  const slot = app.report.slots[row]!;
+  return slot < 0 ? app.t("whole") : `${app.t(slot ? "output" : "input")} ${app.report.number("number", row)}`;
 }
 
 export function types(app: App, row: number): string {

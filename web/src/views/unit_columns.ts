@@ -7,7 +7,7 @@ import type { ColumnSpec } from "../virtual";
 import { severalOf } from "./units";
 
 export const resultText = (app: App, row: number): string => {
-  const result = app.report.tokens!.column("result").numbers[row];
+  const result = app.report.tokens!.results[row];
   return result === PASS ? "PASS" : result === FAIL ? "FAIL" : "–";
 };
 
@@ -19,8 +19,8 @@ export function unitColumns(app: App): ColumnSpec[] {
   const { tokens } = app.report;
   if (!tokens) return [];
   return [
-    ...severalOf(app).map((dimension): ColumnSpec => ({ key: dimension, title: app.t(`c_${dimension}`), width: "4.2rem", right: true, cell: (row) => ({ text: String(tokens.of(row)[dimension] ?? "–") }) })),
-    { key: "result", title: app.t("c_result"), width: "4.6rem", cell: (row) => ({ text: resultText(app, row), ...(tokens.column("result").numbers[row] === FAIL ? { class: "bad" } : {}) }) },
+    ...severalOf(app).map((dimension): ColumnSpec => ({ key: dimension, title: app.t(`c_${dimension}`), width: "4.2rem", right: true, early: true, cell: (row) => ({ text: String(tokens.of(row)[dimension] ?? "–") }) })),
+    { key: "result", title: app.t("c_result"), width: "4.6rem", early: true, cell: (row) => ({ text: resultText(app, row), ...(tokens.results[row] === FAIL ? { class: "bad" } : {}) }) },
   ];
 }
 

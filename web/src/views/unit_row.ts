@@ -61,8 +61,8 @@ export function documented(app: App, row: number): HTMLElement | null {
 /** How far statistics are off, or that checksums are equal. */
 export function statistics(app: App, row: number): HTMLElement | null {
   const { tokens } = app.report;
-  if (!tokens || app.report.isMeasured(row) || app.report.tokens!.column("result").numbers[row]! > FAIL) return null;
-  const isStatistics = tokens.column("mode").numbers[row] === STATISTICS;
+  if (!tokens || app.report.isMeasured(row) || tokens.results[row]! > FAIL) return null;
+  const isStatistics = tokens.mode(row) === STATISTICS;
   const lines = !isStatistics ? [] : (["max", "min", "mean", "norm"] as const).map((name) => {
     const value = tokens.figure("statistics", `${name}_relative`, row);
     return value === null ? null : h("tr", {}, h("th", {}, app.t(`s_${name}`)), h("td", { class: "num" }, offText(value)), h("td", {}));
@@ -71,7 +71,7 @@ export function statistics(app: App, row: number): HTMLElement | null {
 }
 
 function figureCard(app: App, title: string, row: number, lines: (HTMLElement | null)[], note = ""): HTMLElement {
-  const failed = app.report.tokens!.column("result").numbers[row] === FAIL;
+  const failed = app.report.tokens!.results[row] === FAIL;
   const result = h("p", {}, `${app.t("result")}: `, h("b", { class: failed ? "bad" : "" }, resultText(app, row)));
   const table = lines.some(Boolean) ? h("table", { class: "figures" }, h("tbody", {}, ...lines)) : null;
   return card(title, "result-card", result, table, note ? h("p", { class: "muted" }, note) : null);
@@ -81,7 +81,7 @@ function figureCard(app: App, title: string, row: number, lines: (HTMLElement | 
 export function unitFacts(app: App, row: number): [string, string][] {
   const { tokens } = app.report;
   if (!tokens) return [];
-  const texts = app.report.texts(app.language);
-  const facts: [string, string][] = [[app.t("marks"), texts[tokens.column("marks").numbers[row]!]!], [app.t("stack"), texts[tokens.column("stack").numbers[row]!]!]];
+  const block = app.report.block(row);
+  const facts: [string, string][] = [[app.t("marks"), block.remark("marks", row - block.first, app.language)], [app.t("stack"), block.remark("stack", row - block.first, app.language)]];
   return facts.filter(([, value]) => value);
 }

@@ -57,7 +57,7 @@ export function unitFilters(app: App, update: () => void): HTMLElement[] {
 export function modeLine(app: App): HTMLElement | null {
   const { tokens } = app.report;
   if (!tokens) return null;
-  const results = tokens.column("result").numbers;
+  const results = tokens.results;
   let [pass, fail] = [0, 0];
   for (const result of results) {
     if (result === PASS) pass++;
