@@ -9,7 +9,7 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster
+from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core import filesystem
@@ -19,7 +19,7 @@ from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from opdiff.core.tensor import Shape
     from opdiff.workflows.convert import ConvertJob, ConvertOptions, ConvertPlan, ConvertResult
@@ -37,6 +37,7 @@ examples:
   opdiff convert -d FILE -f NHWC -s 1,28,28,64 -o 0 -out out
   opdiff convert FILE --type bin
   opdiff convert sftp://HOST/DUMP_DIR -out npy
+  opdiff convert npu-1:/data/run -out /share/npy --cluster tls://head:8786
 """
 _FORMS = ("npy", "npz", "bin", "msnpy", "pt")
 _MAX_FAILURES_SHOWN = 20
@@ -74,24 +75,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert, report, and return the exit code."""
-    from opdiff.workflows.convert import plan_conversion
+    from opdiff.workflows.cluster import find_cluster
+    from opdiff.workflows.convert import convert_all, plan_conversion
 
     check_cluster(args, "jobs", "cache")
     options = _options(args)
-    filesystem.start_run([*args.paths, args.dump_file], args.cache)
-    plan = plan_conversion(_paths(args), options)
-    if not plan.jobs:
-        raise InputError(", ".join(_paths(args)), f"no dump files here ({len(plan.skipped)} other files)")
-    make_folder(options.output)
-    note_owner(options.output)
-    started = time.monotonic()
-    results: Results = {}
-    interrupted = False
-    try:
-        for job, result in _convert(plan, args):
-            results[job] = result
-    except KeyboardInterrupt:
-        interrupted = True
+    paths = _paths(args)
+    filesystem.start_run(paths, args.cache)
+    with (
+        Progress("converting", quiet=args.quiet > 0) as progress,
+        find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
+    ):
+        plan = plan_conversion(paths, options)
+        if not plan.jobs:
+            raise InputError(", ".join(paths), f"no dump files here ({len(plan.skipped)} other files)")
+        make_folder(options.output)
+        note_owner(options.output)
+        started = time.monotonic()
+        results: Results = {}
+        interrupted = False
+        try:
+            for job, result in convert_all(plan.jobs, args.jobs, cluster):
+                _print_steps(args, job, result)
+                results[job] = result
+                progress.reach(len(results), len(plan.jobs))
+        except KeyboardInterrupt:
+            interrupted = True
     results = {job: results[job] for job in plan.jobs if job in results}
     failed_list = _write_lists(options.output, plan, results)
     if args.json != "-":
@@ -113,8 +122,11 @@ def _paths(args: argparse.Namespace) -> list[str]:
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
         raise UsageError("give a dump file or a directory")
-    # Workers have other current folders.
-    return [filesystem.abspath(path) for path in paths] if args.cluster else paths
+    if not any(is_on_host(args, path) for path in paths) and not args.cluster:
+        return paths
+    from opdiff.workflows.cluster import path_for_workers
+
+    return [path_for_workers(path) for path in paths]
 
 
 def _options(args: argparse.Namespace) -> ConvertOptions:
@@ -154,20 +166,9 @@ def _output(args: argparse.Namespace) -> tuple[str, int | None]:
     return args.out or ".", int(args.output)
 
 
-def _convert(plan: ConvertPlan, args: argparse.Namespace) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    """Yield results as they are completed."""
-    from opdiff.workflows.convert import convert_all, convert_on_cluster
-
-    with Progress("converting", quiet=args.quiet > 0) as progress:
-        if args.cluster:
-            ready = convert_on_cluster(plan.jobs, args.cluster, args.cluster_config, progress.show_workers)
-        else:
-            ready = convert_all(plan.jobs, args.jobs)
-        for done, (job, result) in enumerate(ready, 1):
-            for tensor, step in result.steps if args.verbose > args.quiet else ():
-                print(f"opdiff: {printable(job.path)}: {tensor}: {printable(str(step))}", file=sys.stderr)
-            progress.reach(done, len(plan.jobs))
-            yield job, result
+def _print_steps(args: argparse.Namespace, job: ConvertJob, result: ConvertResult) -> None:
+    for tensor, step in result.steps if args.verbose > args.quiet else ():
+        print(f"opdiff: {printable(job.path)}: {tensor}: {printable(str(step))}", file=sys.stderr)
 
 
 def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:

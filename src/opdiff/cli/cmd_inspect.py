@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from opdiff.cli.arguments import add_cache, add_json, require_paths
+from opdiff.cli.arguments import add_cache, add_cluster, add_json, check_cluster, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import (
     Progress,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
     from opdiff.workflows.inspect.checks import CheckResult
-    from opdiff.workflows.inspect.report import FileReport, StatisticsReport, TensorReport, TreeReport
+    from opdiff.workflows.inspect.report import FileReport, Report, StatisticsReport, TensorReport, TreeReport
 
 DESCRIPTION = """\
 Show the contents of a dump, without vendor toolkit or device. For a file: its header and tensors. For a directory: the
@@ -40,6 +40,7 @@ examples:
   opdiff inspect FILE --stats                min, max, mean, NaN and infinities of each tensor
   opdiff inspect FILE --json
   opdiff inspect sftp://HOST/DIR             a dump on another machine, by ssh
+  opdiff inspect npu-1:/data/run --stats --cluster tls://head:8786   by the workers of a host
   opdiff inspect model.om                    operators, versions, fusion passes of a compiled model
 """
 _MAX_LOCATIONS = 5
@@ -60,56 +61,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="for a directory: list every location of every finding")
     add_json(parser)
     add_cache(parser)
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Inspect, print, and return the exit code."""
-    from opdiff.workflows.inspect.model_report import describes_model
-    from opdiff.workflows.inspect.report import FileReport, inspect_file
+    from opdiff.workflows.cluster import find_cluster, path_for_workers
+    from opdiff.workflows.inspect.contents import Depth
+    from opdiff.workflows.inspect.report import TreeReport, inspect_path
 
-    filesystem.start_run([args.path], args.cache)
-    require_paths(args.path)
-    if filesystem.isdir(args.path):
-        return _run_tree(args)
-    if describes_model(args.path):
-        return _run_model(args)
-    report = inspect_file(args.path, statistics=args.stats)
-    if args.json != "-":
-        if isinstance(report, FileReport):
-            _print_file(report, verbose=args.verbose > 0)
-        else:
-            _print_statistics(report)
-    if args.json:
-        write_json(args.json, report)
-    return ExitCode.OK
-
-
-def _run_model(args: argparse.Namespace) -> int:
-    from opdiff.cli.model_text import print_model
-    from opdiff.workflows.inspect.model_report import inspect_model
-
-    report = inspect_model(args.path)
-    if args.json != "-":
-        print_model(report)
-    if args.json:
-        write_json(args.json, report)
-    return ExitCode.OK
-
-
-def _run_tree(args: argparse.Namespace) -> int:
-    from opdiff.workflows.inspect.checks import Depth
-    from opdiff.workflows.inspect.report import inspect_tree
-
+    check_cluster(args, "cache")
+    if not is_on_host(args, args.path):
+        filesystem.start_run([args.path], args.cache)
+        require_paths(args.path)
+    path = path_for_workers(args.path) if args.cluster else args.path
     depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
-    with Progress("reading", quiet=args.quiet > 0) as progress:
-        report = inspect_tree(args.path, depth=depth, progress=progress.reach)
+    with (
+        Progress("reading", quiet=args.quiet > 0) as progress,
+        find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
+    ):
+        require_paths(path)
+        report = inspect_path(path, depth, (progress.reach, progress.reach_bytes), cluster)
     if args.json != "-":
-        print_tree(report, all_locations=args.all)
+        _print(args, report)
     if args.json:
         write_json(args.json, report)
-    if not report.files:
+    if isinstance(report, TreeReport) and not report.files:
         raise InputError(args.path, "no dump files here")
     return ExitCode.OK
+
+
+def _print(args: argparse.Namespace, report: Report) -> None:
+    from opdiff.workflows.inspect.report import FileReport, StatisticsReport, TreeReport
+
+    if isinstance(report, TreeReport):
+        print_tree(report, all_locations=args.all)
+    elif isinstance(report, FileReport):
+        _print_file(report, verbose=args.verbose > 0)
+    elif isinstance(report, StatisticsReport):
+        _print_statistics(report)
+    else:
+        from opdiff.cli.model_text import print_model
+
+        print_model(report)
 
 
 def print_size(report: TreeReport) -> None:

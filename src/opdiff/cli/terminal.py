@@ -234,6 +234,14 @@ class Progress:
             shown = f"{size(done)} of {size(total)}" if self._in_bytes else f"{done} of {total}"
             print(f"opdiff: {self._described()}: {shown}{self._speed(done)}", file=sys.stderr)
 
+    def reach_bytes(self, done: int, total: int) -> None:
+        """Report how many bytes of the total are done, after something else was counted, from now on."""
+        if not self._in_bytes:
+            self.__exit__()
+            self._in_bytes, self._started_at = True, time.monotonic()
+            self.__enter__()
+        self.reach(done, total)
+
     def show_workers(self, count: int) -> None:
         """Show the number of workers of a cluster from now on."""
         self._workers = count

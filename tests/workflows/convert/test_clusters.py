@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
+from cluster_processes import running_cluster
 from command_line import run
 from opdiff.sample import write_sample
 
@@ -38,3 +40,20 @@ def test_contradictory_options(tmp_path: Path, capsys: pytest.CaptureFixture[str
     outcome = run(capsys, "convert", tmp_path, "--cluster", "local:1", "-j", "2")
     assert outcome.code == 2
     assert "--jobs cannot be combined with --cluster" in outcome.err
+
+
+def test_directory_of_a_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its worker alone has the files; results are written to a folder that all see."""
+    write_sample(str(tmp_path))
+    assert run(capsys, "convert", tmp_path / "npu", "-out", tmp_path / "here").code == 0
+    home = tmp_path / "cluster"
+    home.mkdir()
+    with running_cluster(home, "npu-1", "npu-2") as processes:
+        shutil.move(tmp_path / "npu", processes.folder_of("npu-2") / "npu")
+        words = "-out", tmp_path / "there", "--cluster", processes.address
+        outcome = run(capsys, "convert", "npu-2:/proc/self/cwd/npu", *words)
+    assert outcome.code == 0, outcome
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    refused = run(capsys, "convert", "npu-2:/proc/self/cwd/npu", "-out", tmp_path / "there")
+    assert refused.code == 2
+    assert "for HOST:PATH give --cluster" in refused.err

@@ -12,7 +12,8 @@ from dump_files import TIME, add, dump, numbered, tensor, with_header_field
 from opdiff.core import dtypes
 from opdiff.sample.container import EncodedDump, EncodedTensor, Overflow, overflow_dump, overflow_record, standard_dump
 from opdiff.sample.names import DumpName
-from opdiff.workflows.inspect.checks import Depth, Severity
+from opdiff.workflows.inspect.checks import Severity
+from opdiff.workflows.inspect.contents import Depth
 from opdiff.workflows.inspect.report import inspect_tree
 from sliced_dumps import Cuts, automatic_slices
 
@@ -365,6 +366,8 @@ def test_deleted_file_is_reported(tmp_path: Path) -> None:
     gone = add(tmp_path, SUB, numbered(3))
     report = inspect_tree(str(tmp_path), progress=lambda _done, _all: os.unlink(gone))
     assert report.files == 2
+    (found,) = [finding for finding in report.findings if finding.code == "not-checked"]
+    assert "b:output:0" in found.where[0]
 
 
 def test_records_without_overflow_are_notes(tmp_path: Path) -> None:

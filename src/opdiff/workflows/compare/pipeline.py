@@ -17,11 +17,9 @@ from opdiff.core import filesystem
 from opdiff.core.comparison import Comparison, Mode, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.remote.hosts import host_url
-from opdiff.core.remote.urls import has_secret
 from opdiff.core.row_store import RowStore
 from opdiff.judge import judge
-from opdiff.workflows.cluster import find_cluster
+from opdiff.workflows.cluster import find_cluster, path_for_workers
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
 from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
@@ -138,10 +136,7 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
     Raises:
         UsageError: a URL had a password, which workers do not get.
     """
-    for path in (options.target, options.golden):
-        if has_secret(path):
-            raise UsageError(f"{path}: workers of a cluster use credentials of their own; give the URL without secrets")
-    target, golden = (filesystem.abspath(host_url(side)) for side in (options.target, options.golden))
+    target, golden = map(path_for_workers, (options.target, options.golden))
     return replace(options, target=target, golden=golden, custom=options.custom and os.path.abspath(options.custom))
 
 

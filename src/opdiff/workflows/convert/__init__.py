@@ -4,7 +4,7 @@ paths ──plan──► jobs, one per file ──work──► read → align 
 """
 
 from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions, ConvertPlan, find_conversions, plan_conversion
-from opdiff.workflows.convert.work import ConvertResult, Failure, convert_all, convert_file, convert_on_cluster
+from opdiff.workflows.convert.work import ConvertResult, Failure, convert_all, convert_file
 
 __all__ = [
     "ConvertJob",
@@ -14,7 +14,6 @@ __all__ = [
     "Failure",
     "convert_all",
     "convert_file",
-    "convert_on_cluster",
     "find_conversions",
     "plan_conversion",
 ]

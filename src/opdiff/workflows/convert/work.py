@@ -19,17 +19,19 @@ from opdiff.read import read_operator
 from opdiff.read.filename import parse_dump_name
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.run import Work, run
+from opdiff.workflows.cluster import is_unread, place_of
 from opdiff.workflows.convert.byte_copy import copy_npy, copy_raw, write_json
 from opdiff.workflows.convert.result_names import MAX_NAME_BYTES, Form, TensorName, shorten, tensor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from opdiff.align import Aligned
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import OpDump, Shape, Tensor
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.convert.plan import ConvertJob, ConvertOptions
 
 
@@ -65,8 +67,18 @@ class ConvertResult(Struct, frozen=True):
     defect: str = ""
 
 
-def convert_all(jobs: Sequence[ConvertJob], workers: int) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    """Convert files of one conversion, and yield results as they are completed."""
+def convert_all(
+    jobs: Sequence[ConvertJob], workers: int, cluster: Cluster | None = None
+) -> Iterator[tuple[ConvertJob, ConvertResult]]:
+    """Convert files of one conversion, and yield results as they are completed.
+
+    Args:
+        jobs: the files; for a cluster with absolute paths.
+        workers: maximum number of workers on this machine; 0 for all cores.
+        cluster: workers that convert and write the results instead; `None` for none.
+    """
+    if cluster is not None:
+        return _convert_on_cluster(jobs, cluster)
     options = jobs[0].options
     work = Work(
         convert_file,
@@ -81,19 +93,17 @@ def convert_all(jobs: Sequence[ConvertJob], workers: int) -> Iterator[tuple[Conv
     return run(work, jobs, workers)
 
 
-def convert_on_cluster(
-    jobs: Sequence[ConvertJob], address: str, config: str, on_workers: Callable[[int], None]
-) -> Iterator[tuple[ConvertJob, ConvertResult]]:
-    """Convert files on the workers of a cluster, which write the results; paths must be absolute.
-
-    The other arguments are those of `open_cluster`.
-    """
-    from opdiff.run.connection import open_cluster
+def _convert_on_cluster(jobs: Sequence[ConvertJob], cluster: Cluster) -> Iterator[tuple[ConvertJob, ConvertResult]]:
     from opdiff.run.task_round import BatchWork
 
-    work = BatchWork(convert_files, _failed, lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES))
-    with open_cluster(address, config, on_workers) as cluster:
-        yield from cluster.run(work, jobs)
+    work = BatchWork(
+        convert_files,
+        _failed,
+        lambda job: max(job.nbytes, _MIN_WEIGHT_BYTES),
+        place=lambda job: place_of(job.path),
+        is_unread=lambda result: any(is_unread(failure.reason) for failure in result.failures),
+    )
+    return cluster.run(work, jobs)
 
 
 def convert_files(jobs: Sequence[ConvertJob]) -> list[ConvertResult]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core import filesystem
-from opdiff.core.errors import DumpError, OpdiffError
+from opdiff.core.errors import OpdiffError
+from opdiff.core.remote.hosts import host_of
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
-from opdiff.read.directory import real_name, scan
+from opdiff.read.directory import real_name
 from opdiff.read.filename import ConvertedName, DumpName, FxName, GoldenName, parse_dump_name, parse_name
-from opdiff.read.folder import read_folder
 from opdiff.read.overflow import read_overflow, to_json
 from opdiff.read.reduced import read_reduced
 from opdiff.read.statistics import StatisticsLine, read_statistics
-from opdiff.workflows.inspect.checks import CheckResult, Depth, DumpTree, FolderRecord, run_checks
+from opdiff.workflows.inspect.checks import CheckResult, run_checks
+from opdiff.workflows.inspect.contents import Depth, read_tree, with_facts
+from opdiff.workflows.inspect.model_report import ModelReport, describes_model, inspect_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
     from opdiff.core.tensor_stats import TensorStats
     from opdiff.measure.tensor_stats import FiniteStats
     from opdiff.read.directory import Entry, Tree
+    from opdiff.run.cluster import Cluster
+    from opdiff.workflows.inspect.contents import DumpTree, FolderRecord
+
+    Progress = Callable[[int, int], None]
 
 _WITH_PADDING = "the statistics include padding"
 
@@ -107,12 +114,42 @@ class TreeReport(Struct, frozen=True):
     findings: tuple[CheckResult, ...]
 
 
-def inspect_file(path: str, *, statistics: bool = False) -> FileReport | StatisticsReport:
-    """Describe one file; `statistics` reads its tensors.
+Report = FileReport | StatisticsReport | ModelReport | TreeReport
+
+
+def inspect_path(path: str, depth: Depth, progress: tuple[Progress, Progress], cluster: Cluster | None) -> Report:
+    """Describe a file, a compiled model or a directory, by this process or on the workers of a cluster.
+
+    Args:
+        path: the file or directory.
+        depth: which data is read; of a file, all values or none.
+        progress: called for a directory with the files whose headers are read, then with the bytes that are looked at,
+            and with the totals.
+        cluster: workers that have the files; `None` for none.
 
     Raises:
         DumpError: the file cannot be read.
+        InputError: the model, the directory or the cluster cannot be used.
     """
+    if filesystem.isdir(path):
+        on_files, on_bytes = progress
+        return _tree_report(with_facts(read_tree(path, on_files, cluster), depth, on_bytes, cluster))
+    if describes_model(path):
+        return inspect_model(path)
+    return inspect_file(path, statistics=depth is Depth.VALUES, cluster=cluster)
+
+
+def inspect_file(
+    path: str, *, statistics: bool = False, cluster: Cluster | None = None
+) -> FileReport | StatisticsReport:
+    """Describe one file, by this process or on a worker that has it; `statistics` reads its tensors.
+
+    Raises:
+        DumpError: the file cannot be read.
+        InputError: the cluster cannot be used.
+    """
+    if cluster is not None:
+        return cluster.call(host_of(path), partial(inspect_file, statistics=statistics), (path,))
     name = real_name(path)
     parsed = parse_dump_name(name)
     if parsed is not None and parsed.statistics:
@@ -143,23 +180,7 @@ def inspect_tree(
     Raises:
         InputError: the directory cannot be read.
     """
-    tree = scan(path)
-    total = sum(len(folder.entries) for folder in tree.folders)
-    records: list[FolderRecord] = []
-    done = 0
-    for folder in tree.folders:
-        records.append(FolderRecord(folder, *read_folder(folder)))
-        done += len(folder.entries)
-        progress(done, total)
-    return _tree_report(DumpTree(tree, tuple(records), depth))
-
-
-def _reduced_stats(entry: Entry) -> list[TensorStats]:
-    """Return the statistics of a reduced file; empty if it is damaged, which a check reports."""
-    try:
-        return [known for stats in read_reduced(entry.path, entry.name).values() for known in stats]
-    except DumpError:
-        return []
+    return _tree_report(with_facts(read_tree(path, progress), depth, lambda _done, _all: None))
 
 
 def _reduced_lines(path: str, name: str) -> tuple[StatisticsLine, ...]:
@@ -213,21 +234,22 @@ def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, str, tuple[str, ...
 
 
 def _tree_report(dumps: DumpTree) -> TreeReport:
+    """Summarize and check the contents of a directory."""
     tree, records = dumps.tree, dumps.records
     entries = list(tree.entries())
     locations = [folder.location for folder in tree.folders]
     # The arrays of a reduced file are not tensors of the model.
     reduced = {entry.path for entry in entries if entry.parsed.reduced}
     tensors = [tensor for record in records for _, tensor in record.tensors() if tensor.source.path not in reduced]
-    reduced_stats = [known for entry in entries if entry.path in reduced for known in _reduced_stats(entry)]
-    operators = [operator for record in records for operator in record.operators]
+    reduced_dtypes = [dtype or "not recorded" for record in records for dtype in record.contents.reduced_dtypes]
+    operators = [operator for record in records for operator in record.contents.operators]
     return TreeReport(
         path=tree.root,
         kind=dump_kind(tree),
         files=len(entries),
-        nbytes=sum(entry.nbytes for entry in entries),
+        nbytes=sum(record.contents.nbytes for record in records),
         operators=len({operator.name for operator in operators}),
-        tensors=len(tensors) + len(reduced_stats),
+        tensors=len(tensors) + len(reduced_dtypes),
         folders=len(tree.folders),
         steps=_present(location.step for location in locations),
         ranks=_present(location.rank for location in locations),
@@ -235,12 +257,7 @@ def _tree_report(dumps: DumpTree) -> TreeReport:
         models=tuple(sorted({location.model for location in locations if location.model})),
         graphs=_present(location.graph for location in locations),
         graph_texts=len(tree.graphs),
-        dtypes=_counts(
-            (
-                *(tensor.spec.dtype.name for tensor in tensors),
-                *(known.dtype or "not recorded" for known in reduced_stats),
-            )
-        ),
+        dtypes=_counts((*(tensor.spec.dtype.name for tensor in tensors), *reduced_dtypes)),
         layouts=_counts(tensor.spec.layout for tensor in tensors),
         op_types=_counts(op_type for _, op_type in dict.fromkeys((op.name, op.op_type) for op in operators) if op_type),
         runs=_runs(dumps),
@@ -285,9 +302,9 @@ def _runs(dumps: DumpTree) -> tuple[RunReport, ...]:
         RunReport(
             place,
             _present(record.folder.location.step for record in group),
-            max(len({operator.name for operator in record.operators}) for record in group),
+            max(len({operator.name for operator in record.contents.operators}) for record in group),
             sum(len(record.folder.entries) for record in group),
-            sum(entry.nbytes for record in group for entry in record.folder.entries),
+            sum(record.contents.nbytes for record in group),
         )
         for place, group in groups.items()
     )

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core import filesystem
 from opdiff.core.remote.hosts import host_of
 from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
 from opdiff.read.rules import read_rules
-from opdiff.run.task_round import BatchWork, Place
-from opdiff.workflows.cluster import is_unread
+from opdiff.run.task_round import BatchWork
+from opdiff.workflows.cluster import is_unread, path_for_workers, place_of
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
@@ -83,7 +82,7 @@ def replay_on_workers(
         batch,
         lambda job, reason: not_replayable(job[1], reason),
         lambda job: max(_nbytes(target, job[1]), _MIN_WEIGHT_BYTES),
-        place=lambda _job: Place(host),
+        place=lambda _job: place_of(options.target),
         is_unread=lambda replayed: is_unread(replayed.reason),
     )
     yield from _in_order(cluster.run(work, list(enumerate(chosen))), len(chosen), progress)
@@ -104,8 +103,8 @@ def _in_order(results: Iterator[tuple[Job, Replay]], count: int, progress: Progr
 
 def _for_workers(options: ReplayOptions) -> ReplayOptions:
     """Return the options with absolute paths: workers have other current folders."""
-    paths = {name: getattr(options, name) for name in ("target", "rules", "model", "weights")}
-    return replace(options, **{name: path and filesystem.abspath(path) for name, path in paths.items()})
+    names = "target", "rules", "model", "weights"
+    return replace(options, **{name: path_for_workers(getattr(options, name)) for name in names})
 
 
 def _nbytes(target: DumpIndex, operator: RuleOp) -> int:
