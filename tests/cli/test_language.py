@@ -10,7 +10,8 @@ import pytest
 from command_line import run
 from opdiff.cli.cmd_topn import Gate
 from opdiff.core.reasons import Language, quoted
-from opdiff.report.summary_text import columns_of, sentence_lines
+from opdiff.report.columns import columns_of
+from opdiff.report.summary_text import sentence_lines
 from opdiff.sample import write_sample
 from opdiff.sample.stages import write_stage_sample
 

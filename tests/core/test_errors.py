@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +22,21 @@ from opdiff.core.errors import (
 )
 from opdiff.core.reasons import Language, because, quoted, render
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(errors.__file__).parents[1]
 # An error, its message, and its fields.
 ERRORS: list[tuple[OpdiffError, str, dict[str, object]]] = [
     (
         UsageError("--rank needs a number"),
         "--rank needs a number",
-        {"problem": "--rank needs a number"},
+        {"problem": quoted("--rank needs a number")},
+    ),
+    (
+        UsageError(because("cli.requires_op", option="-i")),
+        "-i requires -op NAME",
+        {"problem": because("cli.requires_op", option="-i")},
     ),
     (
         InputError("/dumps/target", "holds no dump"),
@@ -115,3 +127,17 @@ def test_docstring_lists_all_error_classes() -> None:
 )
 def test_brief_has_no_path(offset: int | None, brief: str) -> None:
     assert str(DumpError("/d/a", "ends early", offset).brief) == brief
+
+
+def problems_in(path: Path) -> Iterator[tuple[int, ast.expr]]:
+    """The problems that a module gives to errors, with their lines."""
+    positions = {"UsageError": 0, "InputError": 1, "DumpError": 1, "ElementError": 1, "LayoutError": 1}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in positions:
+            yield from ((node.lineno, each) for each in node.args[positions[node.func.id] :][:1])
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_error_is_raised_with_a_sentence_of_one_language(path: Path) -> None:
+    sentences = [line for line, problem in problems_in(path) if isinstance(problem, ast.Constant | ast.JoinedStr)]
+    assert sentences == []

@@ -11,6 +11,7 @@ from opdiff.api.errors import python_errors
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.remote.urls import without_secrets
 from opdiff.workflows.compare import pipeline
 from opdiff.workflows.compare.inputs import NotCompared
@@ -59,7 +60,7 @@ def compare(
         InputError: a side or a rule file cannot be used.
     """
     if filesystem.isdir(without_secrets(str(rules))):
-        raise UsageError("a directory of rule files is for a batch of comparisons; use the command line")
+        raise UsageError(because("api.rules_directory"))
     wanted = replace(
         options or CompareOptions(),
         target=without_secrets(str(target)),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import render
+from opdiff.core.reasons import because, render
 from opdiff.report.flat import flat_table
 from opdiff.report.html_page import write_html
 from opdiff.report.notebook_html import notebook_html
@@ -131,7 +131,7 @@ class Comparison:
             UsageError: there is no such metric, or this is a comparison in graph mode, which has several tables.
         """
         if self.values.mode is Mode.GRAPH:
-            raise UsageError("a comparison in graph mode has several tables; use the command line")
+            raise UsageError(because("api.several_tables"))
         view = self.values.view
         view = view if metrics is None else replace(view, metrics=metrics)
         view = view if overflow is None else replace(view, overflow=overflow)

@@ -51,7 +51,7 @@ def python_errors() -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise UsageError(_in_python(error.problem)) from error
+        raise UsageError(_in_python(str(error.problem))) from error
     except InputError as error:
         raise InputError(error.path, _in_python(str(error.problem))) from error
 

@@ -10,10 +10,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import choose_language, language, said
 from opdiff.cli.parsers import parse_command
 from opdiff.cli.streams import prepare_streams
 from opdiff.cli.terminal import choose_colour, printable
 from opdiff.core.errors import OpdiffError, PluginError, UsageError
+from opdiff.core.reasons import render
 from opdiff.core.remote.urls import without_secrets
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    choose_language(arguments)
     try:
         arguments = [without_secrets(argument) for argument in arguments]
     except UsageError as error:
-        print(f"opdiff: {error}", file=sys.stderr)
+        print(f"opdiff: {render(error.reason, language())}", file=sys.stderr)
         return ExitCode.USAGE
     args = parse_command(arguments)
     return ExitCode.USAGE if args is None else _run_command(args)
@@ -55,7 +58,7 @@ def _run_command(args: Namespace) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        print("opdiff: interrupted", file=sys.stderr)
+        print(f"opdiff: {said('cli.interrupted')}", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except (OpdiffError, OSError) as error:
         print(f"opdiff: {printable(_message(error))}", file=sys.stderr)
@@ -64,12 +67,13 @@ def _run_command(args: Namespace) -> int:
         import traceback
 
         traceback.print_exc()
-        print("opdiff: this is a defect of opdiff; please report it with the lines above", file=sys.stderr)
+        print(f"opdiff: {said('cli.defect')}", file=sys.stderr)
         return ExitCode.DEFECT
     return code
 
 
 def _message(error: OpdiffError | OSError) -> str:
     if isinstance(error, OSError):
-        return f"{error.filename or 'a file'}: {error.strerror}"
-    return str(error)
+        path = error.filename or said("cli.a_file")
+        return said("cli.in_file", path=str(path), problem=error.strerror or str(error))
+    return render(error.reason, language())

@@ -7,8 +7,10 @@ import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
+from opdiff.cli.language import said
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +29,7 @@ def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
-            raise ArgumentTypeError(f"{text!r} is not a {noun} from {low} to {high}")
+            raise ArgumentTypeError(said("cli.not_integer", text=text, noun=noun, low=low, high=high))
         return int(text)
 
     return convert
@@ -37,7 +39,7 @@ def byte_count(text: str) -> int:
     """Convert a size such as 512M."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G")
+        raise ArgumentTypeError(said("cli.not_size", text=text))
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
@@ -57,7 +59,7 @@ def add_json(parser: argparse.ArgumentParser, content: str = "the result") -> No
 def _json_path(path: str) -> str:
     """Refuse files that are something else: `--json` in front of PATH takes it for its file."""
     if os.path.isdir(path) or (os.path.isfile(path) and not _is_replaceable(path)):
-        raise ArgumentTypeError(f"{path} exists and would be replaced; for JSON on standard output, put --json last")
+        raise ArgumentTypeError(said("cli.json_replaces", path=path))
     return path
 
 
@@ -98,7 +100,7 @@ def is_on_host(args: argparse.Namespace, path: str) -> bool:
     if not is_host_side(path) and not host_of(path):
         return False
     if not args.cluster:
-        raise UsageError(f"{path} is on a host of a cluster, or does not exist; for HOST:PATH give --cluster")
+        raise UsageError(because("cli.host_without_cluster", side=path))
     return True
 
 
@@ -109,10 +111,10 @@ def check_cluster(args: argparse.Namespace, *local_options: str) -> None:
         UsageError: they contradict others.
     """
     if args.cluster_config and not args.cluster:
-        raise UsageError("--cluster-config requires --cluster")
+        raise UsageError(because("cli.cluster_config_alone"))
     for name in local_options:
         if args.cluster and getattr(args, name):
-            raise UsageError(f"--{name} cannot be combined with --cluster: it concerns work in this process")
+            raise UsageError(because("cli.not_with_cluster", name=name))
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +129,6 @@ def add_judging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limits", metavar="FILE", default="", help="limits (TOML); default: opdiff.toml in this directory, if present"
     )
-    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the advice; default: en")
     parser.add_argument(
         "--remedies", metavar="DIR", default="", help="write suggested configuration files: fusion switches, op lists"
     )
@@ -210,7 +211,7 @@ def require_paths(*paths: str) -> None:
     """
     for path in paths:
         if not filesystem.exists(path):
-            raise InputError(path, "no such file or directory")
+            raise InputError(path, because("core.no_such_path"))
 
 
 def add_element_options(parser: argparse.ArgumentParser) -> None:

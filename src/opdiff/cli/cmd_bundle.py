@@ -11,6 +11,7 @@ from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import note_owner, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
+from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.bundle.pipeline import write_bundle
 
     if args.model and not args.fusion_rule_file:
-        raise UsageError("--model needs the rules (-fr), which tell what the operator computes")
+        raise UsageError(because("cli.bundle_needs_rules"))
     given = (args.golden, args.fusion_rule_file, args.model, args.weights)
     require_paths(args.target, *filter(None, given))
     output = args.output or f"{file_safe_name(args.operator)[:_MAX_NAME_LENGTH]}.zip"

@@ -39,6 +39,7 @@ from opdiff.cli.report_options import (
 )
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
     import argparse
@@ -64,11 +65,11 @@ examples:
   opdiff compare GE_DIR GE_OFF_DIR -m torchair --xlsx         graph mode, fusion on against off, with workbooks
 """
 _DATA_MODES = ("auto", "real", "statistics", "md5")
-# Options that graph mode does not have, by argument, and why.
+# Options that graph mode does not have, by argument, and the code of the reason.
 _NOT_IN_GRAPH_MODE = {
-    "op_name": ("-op", "it examines one operator of an offline comparison"),
-    "third": ("--third", "use the dump with fusion off as the golden one instead"),
-    "mapping": ("-map", "the tables have the pairings"),
+    "op_name": ("-op", "cli.op_of_offline"),
+    "third": ("--third", "cli.third_in_graph_mode"),
+    "mapping": ("-map", "cli.tables_have_pairings"),
 }
 
 
@@ -202,10 +203,10 @@ def _check_mode(args: argparse.Namespace, options: CompareOptions) -> None:
 
     find_forms(options.reports, options.mode)
     if args.json and filesystem.isdir(options.fusion_rules):
-        raise UsageError("--json is about one comparison; a directory of rule files makes many")
+        raise UsageError(because("cli.json_of_one_comparison"))
     for name, (option, why) in _NOT_IN_GRAPH_MODE.items():
         if options.mode is Mode.GRAPH and getattr(args, name):
-            raise UsageError(f"{option} cannot be combined with --mode torchair: {why}")
+            raise UsageError(because("cli.not_in_graph_mode", option=option, why=Reason(why)))
 
 
 def _check_single(args: argparse.Namespace) -> None:
@@ -218,14 +219,11 @@ def _check_single(args: argparse.Namespace) -> None:
     }
     given = [option for option, value in only.items() if value is not None]
     if args.op_name is None and given:
-        raise UsageError(f"{given[0]} requires -op NAME")
+        raise UsageError(because("cli.requires_op", option=given[0]))
     if args.op_name is not None and (args.range or args.select or args.mapping):
-        raise UsageError("-op cannot be combined with -r, -s and -map")
+        raise UsageError(because("cli.op_alone"))
     if args.op_name is not None and args.output.isdecimal() and not os.path.isdir(args.output):
-        raise UsageError(
-            f"-o is the output directory; for output {args.output} of the operator use "
-            f"--output-tensor {args.output}, for a new directory of that name -o ./{args.output}"
-        )
+        raise UsageError(because("cli.output_is_directory", output=args.output))
 
 
 def _run_single(args: argparse.Namespace, options: CompareOptions) -> int:
@@ -371,18 +369,17 @@ def _sides(args: argparse.Namespace) -> tuple[str, str]:
     sides = [*args.paths, *given]
     if args.model:
         if len(sides) != 1 or args.golden_path:
-            raise UsageError("--model takes the place of the golden directory; give the target directory only")
+            raise UsageError(because("cli.model_is_golden"))
         require_paths(*sides)
         return sides[0], ""
     if args.ranks:
         if sides:
-            raise UsageError("--ranks has the directories of both sides; give no others")
+            raise UsageError(because("cli.ranks_have_sides"))
         require_paths(args.ranks)
         return args.ranks, args.ranks
     if len(sides) != 2 or (args.paths and given):
-        listed = f"{len(sides)} paths were given ({', '.join(sides)})" if sides else "no path was given"
-        rules = "; a rule file is given by -fr" if any(map(filesystem.isfile, sides)) else ""
-        usage = "give a target and a golden directory: compare TARGET GOLDEN, or -tp TARGET -gp GOLDEN"
-        raise UsageError(f"{listed}; {usage}{rules}")
+        listed = because("cli.paths_given", count=len(sides), paths=tuple(sides)) if sides else because("cli.no_path")
+        rules = because("cli.rules_by_fr") if any(map(filesystem.isfile, sides)) else None
+        raise UsageError(because("cli.two_sides", given=listed, rules=rules))
     require_paths(*(side for side in sides if not is_on_host(args, side)))
     return sides[0], sides[1]

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.formatting import size
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         plan = plan_conversion(paths, options)
         if not plan.jobs:
-            raise InputError(", ".join(paths), f"no dump files here ({len(plan.skipped)} other files)")
+            raise InputError(", ".join(paths), because("cli.no_dumps_to_convert", count=len(plan.skipped)))
         make_folder(options.output)
         note_owner(options.output)
         started = time.monotonic()
@@ -121,7 +123,7 @@ def _paths(args: argparse.Namespace) -> list[str]:
     listed = [args.dump_file] if filesystem.exists(args.dump_file) else args.dump_file.split(",")
     paths = [*args.paths, *(path for path in listed if path)]
     if not paths:
-        raise UsageError("give a dump file or a directory")
+        raise UsageError(because("cli.convert_what"))
     if not any(is_on_host(args, path) for path in paths) and not args.cluster:
         return paths
     from opdiff.workflows.cluster import path_for_workers
@@ -137,11 +139,11 @@ def _options(args: argparse.Namespace) -> ConvertOptions:
     from opdiff.workflows.convert.result_names import Form
 
     if args.shape and not args.layout:
-        raise UsageError("--shape requires --format: it is the shape in the layout of the results")
+        raise UsageError(because("cli.shape_needs_format"))
     if args.custom and not args.layout:
-        raise UsageError("--custom requires --format: it has conversions to the layout of the results")
+        raise UsageError(because("cli.custom_needs_format"))
     if args.form == "pt" and find_spec("torch") is None:
-        raise UsageError("--type pt requires PyTorch, which is not installed; use another type, such as npy")
+        raise UsageError(because("cli.pt_needs_pytorch"))
     custom = find_conversions(args.layout, args.custom) if args.layout else None
     folder, output = _output(args)
     slot = Slot.INPUT if args.input is not None else Slot.OUTPUT if output is not None else None
@@ -154,12 +156,12 @@ def _output(args: argparse.Namespace) -> tuple[str, int | None]:
     """Return the output directory and the only output tensor; `-o` is one or the other."""
     if not re.fullmatch(r"-?\d+", args.output):
         if args.output and args.out:
-            raise UsageError(f"there are two output directories: -o {args.output} and -out {args.out}")
+            raise UsageError(because("cli.two_outputs", output=args.output, out=args.out))
         return args.output or args.out or ".", args.output_tensor
     if args.input is not None or args.output_tensor is not None:
-        raise UsageError(f"-o {args.output} is an output tensor, and only one tensor can be chosen")
+        raise UsageError(because("cli.one_tensor_only", output=args.output))
     if args.output.startswith("-"):
-        raise UsageError(f"-o {args.output} is neither a directory nor an output tensor; the first has index 0")
+        raise UsageError(because("cli.output_is_neither", output=args.output))
     if not args.quiet:
         hint = f"--output-tensor {args.output} says the same, and -o ./{args.output} is a directory"
         print(f"opdiff: note: -o {args.output} selects an output tensor; {hint}", file=sys.stderr)
@@ -247,11 +249,11 @@ def _shape(text: str) -> Shape:
     except ValueError:
         shape = ()
     if not shape or any(dim < 0 for dim in shape):
-        raise ArgumentTypeError(f"{text!r} is not a shape such as 1,64,28,28")
+        raise ArgumentTypeError(said("cli.not_shape", text=text))
     return shape
 
 
 def _index(text: str) -> int:
     if not text.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is not an index; the first tensor has index 0")
+        raise ArgumentTypeError(said("cli.not_index", text=text))
     return int(text)

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -119,7 +120,7 @@ def _run_stages(directory: str, fault: str, *, force: bool) -> int:
 
 def _require_empty(directory: str, *, force: bool) -> None:
     if os.path.isdir(directory) and os.listdir(directory) and not force:
-        raise UsageError(f"{directory} is not empty; choose another directory, or add --force")
+        raise UsageError(because("cli.not_empty", directory=directory))
 
 
 def _compare(sample: Sample, output: str) -> int:

@@ -10,6 +10,7 @@ from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -55,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
 
     for saved in (args.old, args.new):
         if os.path.exists(args.html) and os.path.samefile(args.html, saved):
-            raise UsageError(f"--html {args.html} would replace a saved comparison by a report")
+            raise UsageError(because("cli.html_replaces_saved", path=args.html))
     old, new = (load_saved([path]) for path in (args.old, args.new))
     if old.mode is not new.mode:
-        raise UsageError("only one of the two is a result of graph mode; they have no tensors in common")
+        raise UsageError(because("cli.modes_differ"))
     changes = find_changes(old, new)
     for line in _lines(changes) if args.json != "-" else ():
         print(styled(line))

@@ -11,6 +11,7 @@ from opdiff.cli.model_options import add_input_data, given_inputs, run_model
 from opdiff.cli.terminal import counted, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +89,7 @@ def _options(args: argparse.Namespace) -> GoldenOptions:
     from opdiff.workflows.golden.options import GoldenOptions
 
     if args.only_needed and not args.rules:
-        raise UsageError("--only-needed requires --for, which says what a comparison needs")
+        raise UsageError(because("cli.only_needed_alone"))
     inputs, shapes = given_inputs(args)
     return GoldenOptions(
         args.model,

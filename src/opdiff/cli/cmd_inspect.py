@@ -21,6 +21,7 @@ from opdiff.cli.terminal import (
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.formatting import size
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, report)
     if isinstance(report, TreeReport) and not report.files:
-        raise InputError(args.path, "no dump files here")
+        raise InputError(args.path, because("core.no_dumps"))
     return ExitCode.OK
 
 

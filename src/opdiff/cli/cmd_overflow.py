@@ -10,6 +10,7 @@ from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.workflows.overflow import find_overflows, write_overflows
 
     if bool(args.path) == bool(args.dump_path):
-        raise UsageError("give one dump directory: overflow DIR, or -d DIR")
+        raise UsageError(because("cli.one_dump_directory"))
     with Progress("examining operators", quiet=args.quiet > 0) as progress:
         report = find_overflows(args.path or args.dump_path, args.topn, progress.reach)
     for line in _lines(report) if args.json != "-" else ():

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.terminal import Progress, counted, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_of, host_url, path_of
 from opdiff.core.tensor_stats import INFORMATION
 
@@ -71,9 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reduce, print the totals, and return the exit code."""
     if args.cluster and args.watch:
-        raise UsageError(
-            "--watch cannot be combined with --cluster: run it on each host, beside the program that dumps"
-        )
+        raise UsageError(because("cli.watch_without_cluster"))
     check_cluster(args, "load")
     options = _options(args)
     stop = Event()
@@ -149,7 +149,7 @@ def _information(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in INFORMATION]
     if unknown:
-        raise ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(INFORMATION)}")
+        raise ArgumentTypeError(said("cli.not_one_of", text=unknown[0], choices=tuple(INFORMATION)))
     return names
 
 
@@ -159,5 +159,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= _MAX_SECONDS:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to {_MAX_SECONDS}")
+        raise ArgumentTypeError(said("cli.not_seconds", text=text, limit=_MAX_SECONDS))
     return value

@@ -74,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limits", metavar="FILE", default="", help="limits (TOML); default: opdiff.toml in this directory, if present"
     )
-    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the remarks; default: en")
     add_json(parser, "the results")
     add_cluster(parser)
 
@@ -115,7 +114,7 @@ def _is_graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> b
     described = bool(args.fusion_rule_file or args.model)
     units = [f"--{name}" for name in ("rank", "token", "graph") if getattr(args, name) is not None]
     if described and units:
-        raise UsageError(f"{units[0]} goes with dumps of graph mode, without -fr and --model")
+        raise UsageError(because("cli.units_of_graph_mode", option=units[0]))
     if comparison is not None:
         return comparison.mode is Mode.GRAPH
     return not described and bool(args.target) and (bool(units) or is_graph_dump(args.target))
@@ -162,7 +161,7 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
 
     if args.saved:
         if args.golden:
-            raise UsageError("--saved takes the place of the golden directory")
+            raise UsageError(because("cli.saved_is_golden"))
         return load_saved([args.saved])
     if not args.golden:
         return None
@@ -190,9 +189,10 @@ def _options(args: argparse.Namespace, comparison: Comparison | None) -> ReplayO
 
     target = args.target or (comparison.target.path if comparison else "")
     rules = args.fusion_rule_file or (comparison.extra_inputs.fusion_rules if comparison else "")
-    for option, given in {"a target directory": target, "-fr FILE": rules}.items():
-        if not given:
-            raise UsageError(f"replay needs {option}")
+    if not target:
+        raise UsageError(because("cli.replay_needs_target"))
+    if not rules:
+        raise UsageError(because("cli.replay_needs_fr"))
     require_paths(*(path for path in (target, rules, args.model, args.weights) if path and not is_on_host(args, path)))
     operators = tuple(args.operators)
     if not operators and comparison is not None and not args.all:

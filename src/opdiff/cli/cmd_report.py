@@ -11,6 +11,7 @@ from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, print_refused, write_answer
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -103,6 +104,6 @@ def _judge_again(comparison: Comparison, limits: str) -> Comparison:
 
 def _check_output(args: argparse.Namespace, files: Sequence[str]) -> None:
     if args.output and args.no_html and not os.path.isdir(args.output):
-        raise UsageError("-o is the path of the HTML report; it cannot be combined with --no-html")
+        raise UsageError(because("cli.output_without_html"))
     if os.path.exists(args.output) and any(os.path.samefile(args.output, file) for file in files):
-        raise UsageError(f"-o {args.output} would replace the saved comparison by its report")
+        raise UsageError(because("cli.report_replaces_saved", output=args.output))

@@ -10,6 +10,7 @@ from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
 from opdiff.cli.terminal import counted, printable
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_paths(args.path)
     if args.output != "-" and os.path.exists(args.output) and not args.force:
-        raise UsageError(f"{args.output} exists; choose another file, or add --force")
+        raise UsageError(because("cli.exists", path=args.output))
     rules = make_rules(args.path)
     for note in rules.notes:
         print(f"opdiff: {printable(str(note))}", file=sys.stderr)

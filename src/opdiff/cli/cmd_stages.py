@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_custom, add_jobs, add_json, add_judging, add_output, add_rules, require_paths
 from opdiff.cli.exit_codes import comparison_exit_code
+from opdiff.cli.language import said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, message_options, print_refused
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     import argparse
@@ -162,12 +164,12 @@ def _names(args: argparse.Namespace) -> tuple[StageName | None, ...]:
     given = [os.path.abspath(path) for path in args.directories]
     for name, path in args.stage:
         if os.path.abspath(path) not in given:
-            raise UsageError(f"--stage {name}={path}: this is none of the directories {', '.join(args.directories)}")
+            raise UsageError(because("cli.stage_elsewhere", name=name, path=path, directories=tuple(args.directories)))
     return tuple(said.get(path) for path in given)
 
 
 def _stage(text: str) -> tuple[str, str]:
     name, separator, path = text.partition("=")
     if not separator or name not in _NAMES:
-        raise ArgumentTypeError(f"{text!r} is not KIND=DIR with one of the kinds {', '.join(_NAMES)}")
+        raise ArgumentTypeError(said("cli.not_stage", text=text, choices=_NAMES))
     return name, path

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from opdiff.cli.arguments import add_json, add_output, integer, require_paths
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.terminal import Progress, note_owner, printable, table, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.reasons import Language, Reason, because, render
@@ -64,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on", type=_gate, metavar="LEVEL",
         help="exit with 1 if the result is wrong, at least suspicious, at least unsure, or above a limit such as 0.5%%",
     )  # fmt: skip
-    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the sentences; default: en")
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +108,7 @@ class Gate(Struct, frozen=True):
 def _numbers(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() and 0 < int(part) <= 10_000 for part in parts):
-        raise ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,5")
+        raise ArgumentTypeError(said("cli.not_numbers", text=text))
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -120,7 +120,7 @@ def _gate(text: str) -> Gate:
     except ValueError:
         limit = -1.0
     if not text.endswith("%") or not 0 <= limit <= 1:
-        raise ArgumentTypeError(f"{text!r} is neither one of {', '.join(_GATES)} nor a limit such as 0.5%")
+        raise ArgumentTypeError(said("cli.not_topn_gate", text=text, choices=tuple(_GATES)))
     return Gate(limit=limit)
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import integer
+from opdiff.cli.language import said
 from opdiff.cli.terminal import Progress, printable
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because, quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +59,8 @@ def given_inputs(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, Sh
         names = [name for name, _ in pairs]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise UsageError(f"{option} names {twice or 'the only input'} twice")
+            name = quoted(twice) if twice else because("cli.only_input")
+            raise UsageError(because("cli.input_twice", option=option, name=name))
     return dict(args.inputs), dict(shapes)
 
 
@@ -78,7 +81,7 @@ def _replay_count(text: str) -> int | None:
     if text in ("all", "none"):
         return None if text == "all" else 0
     if not text.isdecimal() or not 1 <= int(text) <= _MAX_REPLAYED:
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MAX_REPLAYED}, all or none")
+        raise ArgumentTypeError(said("cli.not_replayed", text=text, limit=_MAX_REPLAYED))
     return int(text)
 
 
@@ -96,7 +99,7 @@ def require_model(args: argparse.Namespace) -> None:
     }
     alone = next((option for option, value in given.items() if value), None)
     if alone and not args.model:
-        raise UsageError(f"{alone} requires --model, which takes the place of the golden directory")
+        raise UsageError(because("cli.requires_model", option=alone))
 
 
 def run_model(options: GoldenOptions, *, quiet: bool) -> GoldenResult:
@@ -122,7 +125,7 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
     has_rules = os.path.isfile(options.fusion_rules)
     in_graph_mode = options.mode is Mode.GRAPH
     if args.replay not in (_NOT_GIVEN, 0) and not has_rules and not in_graph_mode:
-        raise UsageError("--replay needs the rules of the target's model: -fr FILE")
+        raise UsageError(because("cli.replay_needs_rules"))
     count = args.replay
     if count == _NOT_GIVEN:
         count = _DEFAULT_REPLAYED if args.model and has_rules else 0
@@ -164,7 +167,7 @@ def _named_file(text: str) -> tuple[str, str]:
     if not equals or os.path.exists(text):
         return "", text
     if not name or not path:
-        raise ArgumentTypeError(f"{text!r} is not NAME=FILE")
+        raise ArgumentTypeError(said("cli.not_named_file", text=text))
     return name, path
 
 
@@ -177,5 +180,5 @@ def _named_shape(text: str) -> tuple[str, Shape]:
     name, _, extents = text.rpartition(":")
     parts = extents.split(",") if extents else []
     if not all(part.strip().isdecimal() for part in parts):
-        raise ArgumentTypeError(f"{text!r} is not a shape such as data:1,3,224,224")
+        raise ArgumentTypeError(said("cli.not_named_shape", text=text))
     return name, tuple(int(part) for part in parts)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from opdiff import __version__
+from opdiff.cli.argument_errors import translated
 from opdiff.cli.exit_codes import SUMMARY, ExitCode
+from opdiff.cli.language import said
+from opdiff.cli.localized_parser import LocalizedHelp, LocalizedParser
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, NoReturn
+
+    from opdiff.core.reasons import Reason
 
 # Summary of each command for the list of commands. The rest of its help is in `cmd_NAME`.
 COMMANDS = {
@@ -49,10 +55,10 @@ examples:
 
 `opdiff COMMAND --help` shows the options of a command. `msprobe` is a second name of the same program.
 """
-_STYLE: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+_STYLE: dict[str, Any] = {"formatter_class": LocalizedHelp, "allow_abbrev": False}
 
 
-class CommandParser(argparse.ArgumentParser):
+class CommandParser(LocalizedParser):
     """Parser of one command, which suggests corrections of misspelled options."""
 
     @property
@@ -67,18 +73,19 @@ class CommandParser(argparse.ArgumentParser):
         args, rest = self.parse_known_args(words)
         self._refuse_unknown([word for word in rest if word.startswith("-")])
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self.error(said("cli.unrecognized", words=" ".join(rest)))
         return args
 
     def error(self, message: str) -> NoReturn:
         """End with a message that is not buried under the usage of all options."""
-        self.exit(ExitCode.USAGE, f"{self.prog}: error: {message}\n`{self.prog} --help` shows all options\n")
+        facts = {"program": self.prog, "message": translated(message)}
+        self.exit(ExitCode.USAGE, f"{said('cli.argument_error', **facts)}\n{said('cli.see_help', program=self.prog)}\n")
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:
         known = [option for action in self._actions for option in action.option_strings]
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None:
-            self.error(f"unknown option {unknown}{_suggestion(unknown, known)}")
+            self.error(said("cli.unknown_option", name=unknown, hint=_suggestion(unknown, known)))
 
 
 def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
@@ -92,13 +99,14 @@ def parse_command(words: Sequence[str]) -> argparse.Namespace | None:
         return None
     if name.startswith("-"):
         parser.parse_known_args([name])
-        return parser.error(f"{name}: the command comes first, then its options")
-    return parser.error(f"unknown command {name!r}{_suggestion(name, COMMANDS) or '; --help lists the commands'}")
+        return parser.error(said("cli.command_first", name=name))
+    hint = _suggestion(name, COMMANDS) or because("cli.help_lists_commands")
+    return parser.error(said("cli.unknown_command", name=name, hint=hint))
 
 
-def overview_parser() -> argparse.ArgumentParser:
+def overview_parser() -> LocalizedParser:
     """Return the parser of the program without a command: help and version."""
-    parser = argparse.ArgumentParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
+    parser = LocalizedParser(description=_DESCRIPTION, epilog=_EPILOG, **_STYLE)
     parser.add_argument("-V", "--version", action="version", version=f"opdiff {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
@@ -122,6 +130,7 @@ def command_parser(name: str, program: str = "") -> CommandParser:
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours; default: auto, on a terminal"
     )
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of all messages; default: en")
     parser.set_defaults(run=module.run)
     return parser
 
@@ -144,9 +153,9 @@ def _name_of(word: str) -> str:
     return word.partition("=")[0]
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> Reason | None:
     """Return a question with the name that is most similar; nothing if none is similar."""
     from difflib import get_close_matches
 
     similar = [name for name in known if name.startswith(word)] or get_close_matches(word, known, 1)
-    return f"; did you mean {similar[0]}?" if similar else ""
+    return because("core.did_you_mean", name=similar[0]) if similar else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.cli.language import language, said
 from opdiff.cli.terminal import printable, write_document
 from opdiff.core.errors import UsageError
 from opdiff.core.judgement import Level
@@ -54,7 +55,7 @@ def chosen_reports(args: argparse.Namespace) -> tuple[str, ...]:
     default, *others = FORMS
     names = [] if getattr(args, f"no_{default.name}") else [default.name]
     if args.open and not names:
-        raise UsageError(f"--open cannot be combined with --no-{default.name}, which leaves nothing to open")
+        raise UsageError(because("cli.nothing_to_open", name=default.name))
     return (*names, *(form.name for form in others if getattr(args, form.name.replace("-", "_"))))
 
 
@@ -150,9 +151,9 @@ def _gate(text: str) -> Gate:
     if text in _GATES:
         return Gate(Level(text))
     if not os.path.exists(text):
-        raise ArgumentTypeError(f"{text!r} is neither one of {', '.join(_GATES)} nor an existing file of limits")
+        raise ArgumentTypeError(said("cli.not_gate", text=text, choices=_GATES))
     try:
         find_limits(text)
     except InputError as error:
-        raise ArgumentTypeError(str(error)) from error
+        raise ArgumentTypeError(render(error.reason, language())) from error
     return Gate(Level.WRONG, text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.terminal import columns, is_coloured, printable
 from opdiff.core.reasons import Reason, render
+from opdiff.report.columns import columns_of, cut_middle
 from opdiff.report.summary_text import Tone
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _MAX_CURVE_WIDTH = 80
 def styled(line: SummaryLine) -> str:
     """Return a line as standard output shows it: printable, coloured, and on a terminal cut to its width."""
     text = printable(line.text)
-    text = _cut(text, columns()) if sys.stdout.isatty() and not line.must_be_whole else text
+    text = cut_middle(text, columns(), columns() // 2) if sys.stdout.isatty() and not line.must_be_whole else text
     colour = _COLOURS.get(line.tone)
     return f"\x1b[{colour}m{text}\x1b[0m" if colour and is_coloured() else text
 
@@ -35,13 +36,5 @@ def curve_lines(comparison: Comparison, language: Language) -> tuple[str, ...]:
     if encoding.lower().replace("-", "") != "utf8":
         return ()
     title = render(Reason("report.curve"), language)
-    bars = sparkline(comparison, min(columns(), _MAX_CURVE_WIDTH) - 2 - len(title), colour=is_coloured())
+    bars = sparkline(comparison, min(columns(), _MAX_CURVE_WIDTH) - 2 - columns_of(title), colour=is_coloured())
     return (title + bars,) if bars else ()
-
-
-def _cut(line: str, width: int) -> str:
-    """Return the beginning and the end of a line that is too long: names differ at their ends."""
-    if len(line) <= width:
-        return line
-    end = width // 2
-    return f"{line[: width - end - 1]}…{line[-end:]}"

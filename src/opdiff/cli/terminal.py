@@ -129,12 +129,11 @@ def columns() -> int:
 
 def wrapped(text: str) -> str:
     """Return a line as several that fit on the terminal; unchanged if it is piped."""
-    if not sys.stdout.isatty() or len(text) <= columns():
-        return text
-    from textwrap import fill
+    from opdiff.report.columns import wrapped_lines
 
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return fill(text, columns(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join(wrapped_lines(text, columns(), " " * (len(text) - len(text.lstrip()) + 2)))
 
 
 def shown_shape(shape: tuple[int, ...]) -> str:

@@ -10,6 +10,7 @@ from threading import get_native_id
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,7 @@ def require_writable(path: str) -> None:
 
 
 def _no_results(path: str, error: OSError) -> InputError:
-    return InputError(path, f"results cannot be put here: {error.strerror}")
+    return InputError(path, because("core.cannot_put", error=error.strerror))
 
 
 def find_other_owner(path: str) -> str:
@@ -146,7 +147,7 @@ def fill_folder(path: str) -> Iterator[str]:
     remove_old_drafts(path)
     present = [name for name in os.listdir(path) if not _DRAFT.fullmatch(name)]
     if present:
-        raise InputError(path, f"holds {min(present)} already; give a new or empty directory")
+        raise InputError(path, because("core.holds_already", name=min(present)))
     draft = os.path.join(path, f".{os.getpid()}.part")
     moved: list[str] = []
     try:

@@ -42,14 +42,14 @@ class OpdiffError(Exception):
 class UsageError(OpdiffError):
     """An invalid request of the user."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    def __init__(self, problem: Reason | str) -> None:
+        self.problem = _as_reason(problem)
+        super().__init__(self.problem)
 
     @property
     def reason(self) -> Reason:
-        """The problem, quoted."""
-        return quoted(self.problem)
+        """The problem."""
+        return self.problem
 
 
 class InputError(OpdiffError):

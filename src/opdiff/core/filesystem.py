@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import own_path
 from opdiff.core.remote.urls import is_remote
 
@@ -190,4 +191,4 @@ def _find(path: str) -> Item | None:
     try:
         return store_of(path).find(path.rstrip("/"))
     except OSError as error:
-        raise InputError(path, f"cannot be reached: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_reach", error=error.strerror)) from error

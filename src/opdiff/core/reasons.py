@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from enum import StrEnum
-from functools import cache
+from functools import cache, reduce
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -82,6 +82,11 @@ def all_of(reasons: Iterable[Reason]) -> Reason:
     return distinct[0] if len(distinct) == 1 else because(ALL, reasons=distinct)
 
 
+def any_of(reasons: Iterable[Reason]) -> Reason:
+    """Make one reason of alternatives: `a or b or c`."""
+    return reduce(lambda first, second: because("core.either", first=first, second=second), reasons)
+
+
 def kind_of(reason: Reason) -> tuple[str, ...]:
     """Return the codes of a reason and of the reasons in it: equal for reasons that differ in names and numbers only.
 
@@ -106,16 +111,28 @@ class Field(NamedTuple):
     spec: str
 
 
-@cache
 def catalogue() -> dict[str, dict[str, str]]:
     """Read all sentences: code → language → template."""
-    found: dict[str, dict[str, str]] = {}
-    for name in sorted(os.listdir(_CATALOGUE)):
-        stage, extension = os.path.splitext(name)
-        if extension == ".json":
-            with open(os.path.join(_CATALOGUE, name), encoding="utf-8") as file:
-                found |= {f"{stage}.{code}": sentences for code, sentences in json.load(file).items()}
+    names = sorted(os.path.splitext(name) for name in os.listdir(_CATALOGUE))
+    parts = [name for name, extension in names if extension == ".json"]
+    return {f"{part}.{code}": sentences for part in parts for code, sentences in _sentences(part).items()}
+
+
+@cache
+def _sentences(part: str) -> dict[str, dict[str, str]]:
+    """Read the sentences of one part; none if there is no such part."""
+    try:
+        with open(os.path.join(_CATALOGUE, f"{part}.json"), encoding="utf-8") as file:
+            found: dict[str, dict[str, str]] = json.load(file)
+    except FileNotFoundError:
+        return {}
     return found
+
+
+def is_known(code: str) -> bool:
+    """Return whether the catalogue has a code."""
+    part, _, name = code.partition(".")
+    return name in _sentences(part)
 
 
 @cache
@@ -125,7 +142,8 @@ def template(code: str, language: Language) -> tuple[Field, ...]:
     Raises:
         KeyError: the catalogue does not have the code.
     """
-    parsed = Formatter().parse(catalogue()[code][language])
+    part, _, name = code.partition(".")
+    parsed = Formatter().parse(_sentences(part)[name][language])
     return tuple(Field(literal, name or "", spec or "") for literal, name, spec, _ in parsed)
 
 
@@ -188,4 +206,4 @@ def _show_items(items: tuple[Fact, ...], spec: str, language: Language) -> str:
 
 def _word(word: str, language: Language) -> str:
     code = f"word.{word}"
-    return render(Reason(code), language) if code in catalogue() else word
+    return render(Reason(code), language) if is_known(code) else word

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import regular_file
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,13 +143,13 @@ def read_limits(path: str) -> Limits:
         with open(path, "rb", opener=regular_file) as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     if len(data) > _MAX_BYTES:
-        raise InputError(path, f"is larger than {_MAX_BYTES} bytes, too large for a limits file")
+        raise InputError(path, because("judge.limits_too_large", limit=_MAX_BYTES))
     try:
         return _limits(path, tomllib.loads(data.decode()))
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"is not a valid limits file: {error}") from error
+        raise InputError(path, because("judge.not_limits", error=str(error))) from error
 
 
 class _LimitsFile(Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 
 from opdiff.core.errors import PluginError
+from opdiff.core.reasons import because
 from opdiff.core.registry import Registry
 from opdiff.core.user_scripts import check_script, find_scripts, load_function
 from opdiff.measure.documented import BY_NAME
@@ -119,9 +120,9 @@ def run_metric(
 def _metric(root: str, path: str) -> ScriptMetric:
     match = _NAME.fullmatch(os.path.basename(path))
     if match is None:
-        raise PluginError(_KIND, path, "is not named alg_{NAME}.py")
+        raise PluginError(_KIND, path, because("measure.not_named_alg"))
     if match["name"].lower() in {"all", *(name.lower() for name in BY_NAME)}:
-        raise PluginError(_KIND, path, f"the name {match['name']} is taken")
+        raise PluginError(_KIND, path, because("measure.name_taken", name=match["name"]))
     check_script(_KIND, root, path)
     return ScriptMetric(match["name"], path)
 

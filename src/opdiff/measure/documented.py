@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,9 +72,9 @@ def parse_selection(text: str, custom: Iterable[str] = ()) -> tuple[str, ...]:
     names, known = _known(custom)
     unknown = unknown_names(text, custom)
     if unknown:
-        wrong = f"there is no metric {unknown[0]!r}" if unknown[0] else "no metric is chosen"
-        choices = ", ".join(f"{metric.number} {metric.name}" for metric in DOCUMENTED)
-        raise UsageError(f"{wrong}; choose from all, {', '.join((choices, *names[len(DOCUMENTED) :]))}")
+        wrong = because("measure.no_such_metric", name=unknown[0]) if unknown[0] else because("measure.none_chosen")
+        documented = (f"{metric.number} {metric.name}" for metric in DOCUMENTED)
+        raise UsageError(because("measure.metrics", wrong=wrong, names=(*documented, *names[len(DOCUMENTED) :])))
     return tuple(dict.fromkeys(name for word in _words(text) for name in known[word.lower()]))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 from opdiff.pair.by_rules import PairingContext, iter_pairs, iter_unknown_pairs
 from opdiff.pair.fusion_off import FusionOffGolden, relabel
 from opdiff.pair.golden import NamedGolden
@@ -82,7 +83,7 @@ def pair(target: Dump, golden: Dump, rules: Rules, options: PairOptions | None =
     pairs: Iterable[Pair]
     if scenario is Scenario.PLAIN:
         if options.selection is not None:
-            raise UsageError("operators are selected by their numbers in a rule file, and none was given")
+            raise UsageError(because("pair.selection_without_rules"))
         pairs = iter_plain_pairs(target, golden)
     else:
         context = _prepare(rules, options, target_index, golden_index)
@@ -96,7 +97,7 @@ def _prepare(rules: Rules, options: PairOptions, target: DumpIndex, golden: Dump
     """Group the target's operators and extend their originals to the models of the golden side."""
     first = rules.fusion or rules.quant
     if first is None:
-        raise UsageError("a comparison with rules needs a rule file")
+        raise UsageError(because("pair.rules_needed"))
     model = group_rules(first)
     quantized = find_quantized(model)
     golden_side: GoldenSide = NamedGolden(golden)

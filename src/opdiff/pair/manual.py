@@ -86,14 +86,14 @@ def _find_tensor(index: DumpIndex, key: TensorKey, side: str) -> Tensor | Reason
         return tensors[key.index]
     if operator.problem:
         return because("pair.file_unreadable", side=side, name=key.op, problem=operator.problem)
-    available = ", ".join(map(str, sorted(tensors))) or "none"
-    raise UsageError(f"pairs: the {side} dump has no {key}; available {key.slot}s: {available}")
+    available = tuple(map(str, sorted(tensors)))
+    raise UsageError(because("pair.no_such_tensor", side=side, key=str(key), slot=key.slot, available=available))
 
 
 def _find_operator(index: DumpIndex, key: TensorKey, side: str) -> DumpedOp:
     operator = index.find(key.op)
     if operator is None:
         nearest = index.nearest(key.op)
-        hint = f"; the most similar name is {nearest}" if nearest else ""
-        raise UsageError(f"pairs: the {side} dump has no operator {key.op}{hint}")
+        hint = because("pair.most_similar", name=nearest) if nearest else None
+        raise UsageError(because("pair.no_such_operator", side=side, name=key.op, hint=hint))
     return operator

@@ -14,17 +14,17 @@ Every other combination is refused; the message names the kinds of both dumps an
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, any_of, because, quoted
 
 if TYPE_CHECKING:
     from opdiff.core.dump import Dump
 
 _OPTIONS = {"fusion": "-fr", "quant": "-qfr", "fusion_off": "-cfr"}
-_QUANT_NAMES = "it has names such as `…_quant_layer`, or operators of types such as `AscendDequant`"
 
 
 class Scenario(StrEnum):
@@ -72,46 +72,50 @@ def choose(target: Dump, golden: Dump, given: frozenset[str]) -> Scenario:
     quantized = target.quantized or (target.kind is DumpKind.ARRAYS and "quant" in given)
     table = _RULES.get((target.kind, quantized, golden.kind, golden.quantized))
     if table is None:
-        raise InputError(target.path, f"{_describe_sides(target, golden)} {_explain_refusal(target, golden)}")
+        raise InputError(target.path, _explain(target, golden, _explain_refusal(target, golden)))
     scenario = table.get(given)
     if scenario is None:
-        raise UsageError(f"{_describe_sides(target, golden)} {_explain_rules(table, given)}")
+        raise UsageError(_explain(target, golden, _explain_rules(table, given)))
     return scenario
 
 
-def _describe_sides(target: Dump, golden: Dump) -> str:
-    return (
-        f"The target {target.path} contains {_describe(target)}; the golden {golden.path} contains {_describe(golden)}."
-    )
+def _explain(target: Dump, golden: Dump, problem: Reason) -> Reason:
+    sides = {"target_kind": _describe(target), "golden_kind": _describe(golden)}
+    return because("pair.sides", target=target.path, golden=golden.path, **sides, problem=problem)
 
 
-def _describe(dump: Dump) -> str:
-    written = "dumps of a model run on an NPU" if dump.kind is DumpKind.NPU else "arrays (.npy) of an original model"
-    quantized = f"quantized: {_QUANT_NAMES}" if dump.quantized else "not quantized"
-    return f"{written} ({quantized})"
+def _describe(dump: Dump) -> Reason:
+    if dump.kind is DumpKind.NPU:
+        return because("pair.npu_dumps", quantized=_quantized(dump))
+    return because("pair.original_arrays", quantized=_quantized(dump))
 
 
-def _explain_refusal(target: Dump, golden: Dump) -> str:
+def _quantized(dump: Dump) -> Reason:
+    return because("pair.quantized") if dump.quantized else because("pair.not_quantized")
+
+
+def _explain_refusal(target: Dump, golden: Dump) -> Reason:
     if target.kind is DumpKind.ARRAYS:
         if golden.kind is DumpKind.NPU:
-            return "The NPU dump must be the target: exchange -tp and -gp."
-        if golden.quantized:
-            return "A quantized original model as target needs the original model as golden."
-        return "Arrays can be the target only if they come from a quantized model; give -qfr for that."
-    if golden.kind is DumpKind.NPU:
-        return "Two NPU dumps can be compared only if both are quantized or neither is."
-    return "A target that is not quantized cannot be compared with a quantized golden model."
+            return because("pair.npu_is_target")
+        return because("pair.original_as_golden") if golden.quantized else because("pair.arrays_as_target")
+    return because("pair.both_quantized") if golden.kind is DumpKind.NPU else because("pair.golden_quantized")
 
 
-def _explain_rules(table: _Table, given: frozenset[str]) -> str:
-    accepted = " or ".join(_options(names) for names in table)
+def _explain_rules(table: _Table, given: frozenset[str]) -> Reason:
+    accepted = any_of(map(_options, table))
     missing = frozenset.intersection(*table) - given
     superfluous = given - frozenset.union(*table)
-    changes = [f"{_options(missing)} is missing"] if missing else []
-    changes += [f"{_options(superfluous)} does not apply"] if superfluous else []
-    details = f": {'; '.join(changes)}" if changes else ""
-    return f"This comparison takes {accepted}, but {_options(given)} was given{details}."
+    changes = [because("pair.rules_missing", options=_options(missing))] if missing else []
+    changes += [because("pair.rules_superfluous", options=_options(superfluous))] if superfluous else []
+    details = because("pair.rules_details", changes=tuple(changes)) if changes else None
+    return because("pair.rules_taken", accepted=accepted, given=_options(given), details=details)
 
 
-def _options(names: frozenset[str]) -> str:
-    return " with ".join(option for name, option in _OPTIONS.items() if name in names) or "no rule file"
+def _options(names: frozenset[str]) -> Reason:
+    options = [quoted(option) for name, option in _OPTIONS.items() if name in names]
+    return reduce(_together, options) if options else because("pair.no_rule_file")
+
+
+def _together(first: Reason, second: Reason) -> Reason:
+    return because("pair.rules_together", first=first, second=second)

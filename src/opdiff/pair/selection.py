@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from opdiff.pair.groups import GroupedModel
@@ -33,11 +34,11 @@ class Range(Struct, frozen=True):
         """
         end = last if self.end is None else self.end
         if not 1 <= self.start <= last:
-            raise UsageError(f"range: the start is {self.start}; it must be from 1 to {last}")
+            raise UsageError(because("pair.range_start", start=self.start, last=last))
         if not self.start <= end <= last:
-            raise UsageError(f"range: the end is {end}; it must be from {self.start} to {last}")
+            raise UsageError(because("pair.range_end", end=end, start=self.start, last=last))
         if not 1 <= self.step <= max(last - 1, 1):
-            raise UsageError(f"range: the step is {self.step}; it must be from 1 to {max(last - 1, 1)}")
+            raise UsageError(because("pair.range_step", step=self.step, limit=max(last - 1, 1)))
         return Range(self.start, end, self.step)
 
     def includes(self, number: int) -> bool:
@@ -59,7 +60,7 @@ class Select(Struct, frozen=True):
         """
         inside = frozenset(number for number in self.numbers if number <= last)
         if not inside:
-            raise UsageError(f"select: all numbers are larger than {last}, the number of the last operator")
+            raise UsageError(because("pair.selected_beyond", last=last))
         return Select(inside)
 
     def includes(self, number: int) -> bool:
@@ -78,7 +79,7 @@ def parse_range(text: str) -> Range:
     """
     fields = [field.strip() for field in text.split(",")]
     if len(fields) != 3:
-        raise UsageError(f"range {text!r}: three numbers `start,end,step` are expected")
+        raise UsageError(because("pair.range_numbers", text=text))
     start, end, step = fields
     last = None if end in ("", "-1") else _parse_number(end, text)
     return Range(_parse_number(start or "1", text), last, _parse_number(step or "1", text))
@@ -107,5 +108,5 @@ def select(model: GroupedModel, selection: Selection) -> GroupedModel:
 
 def _parse_number(field: str, text: str) -> int:
     if not (field.isascii() and field.isdecimal()) or len(field) > _MAX_DIGITS:
-        raise UsageError(f"{text!r}: {field!r} is not a number")
+        raise UsageError(because("pair.not_a_number", text=text, field=field))
     return int(field)

@@ -170,7 +170,7 @@ def scan(root: str) -> Tree:
         InputError: the root is not a readable directory.
     """
     if not filesystem.isdir(root):
-        raise InputError(root, "no such directory")
+        raise InputError(root, because("core.no_such_directory"))
     found = _TreeBuilder(filesystem.realpath(root))
     pending = [(root, 0)]
     while pending:
@@ -215,7 +215,7 @@ def _scan_folder(path: str, found: _TreeBuilder, *, is_root: bool) -> list[str]:
         items = filesystem.list_folder(path)
     except OSError as error:
         if is_root:
-            raise InputError(path, f"cannot be listed: {error.strerror}") from error
+            raise InputError(path, because("core.cannot_list", error=error.strerror)) from error
         found.problems.append(SkippedPath(path, because("core.cannot_list", error=error.strerror)))
         return []
     subfolders = [item.path for item in items if item.is_dir(follow_symlinks=False)]

@@ -43,7 +43,7 @@ def read_dump(path: str, *, with_rules: bool = False) -> Dump:
         InputError: there is no dump, or more than one.
     """
     if filesystem.isfile(path):
-        raise InputError(path, "not a directory, but a file; give the directory that holds the dump files")
+        raise InputError(path, because("read.file_for_dump"))
     tree = scan(path)
     dump = read_folder_dump(_only_dump_folder(tree), with_rules=with_rules)
     unknown = because("read.unknown_name")
@@ -107,11 +107,12 @@ def _only_dump_folder(tree: Tree) -> Folder:
     chosen = own or folders
     if not chosen:
         count = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
-        raise InputError(tree.root, f"no dump files here ({count} other files, {len(tree.problems)} left out)")
+        raise InputError(tree.root, because("read.no_dumps", count=count, left_out=len(tree.problems)))
     if len(chosen) > 1:
         listed = ", ".join(os.path.relpath(folder.path, tree.root) for folder in chosen[:_MAX_LISTED_FOLDERS])
-        more = f" and {len(chosen) - _MAX_LISTED_FOLDERS} more" if len(chosen) > _MAX_LISTED_FOLDERS else ""
-        raise InputError(tree.root, f"several folders have dump files; give one of them: {listed}{more}")
+        left = len(chosen) - _MAX_LISTED_FOLDERS
+        more = because("core.and_more", count=left) if left > 0 else None
+        raise InputError(tree.root, because("read.several_folders", folders=listed, more=more))
     return chosen[0]
 
 
@@ -125,12 +126,10 @@ def _is_data(entry: Entry) -> bool:
 def _kind(folder: Folder, entries: Sequence[Entry]) -> DumpKind:
     kinds = {DumpKind.ARRAYS if isinstance(entry.parsed, GoldenName) else DumpKind.NPU for entry in entries}
     if not kinds:
-        raise InputError(folder.path, "no files with data of tensors here")
+        raise InputError(folder.path, because("read.no_tensor_data"))
     if len(kinds) > 1:
         arrays = sum(isinstance(entry.parsed, GoldenName) for entry in entries)
-        problem = (
-            f"{len(entries) - arrays} NPU dumps and {arrays} golden files are mixed here; keep them in two folders"
-        )
+        problem = because("read.kinds_mixed", dumps=len(entries) - arrays, arrays=arrays)
         raise InputError(folder.path, problem)
     return kinds.pop()
 

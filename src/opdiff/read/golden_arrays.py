@@ -17,7 +17,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.dump import Dump, DumpedOp, DumpKind
 from opdiff.core.errors import DumpError, InputError
-from opdiff.core.reasons import all_of
+from opdiff.core.reasons import all_of, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.read import read_operator
 from opdiff.read.directory import natural_key, scan
@@ -38,11 +38,6 @@ _NUMBERED = (
     re.compile(r"(.+)_([0-9]{1,9})"),
 )
 _MAX_NAMES_SHOWN = 3
-_EXPECTED = (
-    "golden files are called OPERATOR.OUTPUT.TIME.npy, such as conv1.0.1672900579018235.npy; OPERATOR.npy, "
-    "OPERATOR_OUTPUT.npy and one .npz with an array for each output are taken, too. "
-    "`opdiff golden` makes them from the model"
-)
 
 
 class _Array(Struct, frozen=True):
@@ -75,10 +70,10 @@ def read_golden(path: str, names: Collection[str], *, with_rules: bool = False) 
             raise
         arrays = list(_read_loose(scan(path), _Names(names)))
         if not arrays:
-            raise InputError(path, f"{error.problem}; {_found(path)}{_EXPECTED}") from error
+            raise InputError(path, because("read.no_golden", problem=error.problem, found=_found(path))) from error
         if names and not any(array.op in _Names(names) for array in arrays):
-            problem = f"no array has the name of an operator of the rules, such as {_examples(names)}"
-            raise InputError(path, f"{problem}; {_found(path)}{_EXPECTED}") from error
+            problem = because("read.no_golden_name", names=_examples(names))
+            raise InputError(path, because("read.no_golden", problem=problem, found=_found(path))) from error
         return _to_dump(path, arrays)
 
 
@@ -150,10 +145,10 @@ def _operator(name: str, arrays: list[_Array]) -> DumpedOp:
     return DumpedOp(name, "", 0, arrays[-1].path, {}, outputs, all_of(problems) if problems else None)
 
 
-def _found(path: str) -> str:
+def _found(path: str) -> Reason | None:
     """Return some names of files below a directory."""
     names = list(filesystem.walk_names(path))
-    return f"found {_examples(names)}; " if names else ""
+    return because("read.names_found", names=_examples(names)) if names else None
 
 
 def _examples(names: Collection[str]) -> str:

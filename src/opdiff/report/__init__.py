@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Reason, because
 from opdiff.report.html_page import write_html
 from opdiff.report.junit_xml import write_junit
 from opdiff.report.model_explorer import write_model_explorer
@@ -45,7 +46,7 @@ class ReportForm(Struct, frozen=True):
     file_word: str = "result"
     suffix: str = ""
     package: str = ""
-    not_in_graph_mode: str = ""
+    not_in_graph_mode: Reason | None = None
     write_table: Callable[[Table, str], None] | None = None
 
     def file_name(self, stem: str) -> str:
@@ -78,7 +79,7 @@ FORMS = (
         write_model_explorer,
         "model-explorer",
         ".json",
-        not_in_graph_mode="Model Explorer shows one value for each operator, not one for each token",
+        not_in_graph_mode=Reason("report.one_value_each"),
     ),
 )
 """All forms; the first one is written by default."""
@@ -97,10 +98,10 @@ def find_forms(names: Iterable[str], mode: Mode | None = None) -> tuple[ReportFo
     for name in names:
         form = by_name.get(name)
         if form is None:
-            raise UsageError(f"there is no report form {name!r}; choose from {', '.join(by_name)}")
+            raise UsageError(because("report.no_such_form", name=name, names=tuple(by_name)))
         if mode is Mode.GRAPH and form.not_in_graph_mode:
-            raise UsageError(f"--{name} cannot be combined with --mode torchair: {form.not_in_graph_mode}")
+            raise UsageError(because("report.form_not_in_graph_mode", name=name, why=form.not_in_graph_mode))
         if form.package and find_spec(form.package) is None:
-            raise UsageError(f"--{name} needs the package {form.package}: pip install 'opdiff[{name}]'")
+            raise UsageError(because("report.form_needs_package", name=name, package=form.package))
         found.append(form)
     return tuple(found)

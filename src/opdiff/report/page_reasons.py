@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import Language, Reason, catalogue, depends_on_language, render, show, template
+from opdiff.core.reasons import Language, Reason, depends_on_language, is_known, render, show, template
 from opdiff.report.printable import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ReasonEncoder:
 
     def encode(self, reason: Reason) -> Encoded:
         """Return the number of the template and its facts, each formatted as the template says."""
-        if reason.code not in catalogue():
+        if not is_known(reason.code):
             return self.encode(Reason("core.text", (("text", render(reason)),)))
         number, fields = self._template(reason.code)
         facts = dict(reason.facts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opdiff.core.comparison import Mode
 from opdiff.core.errors import UsageError
 from opdiff.core.metrics import RELATIVE_EDGES
+from opdiff.core.reasons import because
 from opdiff.report.curve import MAX_DISTANCE, MIN_DISTANCE, curve_points
 from opdiff.report.printable import printable
 
@@ -36,7 +37,7 @@ def plot_curve(comparison: Comparison, ax: Axes | None = None) -> Axes:
     """Draw the relative distances of outputs in the order of execution, with numbers at the operators at fault."""
     points = curve_points(comparison)
     if not points:
-        raise UsageError("no output was compared, so there is no curve")
+        raise UsageError(because("report.no_curve"))
     ax = _axes(ax)
     distances = [min(max(point.distance, MIN_DISTANCE), MAX_DISTANCE) for point in points]
     colours = [_COLOURS.get(point.level, "tab:green") for point in points]
@@ -58,7 +59,7 @@ def plot_histogram(rows: Sequence[Row], name: str, ax: Axes | None = None) -> Ax
         (row.metrics.relative_histogram for row in rows if row.metrics and row.metrics.relative_histogram), ()
     )
     if not counts:
-        raise UsageError(f"there is no histogram of {name or 'a tensor'}; `tensor` names one that was measured")
+        raise UsageError(because("report.no_histogram", name=name or "a tensor"))
     ax = _axes(ax)
     labels = ["equal", f"< {RELATIVE_EDGES[0]:.0e}", *(f"≥ {edge:.0e}" for edge in RELATIVE_EDGES)]
     ax.bar(range(len(counts)), counts)
@@ -72,7 +73,7 @@ def plot_heatmap(comparison: Comparison, ax: Axes | None = None) -> Axes:
     is_graph = comparison.mode is Mode.GRAPH
     heat = _unit_errors(comparison) if is_graph else _slice_errors(comparison)
     if not heat.values:
-        raise UsageError("there are no errors to draw a heat map of")
+        raise UsageError(because("report.no_heat_map"))
     ax = _axes(ax)
     image = ax.imshow(heat.values, aspect="auto", cmap="viridis", interpolation="nearest")
     ax.set_yticks(range(len(heat.rows)), [printable(label) for label in heat.rows], fontsize="small")
@@ -90,7 +91,7 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         from matplotlib.pyplot import subplots
     except ImportError as error:
-        raise UsageError("plots need matplotlib: pip install 'opdiff[notebook]'") from error
+        raise UsageError(because("report.needs_matplotlib")) from error
     return subplots(figsize=(9, 3.2), layout="constrained")[1]
 
 

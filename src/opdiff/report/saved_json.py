@@ -25,7 +25,7 @@ from opdiff.core.comparison import Comparison, ModelGraph, Row
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
-from opdiff.core.reasons import Reason, render
+from opdiff.core.reasons import Reason, because, render
 from opdiff.core.row_store import RowStore
 from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
@@ -90,10 +90,10 @@ def load(path: str) -> Comparison:
     try:
         comparison = _comparison(document)
     except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(path, f"is not a saved comparison: {error}") from error
+        raise InputError(path, because("report.not_saved", problem=str(error))) from error
     verdicts, rows = len(comparison.judgement.verdicts), len(comparison.rows)
     if verdicts not in (0, rows):
-        raise InputError(path, f"is not a saved comparison: it has {verdicts} verdicts for {rows} rows")
+        raise InputError(path, because("report.saved_verdicts", verdicts=verdicts, rows=rows))
     return comparison
 
 
@@ -131,12 +131,11 @@ def read_document(path: str, schema: str, version: int) -> dict[str, Any]:
     try:
         document = json.loads(data, object_hook=_reason_from_json)
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"is not a saved comparison: {error}") from error
+        raise InputError(path, because("report.not_saved", problem=str(error))) from error
     if not isinstance(document, dict) or document.get("schema") != schema:
-        raise InputError(path, f"is not a saved comparison: its schema is not {schema!r}")
+        raise InputError(path, because("report.saved_schema", schema=schema))
     if document.get("version") != version:
-        known = f"it is of version {document.get('version')!r}, and only versions 1 and {VERSION} are known"
-        raise InputError(path, f"is not a saved comparison: {known}")
+        raise InputError(path, because("report.saved_version", version=repr(document.get("version")), known=VERSION))
     return document
 
 
@@ -145,7 +144,7 @@ def _require_end(path: str) -> None:
     with open(path, "rb", opener=regular_file) as file:
         file.seek(max(os.fstat(file.fileno()).st_size - _MAX_HEAD_BYTES, 0))
         if not file.read(_MAX_HEAD_BYTES).rstrip().endswith(b"}"):
-            raise InputError(path, "is not a saved comparison: its end is missing")
+            raise InputError(path, because("report.saved_cut"))
 
 
 def head_of(path: str) -> tuple[str, int]:

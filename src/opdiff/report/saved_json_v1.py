@@ -20,7 +20,7 @@ from opdiff.core.comparison import (
 )
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError
-from opdiff.core.reasons import quoted
+from opdiff.core.reasons import because, quoted
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.report.saved_json import SCHEMA, head_of, read_document
 
@@ -56,7 +56,9 @@ def load_v1(paths: Sequence[str]) -> Comparison:
     try:
         comparison = msgspec.convert(load(paths), Comparison)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(paths[0], f"is not a saved comparison: {type(error).__name__}: {error}") from error
+        raise InputError(
+            paths[0], because("report.not_saved_because", kind=type(error).__name__, error=str(error))
+        ) from error
     return replace(comparison, rows=tuple(comparison.rows))
 
 
@@ -88,7 +90,7 @@ def _reasons(texts: Iterable[str]) -> list[Reason]:
 
 def _load_offline(paths: Sequence[str]) -> Object:
     if len(paths) > 1:
-        raise InputError(paths[1], "several files make one report in graph mode only; give one at a time")
+        raise InputError(paths[1], because("report.one_at_a_time"))
     document = read_document(paths[0], SCHEMA, VERSION)
     nodes = [_object(node) for node in document.get("graph", ())]
     return {
@@ -180,13 +182,12 @@ def _require_one_run(parts: Sequence[Object]) -> None:
     tables: set[tuple[object, ...]] = set()
     for part in parts:
         if (part["target"], part["golden"]) != (first["target"], first["golden"]):
-            others = f"other files are about {first['target']} and {first['golden']}"
-            problem = f"was compared with {part['golden']}, {others}; give the files of one run"
-            raise InputError(part["target"], problem)
+            sides = {"target": first["target"], "other": first["golden"]}
+            raise InputError(part["target"], because("report.saved_sides", golden=part["golden"], **sides))
         table = part["rank"], part["graph"], part["mode"]
         if table in tables:
             named = f"rank {part['rank']}, graph {part['graph']}, {part['mode']}"
-            problem = f"two of the files are about the same ({named}); give the files of one run"
+            problem = because("report.saved_twice", named=named)
             raise InputError(part["target"], problem)
         tables.add(table)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from opdiff.core.judgement import Outcome
 from opdiff.core.reasons import Language, Reason, because, render, render_all
 from opdiff.core.stages import Loss, StageKind
-from opdiff.report.summary_text import SummaryLine, Tone, columns_of, sentence_lines
+from opdiff.report.columns import columns_of, padded
+from opdiff.report.summary_text import SummaryLine, Tone, sentence_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,5 +89,5 @@ def _coverage(step: Step) -> str:
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join(padded).rstrip()
+    filled = (padded(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(filled).rstrip()

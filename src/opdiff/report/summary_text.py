@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from opdiff.core.comparison import Mode
 from opdiff.core.formatting import format_number
 from opdiff.core.judgement import MIN_COVERAGE, Outcome
 from opdiff.core.reasons import Language, Reason, because, kind_of, quoted, render
+from opdiff.report.columns import columns_of, cut_middle, padded, wrapped_lines
 from opdiff.report.offline_table import reason_text
 from opdiff.report.short_names import short_names, with_short_names
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import Finding
 
-# Words, and characters that are words of their own; punctuation that closes stays with what is before it.
-_CLOSING = r"\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff09\u300b\u201d"
-_WORDS = re.compile(rf"[\x21-\x7e]+[{_CLOSING}]* ?| |[^\x20-\x7e][{_CLOSING}]*")
 GOOD_COSINE, GOOD_NORM_RATIO_ERROR = 0.99, 0.01
 # Codes of reasons for rows that cannot have a golden tensor by their nature.
 _NO_COUNTERPART = frozenset({"pair.constant", "pair.graph_constant", "pair.not_run"})
@@ -130,9 +127,9 @@ def finding_table(comparison: Comparison, language: Language) -> Iterator[Summar
     kind_width = max(columns_of(line[1]) for line in lines)
     name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
     for name, kind, share in lines:
-        cut = _padded(_cut_middle(name, name_width), name_width)
+        cut = padded(cut_middle(name, name_width, 2 * name_width // 3), name_width)
         gap = " " * (_SHARE_WIDTH - columns_of(share))
-        yield SummaryLine(f"  {cut}  {_padded(kind, kind_width)}  {gap}{share}")
+        yield SummaryLine(f"  {cut}  {padded(kind, kind_width)}  {gap}{share}")
     if len(findings) > _MAX_FINDINGS:
         more = because("report.findings_more", count=len(findings) - _MAX_FINDINGS)
         yield SummaryLine(f"  {render(more, language)}")
@@ -141,25 +138,6 @@ def finding_table(comparison: Comparison, language: Language) -> Iterator[Summar
 def kind_text(finding: Finding, language: Language) -> str:
     """Return the kind of a finding: in English by its documented word."""
     return str(finding.kind) if language is Language.ENGLISH else render(Reason(f"judge.kind_{finding.kind}"), language)
-
-
-def columns_of(text: str) -> int:
-    """Return the width of a text on a terminal, where Chinese characters take two columns."""
-    from unicodedata import east_asian_width
-
-    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * max(width - columns_of(text), 0)
-
-
-def _cut_middle(text: str, width: int) -> str:
-    """Return the beginning and the end of a text that is too long: names differ at their ends."""
-    if len(text) <= width:
-        return text
-    end = 2 * width // 3
-    return f"{text[: width - end - 2]}… {text[-end:]}"[:width]
 
 
 def first_bad_operator(comparison: Comparison) -> str:
@@ -195,22 +173,9 @@ def sentence_lines(reasons: Iterable[Reason], language: Language, tone: Tone = T
         sentence, command = render(reason, language), reason.fact("command")
         if isinstance(command, str):
             sentence = sentence.removesuffix(command).rstrip()
-        yield from (SummaryLine(line, tone) for line in _wrapped(sentence))
+        yield from (SummaryLine(line, tone) for line in wrapped_lines(sentence, _COLUMNS, "  "))
         if isinstance(command, str):
             yield SummaryLine(f"  {command}", tone, must_be_whole=True)
-
-
-def _wrapped(sentence: str) -> Iterator[str]:
-    """Yield the lines of at most 80 columns."""
-    line, used = "", 0
-    for word in _WORDS.findall(sentence):
-        columns = columns_of(word.rstrip())
-        if line and used + columns > _COLUMNS:
-            yield line.rstrip()
-            line, used = "  ", 2
-        line += word
-        used += columns + (word[-1] == " ")
-    yield line.rstrip()
 
 
 def group_by_reason(rows: Iterable[Row], language: Language = Language.ENGLISH) -> list[ReasonGroup]:

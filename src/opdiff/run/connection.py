@@ -44,7 +44,7 @@ def open_cluster(address: str, config: str, on_workers: Callable[[int], None]) -
         import dask
         import distributed  # noqa: F401  settings of dask are read before a connection is made
     except ImportError as error:
-        raise UsageError("a cluster needs dask.distributed; install it with: pip install 'opdiff[cluster]'") from error
+        raise UsageError(because("run.needs_dask")) from error
     with dask.config.set(dask.config.merge(dask.config.config, _read_config(config))), _connect(address) as client:
         _check_workers(client, address)
         cluster = Cluster(client, on_workers)
@@ -78,8 +78,7 @@ def _connect(address: str) -> Iterator[Client]:
         return
     is_file = os.path.isfile(address)
     if not is_file and not _ADDRESS.fullmatch(address):
-        usage = "give tcp://HOST:PORT, tls://HOST:PORT, a scheduler file or local:N"
-        raise UsageError(f"{address} is not the address of a cluster: {usage}")
+        raise UsageError(because("run.not_an_address", address=address))
     try:
         client = Client(**({"scheduler_file": address} if is_file else {"address": address}), set_as_default=False)
     except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:

@@ -19,6 +19,7 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes, wire
 from opdiff.core import layout_ids as layouts
 from opdiff.core.errors import ElementError, LayoutError
+from opdiff.core.reasons import because
 from opdiff.sample.storage import store
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _layout_number(layout: str | int) -> int:
     if isinstance(layout, int):
         return layout
     if layout not in layouts.NUMBERS:
-        raise LayoutError(layout, "has no number in dump headers")
+        raise LayoutError(layout, because("sample.layout_number"))
     return layouts.NUMBERS[layout]
 
 
@@ -239,7 +240,7 @@ def _nano_number(dtype: DType | int) -> int:
     if isinstance(dtype, int):
         return dtype
     if dtype not in _NANO_NUMBERS:
-        raise ElementError(dtype.name, "has no number in nano dumps")
+        raise ElementError(dtype.name, because("sample.type_number"))
     return _NANO_NUMBERS[dtype]
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import UsageError
 from opdiff.core.input_file import regular_file
+from opdiff.core.reasons import because
 from opdiff.sample.faults import FAULTS, Fault, choose, inject
 
 if TYPE_CHECKING:
@@ -98,14 +99,12 @@ def _make_room(directory: str, *, overwrite: bool) -> None:
     if not os.path.lexists(directory):
         return
     if not os.path.isdir(directory):
-        raise UsageError(f"{directory} is not a directory")
+        raise UsageError(because("sample.not_a_directory", directory=directory))
     if not os.listdir(directory):
         return
     old = _find_old_files(directory)
     if old is None and not overwrite:
-        raise UsageError(
-            f"{directory} has files that do not belong to a sample; choose an empty directory, or add --force"
-        )
+        raise UsageError(because("sample.other_files", directory=directory))
     for name in old or ():
         path = os.path.join(directory, name)
         if os.path.isfile(path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -45,7 +46,7 @@ def choose(names: Collection[str]) -> tuple[Fault, ...]:
     """
     for name in names:
         if name not in FAULTS:
-            raise UsageError(f"the sample has no fault {name!r}; its faults are {', '.join(FAULTS)}")
+            raise UsageError(because("sample.no_such_fault", name=name, names=tuple(FAULTS)))
     return tuple(fault for fault in FAULTS.values() if fault.name in names)
 
 

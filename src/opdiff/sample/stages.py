@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 from opdiff.sample.directory import write_files
 from opdiff.sample.faults import corrupt_output
 from opdiff.sample.graph import SampleNetwork
@@ -83,7 +84,7 @@ def write_stage_sample(directory: str, faults: Collection[str] = ("conversion",)
     """
     for name in faults:
         if name not in STAGE_FAULTS:
-            raise UsageError(f"the sample has no fault {name!r}; its faults are {', '.join(STAGE_FAULTS)}")
+            raise UsageError(because("sample.no_such_fault", name=name, names=tuple(STAGE_FAULTS)))
     write_files(directory, make_stages(faults))
     parts = (_ORIGINAL, _QUANTIZED, _FUSION_OFF, _FUSION_ON, _NEXT, _QUANT_RULES, _OFF_RULES, _ON_RULES)
     return StageSample(*(os.path.join(directory, part) for part in parts))

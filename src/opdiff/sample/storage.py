@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.core.errors import LayoutError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,12 +45,12 @@ def store(array: AnyArray, layout: str, *, c0: int = 16, n0: int = 16, groups: i
     if layout in _PLAIN:
         return _permuted(array, layout)
     if layout not in _INDEXERS:
-        raise LayoutError(layout, "its storage order is not known")
+        raise LayoutError(layout, because("sample.unknown_order"))
     matrix = np.atleast_2d(array)
     try:
         shape, index = _INDEXERS[layout](matrix.shape, _Tiling(c0, n0, max(groups, 1)))
     except ValueError as error:
-        raise LayoutError(layout, f"cannot hold {list(array.shape)}: {error}") from error
+        raise LayoutError(layout, because("sample.cannot_hold", shape=array.shape, error=str(error))) from error
     stored = np.zeros(shape, array.dtype)
     stored[index] = matrix
     return stored

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import kind_of
+from opdiff.core.reasons import because, kind_of
 from opdiff.core.remote.hosts import host_of, host_url
 from opdiff.core.remote.urls import has_secret
 
@@ -55,5 +55,5 @@ def path_for_workers(path: str) -> str:
         UsageError: a URL had a password, which workers do not get.
     """
     if has_secret(path):
-        raise UsageError(f"{path}: workers of a cluster use credentials of their own; give the URL without secrets")
+        raise UsageError(because("compare.no_secrets", path=path))
     return filesystem.abspath(host_url(path)) if path else ""

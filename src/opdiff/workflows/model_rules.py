@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.rules.atc_document import listed, to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind
 from opdiff.read.rules.wire import MessageError
@@ -36,12 +37,12 @@ def make_rules(path: str) -> ModelRules:
     """
     kind = require_kind(path)
     if kind is ModelKind.JSON:
-        raise InputError(path, "this is JSON already; give the offline model or the graph text")
+        raise InputError(path, because("workflows.json_already"))
     description = read_description(path, kind)
     try:
         document = to_document(description.messages)
     except MessageError as error:
-        raise InputError(path, str(error)) from error
+        raise InputError(path, error.reason) from error
     graphs = listed(document, "graph")
     operators = sum(len(listed(graph, "op")) for graph in graphs)
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, indent=_INDENT)

@@ -133,7 +133,7 @@ def find_overflows(path: str, top_n: int, progress: Progress = lambda _done, _al
     count = 0
     total = sum(len(folder.entries) for folder in tree.folders)
     if not total:
-        raise InputError(path, "no dump files here")
+        raise InputError(path, because("core.no_dumps"))
     for folder in tree.folders:
         operators, unreadable = read_folder(folder)
         problems += [(problem.path, problem.reason) for problem in unreadable]

@@ -58,7 +58,7 @@ def write_inputs(folder: Path) -> None:
         ("missing.npy", {}, InputError, "missing.npy"),
         ("missing.bin", {"shapes": {"x": (2, 3)}}, InputError, "cannot be read: No such file"),
         ("half.bin", {"shapes": {"x": (2, 3)}}, InputError, "has 12 bytes; .* needs 24; it may be float16"),
-        ("odd.bin", {"shapes": {"x": (2, 3)}}, InputError, r"has 7 bytes; input x, float32 \[2, 3\], needs 24$"),
+        ("odd.bin", {"shapes": {"x": (2, 3)}}, InputError, r"has 7 bytes; input x \(float32 \[2, 3\]\) needs 24$"),
     ],
 )  # fmt: skip
 def test_files_that_do_not_fit_are_refused(

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import HostFiles, host_of, path_of
 from opdiff.core.remote.urls import masked, password_of
 
@@ -82,16 +83,16 @@ def connect(origin: str) -> Connection:
     """
     scheme = origin.partition("://")[0].lower()
     if scheme in _LOCAL:
-        raise UsageError(f"{origin}: give the path of a local file without {scheme}://")
+        raise UsageError(because("core.local_url", origin=origin, scheme=scheme))
     if scheme == _HOST:
         return Connection(HostFiles(host_of(origin)), path_of, is_shared=True)
     try:
         return _connect_sftp(origin) if scheme in _SFTP else _connect_other(origin, scheme)
     except ImportError as error:
-        problem = f"{scheme}:// needs libraries that are not installed: pip install 'opdiff[remote]' ({error})"
+        problem = because("core.remote_libraries", scheme=scheme, error=str(error))
         raise UsageError(problem) from error
     except ValueError as error:
-        raise UsageError(f"{origin}: {masked(str(error))}") from error
+        raise UsageError(because("core.in_file", path=origin, problem=masked(str(error)))) from error
 
 
 def _connect_sftp(origin: str) -> Connection:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.input_file import regular_file
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +112,7 @@ class HostFiles:
         if self._host in _own_hosts:
             return function(*arguments)
         if not _calls:
-            raise UsageError(f"{self._host}: files of a host are read by its workers; give --cluster")
+            raise UsageError(because("core.host_without_cluster", host=self._host))
         try:
             return _calls[-1](self._host, function, arguments)
         except InputError as error:

@@ -6,6 +6,7 @@ import re
 from urllib.parse import unquote
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/@:\s]*):([^/\s]*)@([^/@\s,]*)")
@@ -40,7 +41,7 @@ def without_secrets(text: str) -> str:
         return text
     text = _PASSWORD.sub(_keep_password, text)
     if _SPLIT_PASSWORD.search(text):
-        raise UsageError("a password in a URL must be percent-encoded: %2F for /, %40 for @")
+        raise UsageError(because("core.password_in_url"))
     return _QUERY.sub(_keep_query, text)
 
 

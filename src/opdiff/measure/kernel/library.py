@@ -18,6 +18,7 @@ from msgspec import Struct
 from opdiff.core import dtypes
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ def find_library() -> ctypes.CDLL | None:
         return None
     library = _load(selected or _LIBRARY)
     if selected and library is None:
-        raise UsageError(f"OPDIFF_KERNEL: {selected} is not a kernel of this version; `numpy` selects the reference")
+        raise UsageError(because("measure.not_a_kernel", path=selected))
     return library
 
 

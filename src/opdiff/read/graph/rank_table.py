@@ -15,6 +15,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import host_url
 
 _MAX_NBYTES = 16 << 20
@@ -42,11 +43,11 @@ def read_rank_table(path: str) -> dict[int, RankSides]:
         table = msgspec.convert(content, _Table)
         ranks = {int(number): sides for number, sides in table.rank.items()}
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not a table of ranks: {error}") from error
+        raise InputError(path, because("read.not_rank_table", error=str(error))) from error
     if not ranks:
-        raise InputError(path, "it has no rank")
+        raise InputError(path, because("read.no_rank_in_table"))
     return {number: RankSides(_whole(ranks[number].target), _whole(ranks[number].golden)) for number in sorted(ranks)}
 
 

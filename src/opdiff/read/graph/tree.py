@@ -102,14 +102,14 @@ def read_graph_tree(root: str) -> GraphTree:
         InputError: the tree has no dumps of graph mode.
     """
     if filesystem.isfile(root):
-        raise InputError(root, "not a directory, but a file; give the directory of the dump")
+        raise InputError(root, because("read.file_for_graph_dump"))
     tree = scan(filesystem.realpath(root))
     kind = _kind(tree)
     folders = [folder for folder in tree.folders if _has_dumps_of(kind, folder)]
     if not folders:
         counted = sum(len(folder.entries) for folder in tree.folders) + len(tree.unrecognized)
-        hint = "; dumps of offline models are compared with -m offline_data" if counted else ""
-        raise InputError(root, f"no dump files of graph mode here ({counted} other files){hint}")
+        hint = because("read.offline_hint") if counted else None
+        raise InputError(root, because("read.no_graph_dumps", count=counted, hint=hint))
     notes: list[Reason] = []
     has_ranks = any(folder.location.rank is not None for folder in folders)
     texts = _texts(tree.graphs)

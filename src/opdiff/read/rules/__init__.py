@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import filesystem
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.rules.atc_json import read_atc_json
 from opdiff.read.rules.model import Model, to_rules
 
@@ -49,7 +50,7 @@ def _parse(path: str, description: Description) -> Model:
     try:
         models = [parse_model(message) for message in description.messages]
     except MessageError as error:
-        raise InputError(path, str(error)) from error
+        raise InputError(path, error.reason) from error
     graphs = tuple(graph for model in models for graph in model.graphs)
     return Model(models[0].name, graphs, models[0].attributes, description.header, description.notes)
 
@@ -63,9 +64,9 @@ def read_rule_directory(path: str) -> tuple[tuple[RuleFile, ...], tuple[InputErr
     try:
         names = [item.name for item in filesystem.list_folder(path) if item.name.endswith(".json")]
     except OSError as error:
-        raise InputError(path, f"cannot be listed: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_list", error=error.strerror)) from error
     if not names:
-        raise InputError(path, "holds no .json rule file")
+        raise InputError(path, because("rules.none_in_directory"))
     rules: list[RuleFile] = []
     errors: list[InputError] = []
     for name in names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import because
 from opdiff.read.rules.attribute_names import COMPRESSION_TABLES, AttributeNames
 from opdiff.read.rules.c_escapes import escape
 from opdiff.read.rules.model_message import parse_entries
@@ -69,7 +70,7 @@ class _Decoder:
     def message(self, kind: str, first: int, last: int, depth: int) -> Document | None:
         """Return the object of a message; `None` if nothing is in it."""
         if depth > _MAX_DEPTH:
-            raise MessageError(f"messages are nested more than {_MAX_DEPTH} deep", first)
+            raise MessageError(because("rules.messages_nested", limit=_MAX_DEPTH), first)
         found: Document = {}
         entries: dict[str, list[tuple[int, int]]] = {}
         for number, wire, start, end in iter_fields(self._data, first, last):

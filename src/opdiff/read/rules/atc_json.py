@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input
+from opdiff.core.reasons import because
 from opdiff.read.rules.c_escapes import unescape
 from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
 
@@ -107,20 +108,20 @@ def read_atc_json(path: str) -> Model:
         graphs = tuple(_graph(graph, f"$.graph[{number}]") for number, graph in enumerate(document.graph))
         return Model(_information(_STRING, document.name) or "", graphs, _model_attributes(document.attr))
     except RecursionError as error:
-        raise InputError(path, "nested too deeply for a rule file") from error
+        raise InputError(path, because("rules.nested_too_deeply")) from error
     except msgspec.ValidationError as error:
-        raise InputError(path, f"not a rule file: {error}") from error
+        raise InputError(path, because("rules.not_rules", error=str(error))) from error
     except ValueError as error:
-        raise InputError(path, f"not valid JSON: {error}") from error
+        raise InputError(path, because("rules.not_json", error=str(error))) from error
 
 
 def _read_bytes(path: str) -> bytes:
     try:
         return read_input(path, _MAX_BYTES)
     except IsADirectoryError as error:
-        raise InputError(path, "a directory, where one rule file is expected") from error
+        raise InputError(path, because("rules.directory")) from error
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def _decode(content: bytes) -> _Document:

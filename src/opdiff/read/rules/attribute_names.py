@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import because
 from opdiff.read.rules.wire import MessageError
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class AttributeNames:
 
     def _check_number(self, key: bytes, offset: int) -> None:
         if not self._count:
-            raise MessageError("names of attributes are compressed, and the tables of names are missing", offset)
+            raise MessageError(because("rules.names_compressed"), offset)
         number = sum((digit - 1) * _BASE**place for place, digit in enumerate(key[1:9]))
         if not 0 <= number < self._count or len(key) > 9:
-            raise MessageError(f"attribute number {number} of {self._count} does not exist", offset)
+            raise MessageError(because("rules.no_attribute", number=number, count=self._count), offset)
 
     def expand(self, value: Attribute, offset: int) -> Attribute:
         """Return the string, or strings, that a value has the numbers of.
@@ -70,7 +71,7 @@ class AttributeNames:
             MessageError: there is none.
         """
         if not isinstance(number, int) or not 0 <= number < len(self._strings):
-            raise MessageError(f"string number {number} of {len(self._strings)} does not exist", offset)
+            raise MessageError(because("rules.no_string", number=number, count=len(self._strings)), offset)
         return str(self._strings[number])
 
 

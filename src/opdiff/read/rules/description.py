@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input, read_input
+from opdiff.core.reasons import because
 from opdiff.read.rules import om
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ _JSON = re.compile(rb"(?:\xef\xbb\xbf|\0\0\xfe\xff|\xff\xfe|\xfe\xff)?[\s\0]*(?:
 # A message begins with a name; its length may look like a bracket.
 _MESSAGE = re.compile(rb"\n[{\[][^\s\0\"{}\[\]]")
 _TEXT_FIELDS = frozenset({b"graph", b"name", b"op", b"attr"})
-_KINDS_TAKEN = (
-    "an offline model (.om, .om2), its JSON by ATC, a graph text (ge_proto_*.txt, dynamo_*.txt) or a bare model message"
-)
 
 
 class ModelKind(StrEnum):
@@ -69,9 +67,9 @@ def find_kind(path: str) -> ModelKind | None:
         with open_input(path) as file:
             start = file.read(_SNIFFED_NBYTES)
     except IsADirectoryError as error:
-        raise InputError(path, "a directory, where one rule file is expected") from error
+        raise InputError(path, because("rules.directory")) from error
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     return _kind_of(start)
 
 
@@ -83,7 +81,7 @@ def require_kind(path: str) -> ModelKind:
     """
     kind = find_kind(path)
     if kind is None:
-        raise InputError(path, f"not a rule file; it should be {_KINDS_TAKEN}")
+        raise InputError(path, because("rules.unknown_kind"))
     return kind
 
 
@@ -130,4 +128,4 @@ def _read_message(path: str) -> bytes:
     try:
         return read_input(path, _MAX_MESSAGE_NBYTES)
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error

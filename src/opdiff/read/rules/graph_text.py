@@ -43,7 +43,7 @@ def read_graph_text(path: str, known: dict[bytes, TextGraph] | None = None) -> T
     """
     graph = _parsed_once(read_text(path), {} if known is None else known)
     if not graph.operators:
-        raise InputError(path, "no operators are in this graph text")
+        raise InputError(path, because("rules.no_operators"))
     listing = f"{os.path.splitext(path)[0]}.py"
     if not filesystem.isfile(listing) or filesystem.islink(listing):
         # A link may lead out of the dump.

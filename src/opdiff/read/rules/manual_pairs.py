@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
 from opdiff.core.manual_pair import ManualPair, parse_key
+from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
         with open_input(path) as file:
             content = tomllib.loads(file.read(_MAX_BYTES).decode())
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not valid TOML: {error}") from error
+        raise InputError(path, because("rules.not_toml", error=str(error))) from error
     items = content.get("pair")
     if not isinstance(items, list) or set(content) != {"pair"}:
-        raise InputError(path, "a list of [[pair]] tables is expected, and nothing else")
+        raise InputError(path, because("rules.pair_tables"))
     pairs = tuple(_pair(item, f"pair {number}", path) for number, item in enumerate(items, 1))
     _refuse_repeats(pairs, path)
     return pairs
@@ -47,12 +48,12 @@ def read_pairs(path: str) -> tuple[ManualPair, ...]:
 
 def _pair(item: object, where: str, path: str) -> ManualPair:
     if not isinstance(item, dict) or not all(isinstance(value, str) for value in item.values()):
-        raise InputError(path, f"{where}: a table of texts is expected")
+        raise InputError(path, because("rules.pair_texts", where=where))
     unknown = ", ".join(sorted(set(item) - {"target", "golden", "layout"}))
     if unknown:
-        raise InputError(path, f"{where}: {unknown} means nothing here; target, golden and layout do")
+        raise InputError(path, because("rules.pair_unknown_key", where=where, key=unknown))
     if not item.get("target") or not item.get("golden"):
-        raise InputError(path, f"{where}: both target and golden have to be given")
+        raise InputError(path, because("rules.pair_incomplete", where=where))
     return ManualPair(parse_key(item["target"]), parse_key(item["golden"]), item.get("layout", ""))
 
 
@@ -60,7 +61,7 @@ def _refuse_repeats(pairs: Sequence[ManualPair], path: str) -> None:
     seen: set[tuple[str, str, int]] = set()
     for pair in pairs:
         if _position(pair.target) in seen:
-            raise InputError(path, f"{pair.target} is paired twice")
+            raise InputError(path, because("rules.paired_twice", tensor=str(pair.target)))
         seen.add(_position(pair.target))
 
 

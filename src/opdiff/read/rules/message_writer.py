@@ -6,10 +6,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import because
 from opdiff.read.rules.model_schema import ENUMS, MESSAGES
 from opdiff.read.rules.wire import FIXED32, LENGTH, VARINT
 
 if TYPE_CHECKING:
+    from opdiff.core.reasons import Reason
     from opdiff.read.rules.model_schema import Field
 
     Tree = Mapping[str, Sequence[object]]
@@ -28,9 +30,14 @@ class FieldError(Exception):
         self.field = field
         self.value = value
 
-    def __str__(self) -> str:
+    @property
+    def reason(self) -> Reason:
+        """The field and the beginning of the value."""
         shown = self.value if isinstance(self.value, str | int | float) else type(self.value).__name__
-        return f"field {self.field} cannot be {str(shown)[:80]!r}"
+        return because("rules.field_value", field=self.field, value=str(shown)[:80])
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 def encode(message: str, tree: Tree) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import because
 from opdiff.read.rules.attribute_names import COMPRESSION_TABLES, AttributeNames
 from opdiff.read.rules.model import READ_ATTRIBUTES, Model, ModelGraph, ModelOp, TensorDesc
 from opdiff.read.rules.model_schema import enum_name
@@ -45,14 +46,9 @@ def parse_model(data: bytes) -> Model:
         elif number == 20:
             has_bare_operators = True
     if not graphs:
-        old = (
-            "it is in the form of toolkits before CANN, which has no graphs"
-            if has_bare_operators
-            else "there is no graph in it"
-        )
-        raise MessageError(old, 0)
+        raise MessageError(because("rules.before_cann") if has_bare_operators else because("rules.no_graph"), 0)
     if len(graphs) > MAX_GRAPHS:
-        raise MessageError(f"{len(graphs)} graphs are not credible", 0)
+        raise MessageError(because("rules.too_many_graphs", count=len(graphs)), 0)
     attributes = parse_entries(data, 0, len(data), number=11)
     reader = _Reader(data, AttributeNames(attributes, READ_ATTRIBUTES))
     model_graphs = tuple(reader.graph(*graph) for graph in graphs)
@@ -134,7 +130,7 @@ class _Reader:
             elif number == 6 and wire == LENGTH:
                 self._operators += 1
                 if self._operators > MAX_OPERATORS:
-                    raise MessageError(f"more than {MAX_OPERATORS} operators are not credible", start)
+                    raise MessageError(because("rules.too_many_operators", limit=MAX_OPERATORS), start)
                 operators.append(self._operator(start, end))
         return ModelGraph(name, tuple(operators))
 
@@ -143,7 +139,9 @@ class _Reader:
         try:
             return self._operator_of(strings, first, last)
         except MessageError as error:
-            problem = f"{error.problem}, in operator {strings[1][-1]!r}" if strings[1] else error.problem
+            if not strings[1]:
+                raise
+            problem = because("rules.in_operator", problem=error.problem, name=strings[1][-1])
             raise MessageError(problem, error.offset) from error
 
     def _operator_of(self, strings: dict[int, list[str]], first: int, last: int) -> ModelOp:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.rules.message_writer import FieldError, encode
 from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
 
@@ -26,7 +27,7 @@ def read_model_text(path: str) -> bytes:
     try:
         return encode("ModelDef", {"graph": [tree]} if "op" in tree else tree)
     except FieldError as error:
-        raise InputError(path, f"not a graph text: {error}") from error
+        raise InputError(path, because("rules.not_graph_text", error=str(error))) from error
 
 
 def read_text_tree(path: str) -> Tree:
@@ -40,7 +41,7 @@ def read_text_tree(path: str) -> Tree:
     for name, value in iter_top(read_text(path), problems):
         tree.setdefault(name, []).append(_tree(value) if isinstance(value, Block) else value)
     if problems:
-        raise InputError(path, f"a damaged graph text cannot be used for rules: {next(iter(problems))}")
+        raise InputError(path, because("rules.damaged_graph_text", problem=next(iter(problems))))
     return tree
 
 

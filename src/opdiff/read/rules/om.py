@@ -57,30 +57,28 @@ def read_om(path: str) -> OmContent:
         with open_input(path) as file:
             return _read_content(file, path, 0, size_of(file))
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def _read_content(file: BinaryIO, path: str, start: int, end: int, *, is_inner: bool = False) -> OmContent:
     """Read the model whose header begins at `start`; a bundle holds several, each with a header of its own."""
     header = read_header(file, path, start, end)
     if is_inner and header.model_type == _BUNDLE:
-        raise InputError(path, "a bundle inside of a bundle")
+        raise InputError(path, because("rules.nested_bundle"))
     partitions = _read_table(file, path, start + HEADER_NBYTES, end, large=header.has_large_tables)
     if header.model_type == _BUNDLE:
         return _read_bundle(file, path, header, [part for part in partitions if part.kind == _SUB_MODEL])
     described = next((part for part in partitions if part.kind == _MODEL_DEF), None)
     if described is None:
         kinds = ", ".join(str(part.kind) for part in partitions) or "none"
-        raise InputError(
-            path, f"there is no description of a model in it (partitions: {kinds}); give the .om it was made from"
-        )
+        raise InputError(path, because("rules.no_description", kinds=kinds))
     notes = (because("read.flow_model"),) if header.model_type == _FLOW else ()
     return OmContent(header, (_read_message(file, path, described),), notes)
 
 
 def _read_bundle(file: BinaryIO, path: str, header: OmHeader, parts: list[Partition]) -> OmContent:
     if not parts:
-        raise InputError(path, "a bundle without models")
+        raise InputError(path, because("rules.empty_bundle"))
     contents = [_read_content(file, path, part.offset, part.offset + part.nbytes, is_inner=True) for part in parts]
     messages = tuple(message for content in contents for message in content.messages)
     return OmContent(header, messages, (because("read.bundle", count=len(parts)),))
@@ -88,11 +86,11 @@ def _read_bundle(file: BinaryIO, path: str, header: OmHeader, parts: list[Partit
 
 def _read_message(file: BinaryIO, path: str, part: Partition) -> bytes:
     if part.nbytes > _MAX_DESCRIPTION:
-        raise InputError(path, f"a description of {part.nbytes} bytes is not credible")
+        raise InputError(path, because("rules.description_size", nbytes=part.nbytes))
     file.seek(part.offset)
     data = file.read(part.nbytes)
     if len(data) < part.nbytes:
-        raise InputError(path, f"the description ends after {len(data)} of {part.nbytes} bytes")
+        raise InputError(path, because("rules.description_ends", nbytes=len(data), needed=part.nbytes))
     return data
 
 
@@ -105,24 +103,22 @@ def read_header(file: BinaryIO, path: str, start: int, end: int) -> OmHeader:
     file.seek(start)
     data = file.read(HEADER_NBYTES)
     if len(data) < HEADER_NBYTES or data[:4] != MAGIC:
-        raise InputError(path, "not an offline model: the header is incomplete or has another signature")
+        raise InputError(path, because("rules.not_om"))
     _, size, version = struct.unpack_from("<4sII", data)
     if size != HEADER_NBYTES or version not in (_VERSION_1, 2 * _VERSION_1):
-        raise InputError(path, f"header of {size} bytes, version {version:#x}: this kind of offline model is not known")
+        raise InputError(path, because("rules.unknown_om", nbytes=size, version=version))
     if data[80]:
-        raise InputError(path, "the offline model is encrypted; use the JSON that ATC made of the model before")
+        raise InputError(path, because("rules.encrypted_om"))
     model_type = data[82]
     if model_type in _UNSUPPORTED_TYPES:
-        raise InputError(
-            path, f"an offline model of the type {_UNSUPPORTED_TYPES[model_type]} has no graph that can be read"
-        )
+        raise InputError(path, because("rules.om_without_graph", type=_UNSUPPORTED_TYPES[model_type]))
     (length,), (long_length,) = struct.unpack_from("<I", data, 76), struct.unpack_from("<Q", data, 184)
     nbytes = long_length or length
     _check_length(path, nbytes, end - start, model_type)
     is_first = version == _VERSION_1
     models = 1 if is_first else struct.unpack_from("<I", data, 156)[0]
     if models > _MAX_MODELS:
-        raise InputError(path, f"{models} models in one file are not credible")
+        raise InputError(path, because("rules.too_many_models", count=models))
     platform = data[156:176] if is_first else data[160:180]
     is_large = bool(long_length) or model_type == _FLOW
     return OmHeader(1 if is_first else 2, nbytes, is_large, model_type, models, _zero_ended(platform), bool(data[193]))
@@ -132,8 +128,8 @@ def _check_length(path: str, nbytes: int, there: int, model_type: int) -> None:
     # The length that a bundle states counts its header, too.
     wanted = nbytes if model_type == _BUNDLE else nbytes + HEADER_NBYTES
     if wanted != there:
-        kind = "is cut off" if there < wanted else "has bytes behind its end"
-        raise InputError(path, f"the offline model {kind}: {wanted} bytes by its header, {there} in the file")
+        code = "rules.om_cut_off" if there < wanted else "rules.om_too_long"
+        raise InputError(path, because(code, stated=wanted, nbytes=there))
 
 
 def _zero_ended(data: bytes) -> str:
@@ -145,14 +141,14 @@ def _read_table(file: BinaryIO, path: str, start: int, end: int, *, large: bool)
     head, entry = ("<I4x", "<I4xQQ") if large else ("<I", "<III")
     (count,) = struct.unpack(head, _exactly(file, path, start, struct.calcsize(head), end))
     if count > _MAX_PARTITIONS:
-        raise InputError(path, f"{count} partitions are not credible")
+        raise InputError(path, because("rules.too_many_partitions", count=count))
     first_entry = start + struct.calcsize(head)
     entries = _exactly(file, path, first_entry, count * struct.calcsize(entry), end)
     position = base = first_entry + len(entries)
     found = []
     for kind, offset, nbytes in struct.iter_unpack(entry, entries):
         if base + offset != position or nbytes > end - position:
-            raise InputError(path, f"partition {kind} does not lie where the table says, or ends behind the file")
+            raise InputError(path, because("rules.partition_outside", kind=kind))
         found.append(Partition(kind, position, nbytes))
         position += nbytes
     return tuple(found)
@@ -160,9 +156,9 @@ def _read_table(file: BinaryIO, path: str, start: int, end: int, *, large: bool)
 
 def _exactly(file: BinaryIO, path: str, start: int, nbytes: int, end: int) -> bytes:
     if start + nbytes > end:
-        raise InputError(path, f"the partition table needs {nbytes} bytes at byte {start}, the file ends at {end}")
+        raise InputError(path, because("rules.partition_table_outside", nbytes=nbytes, start=start, end=end))
     file.seek(start)
     data = file.read(nbytes)
     if len(data) < nbytes:
-        raise InputError(path, "the partition table is cut off")
+        raise InputError(path, because("rules.partition_table_cut"))
     return data

@@ -9,6 +9,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
+from opdiff.core.reasons import because
 from opdiff.read.rules.message_writer import FieldError, encode
 from opdiff.read.rules.model_schema import MESSAGES
 
@@ -44,17 +45,17 @@ def read_om2(path: str) -> bytes:
         with open_input(path) as file, ZipFile(file) as archive:
             members = archive.infolist()
             if len(members) > _MAX_MEMBERS:
-                raise InputError(path, f"{len(members)} members are not credible")
+                raise InputError(path, because("rules.too_many_members", count=len(members)))
             graph = next((member for member in members if _is_graph(member.filename)), None)
             if graph is None:
-                raise InputError(path, "a zip archive without the graph of a model (debug/ge_visual_*.json)")
+                raise InputError(path, because("rules.zip_without_graph"))
             document = _read_json(path, archive, graph)
             manifest = next((member for member in members if member.filename == "manifest.json"), None)
             return _encode(path, document, _read_json(path, archive, manifest) if manifest else {})
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise InputError(path, f"not a valid zip archive: {error}") from error
+        raise InputError(path, because("rules.not_zip", error=str(error))) from error
 
 
 def _is_graph(name: str) -> bool:
@@ -63,26 +64,26 @@ def _is_graph(name: str) -> bool:
 
 def _read_json(path: str, archive: ZipFile, member: ZipInfo) -> Mapping[str, object]:
     if member.file_size > _MAX_MEMBER_NBYTES:
-        raise InputError(path, f"{member.filename}: {member.file_size} bytes are not credible")
+        raise InputError(path, because("rules.member_size", member=member.filename, nbytes=member.file_size))
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
-        raise InputError(path, f"{member.filename} is encrypted, or compressed by an unknown method")
+        raise InputError(path, because("rules.member_encrypted", member=member.filename))
     with archive.open(member) as file:
         content = file.read(member.file_size + 1)
     try:
         document = json.loads(content)
     except RecursionError as error:
-        raise InputError(path, f"{member.filename} is nested too deeply") from error
+        raise InputError(path, because("rules.member_nested", member=member.filename)) from error
     except ValueError as error:
-        raise InputError(path, f"{member.filename} is not valid JSON: {error}") from error
+        raise InputError(path, because("rules.member_not_json", member=member.filename, error=str(error))) from error
     if not isinstance(document, dict):
-        raise InputError(path, f"{member.filename} is not a JSON object")
+        raise InputError(path, because("rules.member_not_object", member=member.filename))
     return document
 
 
 def _encode(path: str, document: Mapping[str, object], manifest: Mapping[str, object]) -> bytes:
     model = document.get("model")
     if document.get("format") != "ge_visual_json" or not isinstance(model, dict):
-        raise InputError(path, "the graph in it is in an unknown form")
+        raise InputError(path, because("rules.unknown_graph_form"))
     command = manifest.get("atc_command")
     attributes = model.get("attr")
     if isinstance(command, str) and isinstance(attributes, dict | None):
@@ -90,9 +91,9 @@ def _encode(path: str, document: Mapping[str, object], manifest: Mapping[str, ob
     try:
         return encode("ModelDef", _tree("ModelDef", model))
     except FieldError as error:
-        raise InputError(path, f"the graph in it is damaged: {error}") from error
+        raise InputError(path, because("rules.graph_damaged", error=error.reason)) from error
     except RecursionError as error:
-        raise InputError(path, "the graph in it is nested too deeply") from error
+        raise InputError(path, because("rules.graph_nested")) from error
 
 
 def _tree(message: str, fields: object) -> Tree:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.rules.message_writer import FieldError, encode
 from opdiff.read.rules.model_text import read_text_tree
 
@@ -45,13 +46,11 @@ def read_onnx_text(path: str) -> bytes:
     graphs = [graph for graph in tree.get("graph", ()) if isinstance(graph, Mapping)]
     converted = [_graph(path, inner) for graph in graphs for inner in _with_subgraphs(graph)]
     if not any(_has_rules(graph) for graph in converted):
-        raise InputError(
-            path, "a graph text without the original operators; use the ge_proto text (.txt) of the same stage instead"
-        )
+        raise InputError(path, because("rules.no_originals"))
     try:
         return encode("ModelDef", {"graph": converted})
     except FieldError as error:
-        raise InputError(path, f"not a graph text: {error}") from error
+        raise InputError(path, because("rules.not_graph_text", error=str(error))) from error
 
 
 def _with_subgraphs(graph: Tree) -> Iterator[Tree]:
@@ -75,7 +74,7 @@ def _operator(path: str, node: Tree) -> Tree:
     for attribute in _blocks(node, "attribute"):
         name = str(_last(attribute, "name"))
         if _DESCRIPTOR_AS_JSON.fullmatch(name):
-            raise InputError(path, f"tensors are described by JSON in it ({name}); use the ge_proto text (.txt)")
+            raise InputError(path, because("rules.json_tensors", name=name))
         if match := _DESCRIPTOR.fullmatch(name):
             side, number = descriptors[match[1]], int(match[4])
             if number < _MAX_TENSORS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input
+from opdiff.core.reasons import because
 from opdiff.read.rules.atc_document import to_document
 from opdiff.read.rules.description import ModelKind, read_description, require_kind
 from opdiff.read.rules.wire import MessageError
@@ -31,7 +32,7 @@ def read_parameters(path: str) -> dict[str, Mapping[str, Parameter]]:
     try:
         return _parameters(document)
     except (AttributeError, TypeError) as error:
-        raise InputError(path, f"not the JSON of ATC: {error}") from error
+        raise InputError(path, because("rules.not_atc_json", error=str(error))) from error
 
 
 def _parameters(document: Any) -> dict[str, Mapping[str, Parameter]]:  # noqa: ANN401  JSON
@@ -49,9 +50,9 @@ def _read_document(path: str) -> Any:  # noqa: ANN401  JSON
             return json.loads(read_input(path, _MAX_NBYTES))
         return to_document(read_description(path, kind).messages)
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not valid JSON: {error}") from error
+        raise InputError(path, because("rules.not_json", error=str(error))) from error
     except MessageError as error:
-        raise InputError(path, str(error)) from error
+        raise InputError(path, error.reason) from error
 
 
 def _attributes(entries: Any) -> dict[str, Parameter]:  # noqa: ANN401  JSON

@@ -64,7 +64,7 @@ def read_text(path: str) -> str:
     try:
         return read_input(path, _MAX_BYTES).decode(errors="replace")
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def iter_top(text: str, problems: dict[Reason, None]) -> Iterator[tuple[str, Block | str]]:

@@ -17,6 +17,7 @@ import msgspec
 
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input
+from opdiff.core.reasons import because
 from opdiff.core.shards import ShardRules
 
 _MAX_NBYTES = 16 << 20
@@ -32,13 +33,13 @@ def read_shards(path: str) -> ShardRules:
         content = tomllib.loads(read_input(path, _MAX_NBYTES).decode())
         rules = msgspec.convert(content, ShardRules)
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except msgspec.ValidationError as error:
-        raise InputError(path, f"not a file of shards: {error}") from error
+        raise InputError(path, because("rules.not_shards", error=str(error))) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not valid TOML: {error}") from error
+        raise InputError(path, because("rules.not_toml", error=str(error))) from error
     if len(set(rules.ranks)) < len(rules.ranks):
-        raise InputError(path, "a rank is listed twice")
+        raise InputError(path, because("rules.rank_twice"))
     if any(rule.blocks < 1 for rule in rules.shard):
-        raise InputError(path, "blocks must be at least 1")
+        raise InputError(path, because("rules.blocks_at_least_one"))
     return rules

@@ -5,8 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from opdiff.core.reasons import because
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from opdiff.core.reasons import Reason
 
     # Field number, wire type, and the number itself or the first and last byte of the field.
     WireField = tuple[int, int, int, int]
@@ -18,13 +22,18 @@ MAX_STRING_NBYTES = 64 << 10
 class MessageError(Exception):
     """Bytes that are not a model message; `offset` counts from the beginning of the message."""
 
-    def __init__(self, problem: str, offset: int) -> None:
+    def __init__(self, problem: Reason, offset: int) -> None:
         super().__init__(problem, offset)
         self.problem = problem
         self.offset = offset
 
+    @property
+    def reason(self) -> Reason:
+        """The problem and its offset."""
+        return because("rules.in_description", problem=self.problem, offset=self.offset)
+
     def __str__(self) -> str:
-        return f"{self.problem} (byte {self.offset} of the model's description)"
+        return str(self.reason)
 
 
 def iter_fields(data: bytes, position: int, end: int) -> Iterator[WireField]:
@@ -37,7 +46,7 @@ def iter_fields(data: bytes, position: int, end: int) -> Iterator[WireField]:
             length, first = _varint(data, position, end)
             position = first + length
             if position > end:
-                raise MessageError(f"field {number} is {length} bytes long, {end - first} are left", start)
+                raise MessageError(because("rules.field_length", number=number, nbytes=length, left=end - first), start)
             yield number, wire, first, position
         elif wire == VARINT:
             value, position = _varint(data, position, end)
@@ -45,10 +54,10 @@ def iter_fields(data: bytes, position: int, end: int) -> Iterator[WireField]:
         elif wire in (FIXED64, FIXED32):
             first, position = position, position + (8 if wire == FIXED64 else 4)
             if position > end:
-                raise MessageError(f"field {number} ends behind its message", start)
+                raise MessageError(because("rules.field_end", number=number), start)
             yield number, wire, first, position
         else:
-            raise MessageError(f"field {number} has wire type {wire}", start)
+            raise MessageError(because("rules.wire_type", number=number, type=wire), start)
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
@@ -61,7 +70,7 @@ def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
-    raise MessageError("a number does not end", start)
+    raise MessageError(because("rules.endless_number"), start)
 
 
 def signed(value: int) -> int:

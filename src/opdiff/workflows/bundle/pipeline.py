@@ -11,7 +11,7 @@ import msgspec
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, OpdiffError, UsageError
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex
@@ -74,8 +74,8 @@ def _find_operator(options: BundleOptions) -> DumpedOp:
     dump = index.find(options.operator)
     if dump is None:
         nearest = index.nearest(options.operator)
-        hint = f"; did you mean {nearest}?" if nearest else ""
-        raise UsageError(f"the dump has no operator {options.operator}{hint}")
+        hint = because("core.did_you_mean", name=nearest) if nearest else None
+        raise UsageError(because("workflows.not_in_dump", name=options.operator, hint=hint))
     if dump.problem is not None:
         raise InputError(dump.name, dump.problem)
     return dump

@@ -62,7 +62,7 @@ def _read_ranks(options: CompareOptions, reader: InputReader) -> Inputs:
     table = read_rank_table(options.ranks)
     chosen = {rank: sides for rank, sides in table.items() if options.rank in (None, rank)}
     if not chosen:
-        raise InputError(options.ranks, f"there is no rank {options.rank} here")
+        raise InputError(options.ranks, because("compare.no_rank", rank=options.rank))
     trees = reader.graph_trees(path for sides in chosen.values() for path in (sides.target, sides.golden))
     found = [_pair_trees(as_rank(next(trees), rank), as_rank(next(trees), rank), options, reader) for rank in chosen]
     first = found[0]
@@ -91,8 +91,9 @@ def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, r
     if options.graph is not None:
         units = [unit for unit in units if unit.number == options.graph]
     if not units:
-        number = "" if options.graph is None else f" {options.graph}"
-        raise InputError(target.root, f"no graph{number} to compare is here")
+        if options.graph is None:
+            raise InputError(target.root, because("compare.no_graph"))
+        raise InputError(target.root, because("compare.no_such_graph", number=options.graph))
     return Inputs(
         Mode.GRAPH,
         "",
@@ -132,7 +133,7 @@ def _batches(
                 yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
                 pairs, graphs, notes = [], [], []
     if is_empty:
-        raise InputError(options.target, f"no token {options.token} is here")
+        raise InputError(options.target, because("compare.no_token", token=options.token))
     yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
 
 

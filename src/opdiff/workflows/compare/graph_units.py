@@ -54,7 +54,7 @@ def as_rank(tree: GraphTree, rank: int) -> GraphTree:
         InputError: it has other ranks.
     """
     if rank not in tree.ranks and len(tree.ranks) > 1:
-        raise InputError(tree.root, f"there is no rank {rank} here, only {_listed([*tree.ranks])}")
+        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=_listed([*tree.ranks])))
     folders = tree.ranks[rank] if rank in tree.ranks else next(iter(tree.ranks.values()))
     return replace(tree, has_ranks=True, ranks={rank: folders})
 
@@ -76,8 +76,8 @@ def pair_ranks(
     if target.has_ranks == golden.has_ranks and (target.has_ranks or len(golden_ranks) > 1):
         common = [number for number in target_ranks if number in golden_ranks]
         if not common:
-            listed = f"the target has {_listed(target_ranks)}, the golden {_listed(golden_ranks)}"
-            raise InputError(golden.root, f"no common rank: {listed}")
+            sides = {"target": _listed(target_ranks), "golden": _listed(golden_ranks)}
+            raise InputError(golden.root, because("compare.no_common_rank", **sides))
         notes = [_one_sided_rank(number, "target") for number in target_ranks if number not in golden_ranks]
         notes += [_one_sided_rank(number, "golden") for number in golden_ranks if number not in target_ranks]
         is_shown = target.has_ranks or len(target_ranks) > 1
@@ -87,9 +87,9 @@ def pair_ranks(
         return tuple(pairs), tuple(notes)
     for tree, ranks, other in ((target, target_ranks, golden), (golden, golden_ranks, target)):
         if len(ranks) > 1:
-            problem = f"has ranks {_listed(ranks)}, but {other.root} has none; choose one with --rank"
-            hint = ", or add --shards auto if they hold parts of its tensors" if tree is target else ""
-            raise UsageError(f"{tree.root} {problem}{hint}")
+            hint = because("compare.try_shards") if tree is target else None
+            listed = _listed(ranks)
+            raise UsageError(because("compare.choose_rank", path=tree.root, ranks=listed, other=other.root, hint=hint))
     number = target_ranks[0] if target.has_ranks else None
     return (RankPair(number, target.ranks[target_ranks[0]], golden.ranks[golden_ranks[0]]),), ()
 
@@ -98,10 +98,10 @@ def _shared_ranks(
     target: GraphTree, golden: GraphTree, rank: int | None, shared: Sequence[int]
 ) -> tuple[tuple[RankPair, ...], tuple[Reason, ...]]:
     if len(golden.ranks) > 1:
-        raise UsageError(f"--shards: {golden.root} has ranks {_listed([*golden.ranks])}; it must hold whole tensors")
+        raise UsageError(because("compare.golden_has_ranks", path=golden.root, ranks=_listed([*golden.ranks])))
     (whole,) = golden.ranks.values()
     if rank is not None and rank not in shared:
-        raise InputError(target.root, f"rank {rank} is not one of those that share tensors: {_listed(shared)}")
+        raise InputError(target.root, because("compare.rank_not_sharing", rank=rank, ranks=_listed(shared)))
     left_out = tuple(because("pair.rank_not_shared", rank=number) for number in target.ranks if number not in shared)
     return tuple(RankPair(number, target.ranks[number], whole) for number in shared), left_out
 
@@ -116,13 +116,13 @@ def _select_ranks(tree: GraphTree, rank: int | None) -> list[int]:
     if rank is None or (not tree.has_ranks and len(numbers) == 1):
         return numbers
     if rank not in numbers:
-        raise InputError(tree.root, f"there is no rank {rank} here, only {_listed(numbers)}")
+        raise InputError(tree.root, because("compare.other_ranks", rank=rank, ranks=_listed(numbers)))
     return [rank]
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    more = f" and {len(numbers) - _MAX_LISTED} more" if len(numbers) > _MAX_LISTED else ""
-    return ", ".join(map(str, numbers[:_MAX_LISTED])) + more
+def _listed(numbers: Sequence[int]) -> Reason:
+    more = because("core.and_more", count=len(numbers) - _MAX_LISTED) if len(numbers) > _MAX_LISTED else None
+    return because("core.first_of_many", items=tuple(numbers[:_MAX_LISTED]), more=more)
 
 
 class GraphTexts:
@@ -137,10 +137,7 @@ class GraphTexts:
         self._read: dict[str, TextGraph | None] = {}
         self._known: dict[bytes, TextGraph] = {}
         if not self._files and golden.kind is GraphKind.FX:
-            problem = (
-                "no graph text dynamo_original_graph_*.txt (or dynamo_optimized_graph_*.txt) is here; without it "
-                "operators cannot be assigned to FX"
-            )
+            problem = because("compare.no_graph_text")
             raise InputError(target.root, problem)
         if not self._files:
             self.notes.append(because("pair.no_graph_texts"))

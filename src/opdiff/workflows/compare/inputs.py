@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from opdiff.core import filesystem
 from opdiff.core.comparison import ExtraInputs, Mode, ModelGraph, Side
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import all_of, because
 from opdiff.pair import PairOptions, Rules, choose, pair
 from opdiff.pair.rule_checks import rule_notes
 from opdiff.pair.target_graph import target_graph
@@ -214,7 +214,7 @@ def _read_steps(
     from opdiff.pair.training import match_rules
 
     if options.fusion_off_rules or options.quant_rules:
-        raise UsageError("a directory of rule files goes with training dumps, and without -cfr and -qfr")
+        raise UsageError(because("compare.training_rules"))
     folders = {
         folder.path: folder for folder in reader.tree(options.target).folders if folder.location.model is not None
     }
@@ -223,8 +223,7 @@ def _read_steps(
     rule_files, errors = read_rule_directory(options.fusion_rules)
     matched = match_rules(rule_files, [_model_folder(folder) for folder in folders.values()])
     if not matched.jobs:
-        reasons = "; ".join(dict.fromkeys(str(unmatched.reason) for unmatched in matched.unmatched))
-        raise InputError(options.target, reasons)
+        raise InputError(options.target, all_of(unmatched.reason for unmatched in matched.unmatched))
     names = {name for file in rule_files for name in _original_names([file])}
     golden = reader.golden(options.golden, names, with_rules=True)
     yield from (NotCompared(error.path, error.problem) for error in errors)

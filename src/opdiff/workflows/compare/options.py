@@ -10,6 +10,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.comparison import DataMode, Mode
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.remote.hosts import is_host_side
 
 if TYPE_CHECKING:
@@ -130,17 +131,17 @@ def choose_mode(options: CompareOptions) -> Mode:
     offline, graph = _given(options, _OFFLINE_ONLY), _given(options, _GRAPH_ONLY)
     mode = options.mode
     if options.ranks and options.shards:
-        raise UsageError("--shards cannot be combined with --ranks: give directories with all ranks")
+        raise UsageError(because("compare.shards_and_ranks"))
     if mode is None and options.ranks:
         mode = Mode.GRAPH
     if mode is None and not offline and is_host_side(options.target):
-        raise UsageError(f"{options.target} is on a host of a cluster; give --mode offline_data or --mode torchair")
+        raise UsageError(because("compare.mode_of_host", path=options.target))
     if mode is None:
         mode = Mode.GRAPH if not offline and has_graph_text(options.target) else Mode.OFFLINE
     if mode is Mode.GRAPH and offline:
-        raise UsageError(f"{', '.join(offline)} cannot be combined with --mode torchair")
+        raise UsageError(because("compare.not_in_graph_mode", options=tuple(offline)))
     if mode is Mode.OFFLINE and graph:
-        raise UsageError(f"{', '.join(graph)} goes with --mode torchair only")
+        raise UsageError(because("compare.in_graph_mode_only", options=tuple(graph)))
     return mode
 
 
@@ -153,13 +154,13 @@ def check_options(options: CompareOptions) -> None:
     """
     for path in options.rule_paths:
         if path and not filesystem.exists(path):
-            raise InputError(path, "no such file or directory")
+            raise InputError(path, because("core.no_such_path"))
     if options.is_selected and not options.fusion_rules:
-        raise UsageError("--range and --select go by the numbers of a rule file; give -fr too")
+        raise UsageError(because("compare.selection_needs_rules"))
     if options.resume and options.custom:
-        raise UsageError("--resume cannot be combined with -c: user-defined code may have changed since")
+        raise UsageError(because("compare.resume_custom"))
     if options.custom and not os.path.isdir(options.custom):
-        raise UsageError(f"{options.custom}: no such directory of conversions and metrics")
+        raise UsageError(because("compare.no_custom_directory", path=options.custom))
 
 
 def _given(options: CompareOptions, names: dict[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from opdiff.core.errors import OpdiffError, UsageError
 from opdiff.core.judgement import Origin
+from opdiff.core.reasons import because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.source import FileRange
 from opdiff.workflows.compare.loaded_pairs import MAX_LOADED_BYTES
@@ -63,7 +64,7 @@ class PictureBounds(Struct, frozen=True):
         if choice in ("all", "none"):
             return cls(inf if choice == "all" else 0, inf)
         if not choice.isdecimal():
-            raise UsageError(f"--pictures is a number of tensors, all or none; {choice!r} is none of these")
+            raise UsageError(because("compare.pictures_choice", choice=choice))
         return cls(int(choice), inf)
 
 

@@ -63,7 +63,7 @@ def saved_files(paths: Sequence[str]) -> list[str]:
     files = [file for path in paths for file in (_files_in(path) if os.path.isdir(path) else [path])]
     results = [file for file in files if head_of(file)[0] != SUMMARY_SCHEMA]
     if not results:
-        raise InputError(paths[0], "is the summary of a run; the results are in the JSON file next to the tables")
+        raise InputError(paths[0], because("compare.summary_of_run"))
     return results
 
 
@@ -75,8 +75,7 @@ def _files_in(folder: str) -> list[str]:
         raise InputError(folder, because("compare.no_saved_comparison", count=len(os.listdir(folder))))
     _require_complete(folder, found)
     if len(found) > 1 and any(heads[path][0] == SCHEMA for path in found):
-        listed = ", ".join(map(os.path.basename, found))
-        raise InputError(folder, f"several saved comparisons are in this folder; give one of them: {listed}")
+        raise InputError(folder, because("compare.several_saved", names=tuple(map(os.path.basename, found))))
     return found
 
 
@@ -90,7 +89,7 @@ def _require_complete(folder: str, saved: Sequence[str]) -> None:
         listed.update(files)
     others = sorted(name for name in os.listdir(folder) if _TABLE.fullmatch(name) and name not in listed)
     if others:
-        problem = f"{others[0]} is of a run that did not end; compare again, or give the JSON file of a complete run"
+        problem = because("compare.run_did_not_end", name=others[0])
         raise InputError(folder, problem)
 
 

@@ -70,7 +70,7 @@ class Shards(Struct, frozen=True):
         rules = read_shards(option)
         missing = [rank for rank in rules.ranks if rank not in ranks]
         if missing:
-            raise InputError(option, f"the target has no rank {missing[0]}")
+            raise InputError(option, because("compare.target_without_rank", rank=missing[0]))
         return cls(rules.ranks or tuple(ranks), rules)
 
 

@@ -10,6 +10,7 @@ from opdiff.core import codes as elements
 from opdiff.core import dtypes
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import ElementError, UsageError
+from opdiff.core.reasons import because
 from opdiff.workflows.convert.byte_copy import npy_header
 from opdiff.workflows.convert.result_names import Form
 
@@ -55,7 +56,7 @@ def write_pt(path: str, codes: AnyArray, dtype: DType) -> None:
     try:
         import torch
     except ImportError as error:
-        raise UsageError("writing .pt files needs PyTorch; install it, or use --type npy") from error
+        raise UsageError(because("workflows.pt_needs_pytorch")) from error
     if dtype is dtypes.BFLOAT16:
         tensor = torch.from_numpy(np.array(codes, "<i2")).view(torch.bfloat16)
     else:
@@ -78,4 +79,4 @@ def _torch_tensor(torch: Any, array: AnyArray) -> Any:  # noqa: ANN401  PyTorch 
     try:
         return torch.from_numpy(np.array(array))
     except TypeError as error:
-        raise ElementError(str(array.dtype), "PyTorch has no such element type") from error
+        raise ElementError(str(array.dtype), because("workflows.not_in_pytorch")) from error

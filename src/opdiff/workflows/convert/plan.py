@@ -83,7 +83,7 @@ def find_conversions(layout: str, directory: str) -> Conversions | None:
     custom = load_conversions(directory) if directory else None
     known = {*LAYOUTS.names(), *(script.target for script in (custom.scripts if custom else ()))}
     if layout not in known:
-        raise UsageError(f"--format {layout}: not a known layout; available: {', '.join(sorted(known))}")
+        raise UsageError(because("workflows.unknown_format", layout=layout, names=tuple(sorted(known))))
     return custom
 
 
@@ -95,7 +95,7 @@ def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPla
         UsageError: the options do not fit the paths, or two results would have the same name.
     """
     if options.shape and (len(paths) > 1 or any(filesystem.isdir(path) for path in paths)):
-        raise UsageError("--shape applies to the tensors of one file; give one file")
+        raise UsageError(because("workflows.shape_of_one_file"))
     jobs: dict[ConvertJob, None] = {}
     skipped: list[tuple[str, Reason]] = []
     for path in dict.fromkeys(paths):
@@ -106,7 +106,7 @@ def plan_conversion(paths: Sequence[str], options: ConvertOptions) -> ConvertPla
         elif filesystem.exists(path):
             jobs[_job(path, real_name(path), options.output, options)] = None
         else:
-            raise InputError(path, "no such file or directory")
+            raise InputError(path, because("core.no_such_path"))
     _refuse_name_clashes(jobs)
     return ConvertPlan(tuple(jobs), tuple(skipped))
 
@@ -173,5 +173,5 @@ def _refuse_name_clashes(jobs: Collection[ConvertJob]) -> None:
     for job in jobs:
         other = by_result.setdefault((job.folder, os.path.basename(job.path)), job)
         if other is not job:
-            problem = f"{other.path} and {job.path} would have the same results; convert them into different folders"
+            problem = because("workflows.same_results", first=other.path, second=job.path)
             raise UsageError(problem)

@@ -10,6 +10,7 @@ from opdiff.align.element_reader import open_pair
 from opdiff.core import filesystem
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.core.rows import listed_row
 from opdiff.core.tensor import Slot, TensorKey
 from opdiff.measure.detail import AxisErrors, Element, SliceErrors
@@ -164,7 +165,7 @@ def examine_operator(
 
 def _read_inputs(options: CompareOptions) -> Inputs:
     if filesystem.isdir(options.fusion_rules):
-        raise UsageError("one operator is examined with one rule file; give that of its model instead of a directory")
+        raise UsageError(because("workflows.one_rule_file"))
     (inputs,) = read_inputs(options)
     if isinstance(inputs, NotCompared):
         raise InputError(inputs.path, inputs.reason)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import Pairing
 from opdiff.core.errors import InputError, UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, any_of, because, quoted
 from opdiff.core.tensor import Slot
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def find_pairing(pairs: Sequence[Pair], name: str, slot: Slot = Slot.OUTPUT, ind
                 return _with_data(row)
             raise InputError(str(row.key or op), row.reason)
     available = ", ".join(f"{row.key.slot}:{row.key.index}" for row in rows if row.key is not None)
-    raise UsageError(f"{op} has no {slot} {index}; available: {available}")
+    raise UsageError(because("workflows.operator_without", operator=op, slot=slot, index=index, available=available))
 
 
 def _with_data(pairing: Pairing) -> Pairing:
@@ -77,9 +77,9 @@ def _file_name(name: str) -> str:
     return name.translate(_UNSAFE_CHARACTERS)
 
 
-def _unknown_operator(name: str, pairs: Sequence[Pair]) -> str:
+def _unknown_operator(name: str, pairs: Sequence[Pair]) -> Reason:
     known = dict.fromkeys(known for row in pairs for known in _names(row) if known != "*")
     close = get_close_matches(name, known, 3) or [other for other in known if name.lower() in other.lower()][:3]
     if not close:
-        return f"there is no operator {name!r} among the {len(known)} that can be compared"
-    return f"there is no operator {name!r}; did you mean {' or '.join(close)}?"
+        return because("workflows.no_such_operator", name=name, count=len(known))
+    return because("workflows.misspelt_operator", name=name, names=any_of(map(quoted, close)))

@@ -183,9 +183,7 @@ def _plans(
 def _check_disk(model: OriginalModel, plans: Sequence[ArrayPlan], free_nbytes: int) -> None:
     needed = sum(plan.nbytes for plan in plans)
     if needed > free_nbytes:
-        advice = "limit them with --only, or with --for and --only-needed"
-        problem = f"its results take {size(needed)}, but only {size(free_nbytes)} are free; {advice}"
-        raise InputError(model.path, problem)
+        raise InputError(model.path, because("golden.too_little_disk", needed=size(needed), free=size(free_nbytes)))
 
 
 def _run(

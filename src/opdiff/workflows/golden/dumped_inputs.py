@@ -13,6 +13,7 @@ import numpy as np
 from opdiff.align import convert
 from opdiff.core import codes as elements
 from opdiff.core.errors import ElementError, InputError, LayoutError
+from opdiff.core.reasons import because
 from opdiff.core.tensor import file_safe_name
 from opdiff.read.dump import read_dump
 
@@ -42,7 +43,7 @@ def _find_tensor(dump: Dump, spec: InputSpec, *, alone: bool) -> Tensor:
     prepared = [op.outputs[0] for op in dump.operators.values() if op.op_type == "Aipp" and 0 in op.outputs]
     if len(prepared) == 1 and alone:
         return prepared[0]
-    problem = f"has no output of an Aipp operator for input {spec.name}; give --input {spec.name}=FILE"
+    problem = because("golden.no_aipp_output", name=spec.name)
     raise InputError(dump.path, problem)
 
 
@@ -51,7 +52,7 @@ def _load(tensor: Tensor, spec: InputSpec) -> tuple[AnyArray, str]:
     path = tensor.source.path
     dtype = spec.dtype
     if dtype is None:
-        raise InputError(path, f"input {spec.name} is not a tensor of numbers")
+        raise InputError(path, because("golden.input_not_numbers", name=spec.name))
     try:
         codes = tensor.codes()
         if tensor.spec.layout not in ("ND", "NCHW"):

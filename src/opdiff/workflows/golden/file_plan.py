@@ -120,14 +120,14 @@ class _Selection:
         names = [operator.name for operator in model.operators]
         if options.until:
             if options.until not in names:
-                raise UsageError(f"--until {options.until}: the model has no such operator")
+                raise UsageError(because("golden.no_such_operator", name=options.until))
             names = names[: names.index(options.until) + 1]
         self.names = {name for name in names if self._matches(name)}
         if not self.names:
-            raise UsageError(f"--only {' '.join(options.only)}: no operator of the model fits")
+            raise UsageError(because("golden.none_selected", patterns=" ".join(options.only)))
         second = (alias.name for alias in model.aliases)
         if not any(self.needs(name) for name in (*self.names, *second)):
-            raise UsageError(f"--only-needed: {options.rules} asks for no operator of this model")
+            raise UsageError(because("golden.none_needed", path=options.rules))
         self._is_limited = bool(options.until or options.only)
 
     def has(self, alias: str) -> bool:

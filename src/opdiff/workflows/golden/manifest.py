@@ -12,6 +12,7 @@ from opdiff import __version__
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.errors import InputError
 from opdiff.core.input_file import open_input
+from opdiff.core.reasons import because
 from opdiff.read.filename import GOLDEN_MANIFEST
 
 if TYPE_CHECKING:
@@ -125,6 +126,6 @@ def find_manifest(folder: str) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(path, f"not a manifest of golden data: {error}") from error
+        raise InputError(path, because("golden.not_manifest", error=str(error))) from error

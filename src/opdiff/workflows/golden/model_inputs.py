@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import DumpError, InputError, UsageError
+from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.source import FileRange
 from opdiff.core.tensor import Tensor, TensorSpec
 from opdiff.read import read_operator
@@ -96,11 +98,11 @@ def _by_input(specs: Sequence[InputSpec], given: Mapping[str, Given], option: st
     """Return what the user gave by name of the input; the empty name stands for the only input."""
     names = [spec.name for spec in specs]
     if "" in given and len(names) != 1:
-        raise UsageError(f"{option} without a name needs a model with one input; this one has {_listed(specs)}")
+        raise UsageError(because("golden.input_name_needed", option=option, inputs=_listed(specs)))
     named = {_input_name(name, names) or names[0]: value for name, value in given.items()}
     unknown = next((name for name in named if name not in names), None)
     if unknown is not None:
-        raise UsageError(f"{option} {unknown}: the model has no such input; it has {_listed(specs)}")
+        raise UsageError(because("golden.no_such_input", option=option, name=unknown, inputs=_listed(specs)))
     return named
 
 
@@ -112,20 +114,30 @@ def _input_name(given: str, names: Sequence[str]) -> str:
 def _refuse_missing(specs: Sequence[InputSpec], files: Mapping[str, str], options: GoldenOptions) -> None:
     for spec in specs:
         if spec.dtype is None:
-            raise UsageError(f"input {spec.name} is not a tensor of numbers; such models cannot be run here")
+            raise UsageError(because("golden.cannot_run_input", name=spec.name))
     missing = [spec for spec in specs if spec.name not in files]
     if missing and options.seed is None and not options.input_dump:
-        problem = f"no data for {_listed(missing)}; give --input {missing[0].name}=FILE, or --random SEED"
-        raise UsageError(problem)
+        raise UsageError(because("golden.no_data", inputs=_listed(missing), name=missing[0].name))
 
 
-def _listed(specs: Sequence[InputSpec]) -> str:
-    shown = [f"{spec.name} ({spec.dtype or 'no tensor'} {_shape_text(spec.shape)})" for spec in specs]
-    return ", ".join(shown) or "no inputs"
+def _listed(specs: Sequence[InputSpec]) -> Reason:
+    shown = [because("golden.input", name=spec.name, type=_type(spec), shape=_shape(spec.shape)) for spec in specs]
+    # One after the other, because tuples of reasons are joined as sentences.
+    return reduce(_and, shown) if shown else because("golden.no_inputs")
 
 
-def _shape_text(shape: Sequence[Dimension] | None) -> str:
-    return "of any shape" if shape is None else "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+def _and(first: Reason, second: Reason) -> Reason:
+    return because("golden.inputs", first=first, second=second)
+
+
+def _type(spec: InputSpec) -> Reason:
+    return because("golden.no_tensor") if spec.dtype is None else quoted(str(spec.dtype))
+
+
+def _shape(shape: Sequence[Dimension] | None) -> Reason:
+    if shape is None:
+        return because("golden.any_shape")
+    return quoted("[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]")
 
 
 def _read(spec: InputSpec, path: str, shape: Shape | None) -> ModelInput:
@@ -140,7 +152,7 @@ def _read_npy(spec: InputSpec, path: str) -> AnyArray:
     tensor = read_operator(path).outputs[0]
     wanted = spec.dtype
     if tensor.spec.dtype is not wanted:
-        problem = f"holds {tensor.spec.dtype}, but input {spec.name} is {wanted}; convert the file first"
+        problem = because("golden.other_type", dtype=str(tensor.spec.dtype), name=spec.name, wanted=str(wanted))
         raise InputError(path, problem)
     return tensor.codes()
 
@@ -150,14 +162,14 @@ def _read_raw(spec: InputSpec, path: str, shape: Shape | None) -> AnyArray:
     try:
         nbytes = os.stat(path).st_size
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
     dtype = spec.dtype
     assert dtype is not None  # noqa: S101  refused before
     needed = dtype.nbytes(prod(extents))
     if nbytes != needed:
-        hint = "; it may be float16: convert it to float32" if dtype is FLOAT32 and 2 * nbytes == needed else ""
-        problem = f"has {nbytes} bytes; input {spec.name}, {dtype} {_shape_text(extents)}, needs {needed}{hint}"
-        raise InputError(path, problem)
+        hint = because("golden.perhaps_float16") if dtype is FLOAT32 and 2 * nbytes == needed else None
+        listed = because("golden.input", name=spec.name, type=_type(spec), shape=_shape(extents))
+        raise InputError(path, because("golden.input_nbytes", nbytes=nbytes, input=listed, needed=needed, hint=hint))
     return Tensor(TensorSpec(dtype, extents, "ND"), FileRange(path, 0, nbytes)).codes()
 
 
@@ -170,18 +182,17 @@ def _full_shape(spec: InputSpec, shape: Shape | None, purpose: str) -> Shape:
     if shape is not None:
         return shape
     if spec.is_open:
-        problem = f"the shape of input {spec.name} is {_shape_text(spec.shape)}; {purpose} needs --shape {spec.name}:…"
-        raise UsageError(problem)
+        raise UsageError(because("golden.open_shape", name=spec.name, shape=_shape(spec.shape), purpose=purpose))
     return tuple(dim for dim in spec.shape or () if isinstance(dim, int))
 
 
 def _checked(codes: AnyArray, spec: InputSpec, shape: Shape | None, origin: str) -> AnyArray:
     """Return contiguous codes whose shape fits the input."""
     if shape is not None and codes.shape != shape:
-        raise InputError(origin, f"has the shape {_shape_text(codes.shape)}, but --shape says {_shape_text(shape)}")
+        raise InputError(origin, because("golden.shape_differs", shape=codes.shape, wanted=shape))
     if not spec.fits(codes.shape):
-        problem = f"has the shape {_shape_text(codes.shape)}, but input {spec.name} is {_shape_text(spec.shape)}"
-        raise InputError(origin, problem)
+        wanted = _shape(spec.shape)
+        raise InputError(origin, because("golden.input_shape", shape=codes.shape, name=spec.name, wanted=wanted))
     return np.ascontiguousarray(codes).reshape(codes.shape)
 
 
@@ -201,5 +212,5 @@ def _random(spec: InputSpec, shape: Shape, seed: tuple[int, int]) -> ModelInput:
     elif dtype.is_native:
         codes = generator.random(shape).astype(dtype.storage)
     else:
-        raise UsageError(f"random data for input {spec.name} of type {dtype} is not supported; give a file")
+        raise UsageError(because("golden.no_random", name=spec.name, dtype=str(dtype)))
     return _input(spec, codes, f"random, seed {seed[0]}", is_random=True)

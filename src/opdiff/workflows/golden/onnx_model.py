@@ -14,6 +14,7 @@ from msgspec import Struct
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError, InputError
 from opdiff.core.input_file import regular_file
+from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 
@@ -171,9 +172,9 @@ def parse_onnx(path: str, data: ModelBytes) -> OnnxModel:
         external: list[str] = []
         graph = _GraphParser(data, path, external).graph(values.get("graph", {}), Range(0, 0), 0)
     except DumpError as error:
-        raise InputError(path, f"not an ONNX model, or damaged: {error.brief}") from error
+        raise InputError(path, because("golden.onnx_damaged", problem=error.brief)) from error
     if not values.get("ir_version") or not graph.nodes:
-        raise InputError(path, "not an ONNX model: it has no version or no operators")
+        raise InputError(path, because("golden.not_onnx"))
     functions = frozenset((item.get("domain", ""), item.get("name", "")) for item in values.get("functions", ()))
     model = OnnxModel(path, data, graph, functions, tuple(dict.fromkeys(external)))
     _check_external_files(model)
@@ -189,10 +190,10 @@ def map_file(path: str) -> mmap.mmap:
     try:
         with open(path, "rb", opener=regular_file) as file:
             if not 0 < os.fstat(file.fileno()).st_size <= _MAX_MODEL_NBYTES:
-                raise InputError(path, "not a model file: it is empty or larger than 2 GiB")
+                raise InputError(path, because("golden.model_size"))
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
+        raise InputError(path, because("core.cannot_read", error=error.strerror)) from error
 
 
 def _check_external_files(model: OnnxModel) -> None:
@@ -201,9 +202,9 @@ def _check_external_files(model: OnnxModel) -> None:
     for name in model.external_files:
         real = os.path.realpath(os.path.join(folder, name))
         if os.path.isabs(name) or not real.startswith(os.path.join(folder, "")):
-            raise InputError(model.path, f"names weights outside of its folder: {name}")
+            raise InputError(model.path, because("golden.weights_outside", name=name))
         if not os.path.isfile(real):
-            raise InputError(model.path, f"its weights are in {name}, which is missing; put it into the same folder")
+            raise InputError(model.path, because("golden.weights_missing", name=name))
 
 
 class _GraphParser:
@@ -216,7 +217,7 @@ class _GraphParser:
 
     def graph(self, values: dict[str, Any], place: Range, depth: int) -> OnnxGraph:
         if depth > _MAX_GRAPH_DEPTH:
-            raise InputError(self._path, f"graphs are nested deeper than {_MAX_GRAPH_DEPTH} levels")
+            raise InputError(self._path, because("golden.graphs_nested", limit=_MAX_GRAPH_DEPTH))
         weights = values.get("initializers", ())
         self._external += [
             entry.get("value", "")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.workflows.golden.amct_aliases import find_aliases
 from opdiff.workflows.golden.atc_names import name_operators
 from opdiff.workflows.golden.computing import compute
@@ -93,10 +94,9 @@ def _refuse_unknown(model: OnnxModel, graphs: Mapping[int, NamedGraph]) -> None:
     if not unknown:
         return
     shown = [f"{domain + '.' if domain else ''}{name} ({counts[domain, name]})" for domain, name in unknown]
-    more = f" and {len(shown) - _MAX_UNKNOWN_SHOWN} more" if len(shown) > _MAX_UNKNOWN_SHOWN else ""
-    problem = f"has operators that ONNX Runtime does not know: {', '.join(shown[:_MAX_UNKNOWN_SHOWN])}{more}; "
-    if _DEPLOYED & {name for _, name in unknown}:
-        problem += "it is the deployed model of AMCT: give the fake-quantized model of the same run"
-    else:
-        problem += "--library FILE.so may provide them"
-    raise InputError(model.path, problem)
+    left = len(shown) - _MAX_UNKNOWN_SHOWN
+    more = because("core.and_more", count=left) if left > 0 else None
+    is_deployed = bool(_DEPLOYED & {name for _, name in unknown})
+    advice = because("golden.deployed_model") if is_deployed else because("golden.library_may_help")
+    names = tuple(shown[:_MAX_UNKNOWN_SHOWN])
+    raise InputError(model.path, because("golden.unknown_operators", names=names, more=more, advice=advice))

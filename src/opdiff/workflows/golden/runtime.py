@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +59,7 @@ def import_runtime() -> Any:  # noqa: ANN401  ONNX Runtime is optional and untyp
     try:
         import onnxruntime
     except ImportError as error:
-        raise UsageError("running models needs ONNX Runtime; install it with: pip install 'opdiff[golden]'") from error
+        raise UsageError(because("golden.needs_onnxruntime")) from error
     return onnxruntime
 
 
@@ -117,7 +118,7 @@ class Runner:
         try:
             return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except _runtime_errors() as error:
-            raise InputError(model.path, f"ONNX Runtime cannot load the model: {_message(error)}") from error
+            raise InputError(model.path, because("golden.cannot_load_model", error=_message(error))) from error
 
     @staticmethod
     def _register(options: Any, library: str) -> None:  # noqa: ANN401  untyped
@@ -125,7 +126,7 @@ class Runner:
         try:
             options.register_custom_ops_library(os.path.abspath(library))
         except _runtime_errors() as error:
-            raise InputError(library, f"ONNX Runtime cannot load this library: {_message(error)}") from error
+            raise InputError(library, because("golden.cannot_load_library", error=_message(error))) from error
 
     def run(self, model: OriginalModel, session: Any, tensors: Sequence[str]) -> list[AnyArray]:  # noqa: ANN401  untyped
         """Run a session and return some of its outputs."""
@@ -180,7 +181,7 @@ class Runner:
         finally:
             thread.join()
         if failures:
-            raise InputError(model.path, f"the model fails while it runs: {_message(failures[0])}") from failures[0]
+            raise InputError(model.path, because("golden.run_failed", error=_message(failures[0]))) from failures[0]
 
 
 def output_types(session: Any) -> dict[str, TensorType]:  # noqa: ANN401  untyped

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,13 +61,13 @@ def read_source(options: GoldenOptions, known_shapes: Mapping[str, Shape]) -> Mo
         from opdiff.workflows.golden.caffe.translation import CaffeOriginal
 
         if not options.weights:
-            raise UsageError("a Caffe model is two files: give the caffemodel behind the prototxt")
+            raise UsageError(because("golden.caffe_two_files"))
         return CaffeOriginal(options.model, options.weights, {**known_shapes, **options.shapes})
     if options.model.endswith(_TENSORFLOW_ENDING):
         from opdiff.workflows.golden.tensorflow_graph import TensorFlowOriginal
 
         if options.libraries:
-            raise UsageError("--library has operators for ONNX Runtime, which does not run TensorFlow graphs")
+            raise UsageError(because("golden.library_for_onnx"))
         return TensorFlowOriginal(options.model)
     from opdiff.workflows.golden.onnx_original import OnnxOriginal
 

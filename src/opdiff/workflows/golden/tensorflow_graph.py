@@ -47,9 +47,7 @@ def import_tensorflow() -> Any:  # noqa: ANN401  TensorFlow is optional and unty
     try:
         import tensorflow as tf
     except ImportError as error:
-        problem = (
-            "running TensorFlow graphs needs TensorFlow (1.5 GB); install it with: pip install 'opdiff[golden-tf]'"
-        )
+        problem = because("golden.needs_tensorflow")
         raise UsageError(problem) from error
     return tf
 
@@ -101,9 +99,7 @@ class TensorFlowOriginal:
                 else:
                     nbytes += _write(paths[tensor], array)
                 if nbytes > free_nbytes:
-                    raise InputError(
-                        self.original.path, f"its results take more than the {size(free_nbytes)} that are free"
-                    )
+                    raise InputError(self.original.path, because("golden.disk_full", free=size(free_nbytes)))
         return Computation(nbytes, not_written)
 
     def _fetch(
@@ -122,7 +118,9 @@ class TensorFlowOriginal:
         except (self._tensorflow.errors.OpError, TypeError) as error:
             if len(tensors) == 1:
                 if not any(phrase in str(error) for phrase in _NOT_COMPUTED):
-                    raise InputError(self.original.path, f"the graph fails while it runs: {error}") from error
+                    raise InputError(
+                        self.original.path, because("golden.graph_run_failed", error=str(error))
+                    ) from error
                 yield tensors[0], None
                 return
             middle = len(tensors) // 2
@@ -142,9 +140,9 @@ def _import_graph(tensorflow: Any, path: str) -> Any:  # noqa: ANN401  untyped
         with graph.as_default():
             tensorflow.import_graph_def(definition, name="")
     except (DecodeError, ValueError, RuntimeError, tensorflow.errors.OpError) as error:
-        raise InputError(path, f"not a frozen TensorFlow graph, or damaged: {error}") from error
+        raise InputError(path, because("golden.tensorflow_damaged", error=str(error))) from error
     if not definition.node:
-        raise InputError(path, "not a frozen TensorFlow graph: it has no nodes")
+        raise InputError(path, because("golden.not_tensorflow"))
     return graph
 
 

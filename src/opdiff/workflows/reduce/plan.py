@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from opdiff.core.atomic_file import is_alive
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.directory import is_debug, is_statistics, scan
 from opdiff.read.filename import DumpName, FxName
 
@@ -99,7 +100,7 @@ def find_reducible(root: str) -> list[ReducibleFile]:
         InputError: the root is not a readable directory.
     """
     if not os.path.isdir(root):
-        raise InputError(root, "no such directory")
+        raise InputError(root, because("core.no_such_directory"))
     found = (_find_reducible(entry) for entry in scan(root).entries())
     return [file for file in found if file is not None]
 

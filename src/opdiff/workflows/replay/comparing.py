@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError, UsageError
+from opdiff.core.reasons import because
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.pipeline import compare
 
@@ -27,7 +28,7 @@ def compare_sides(options: CompareOptions, progress: Progress, on_workers: OnWor
     """
     results = list(compare(options, progress, on_workers))
     if len(results) != 1:
-        raise UsageError("operators are replayed with one rule file; give that of the model instead of a directory")
+        raise UsageError(because("replay.one_rule_file"))
     (result,) = results
     if isinstance(result, NotCompared):
         raise InputError(result.path, result.reason)

@@ -56,13 +56,13 @@ def replay_graph_dump(options: ReplayOptions, progress: Progress) -> Iterator[Re
     choice = options.rank, options.token, options.graph
     units = [unit for unit in read_units(options.target) if unit.is_chosen(*choice)]
     if not units:
-        raise UsageError(f"{options.target} has no such rank, token or graph")
+        raise UsageError(because("replay.no_such_unit", path=options.target))
     if not any(unit.text for unit in units):
-        raise InputError(options.target, "no graph text dynamo_optimized_graph_*.txt of these ranks and graphs is here")
+        raise InputError(options.target, because("replay.no_graph_text"))
     replayer = GraphReplayer(find_limits(options.limits))
     chosen = [(unit, name) for unit in units for name in _choose(replayer, unit, options.operators)]
     if options.operators and not chosen:
-        raise UsageError(f"{options.target} has no operator {options.operators[0]}")
+        raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0]))
     for number, (unit, name) in enumerate(chosen):
         progress(number, len(chosen))
         yield replayer.replay(unit, name)

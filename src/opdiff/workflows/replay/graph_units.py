@@ -9,6 +9,7 @@ from msgspec import Struct
 from opdiff.core import filesystem
 from opdiff.core.dump import GraphKind, Unit
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.graph.rank_table import read_rank_table
 from opdiff.read.graph.tree import read_graph_tree
 from opdiff.workflows.compare.graph_units import GraphTexts, RankPair, as_rank, find_units
@@ -77,7 +78,7 @@ def find_unit(units: Iterable[GraphUnit], wanted: Unit) -> GraphUnit | None:
 
 def _units_of(tree: GraphTree) -> Iterator[GraphUnit]:
     if tree.kind is GraphKind.FX:
-        raise InputError(tree.root, "operators of FX dumps cannot be replayed; give the dump of the graph engine")
+        raise InputError(tree.root, because("replay.fx_dump"))
     is_shown = tree.has_ranks or len(tree.ranks) > 1
     ranks = [RankPair(rank if is_shown else None, folders, ()) for rank, folders in tree.ranks.items()]
     for graph in find_units(ranks, GraphKind.GE, GraphTexts(tree, tree), []):

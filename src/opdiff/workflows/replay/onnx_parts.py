@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from opdiff.core import wire
 from opdiff.core.errors import DumpError, InputError
+from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Range, Type
 from opdiff.workflows.golden.atc_names import name_operators
@@ -95,7 +96,7 @@ class ModelParts:
             self._values = _MODEL.decode(Cursor(data, model.path))
             self._nodes, weights = self._parse(description.graph)
         except DumpError as error:
-            raise InputError(model.path, f"not an ONNX model, or damaged: {error.brief}") from error
+            raise InputError(model.path, because("golden.onnx_damaged", problem=error.brief)) from error
         self.weights: Mapping[str, WeightParts] = {weight.name: weight for weight in weights}
         self.producers: Mapping[str, NodeParts] = {
             tensor: node for node in self._nodes for tensor in node.outputs if tensor

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex, NameIndex
@@ -52,7 +53,7 @@ def replay(options: ReplayOptions, progress: Progress, cluster: Cluster | None =
         InputError: the model, the dump, the rule file or the cluster cannot be used.
     """
     if options.model.endswith(_TENSORFLOW_ENDING):
-        raise UsageError("operators of frozen TensorFlow graphs cannot be replayed; convert the graph to ONNX")
+        raise UsageError(because("replay.tensorflow"))
     rules = group_rules(read_rules(options.rules))
     if cluster is not None:
         from opdiff.workflows.replay.on_workers import replay_on_workers
@@ -117,6 +118,7 @@ def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp],
     return chosen
 
 
-def _no_operator(name: str, known: Iterable[str]) -> str:
+def _no_operator(name: str, known: Iterable[str]) -> Reason:
     nearest = NameIndex(known).nearest(name)
-    return f"the rules have no operator {name}" + (f"; did you mean {nearest}?" if nearest else "")
+    hint = because("core.did_you_mean", name=nearest) if nearest else None
+    return because("replay.not_in_rules", name=name, hint=hint)

@@ -84,7 +84,7 @@ def choose_faults(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FAULTS:
-            raise UsageError(f"there is no fault {name!r}; available: {', '.join(FAULTS)}")
+            raise UsageError(because("workflows.no_such_fault", name=name, names=tuple(FAULTS)))
     return names or tuple(FAULTS)
 
 
@@ -124,7 +124,7 @@ class _TrialContext(Struct, frozen=True):
 
 def _compare(options: CompareOptions) -> list[MeasuredPair]:
     if os.path.isdir(options.fusion_rules):
-        raise UsageError("the self-test takes one rule file; give that of one model instead of a directory")
+        raise UsageError(because("workflows.selftest_one_rule_file"))
     (pairs,) = map_pairs(options, every_operator=False)
     if isinstance(pairs, NotCompared):
         raise InputError(pairs.path, pairs.reason)
@@ -136,7 +136,7 @@ def _suitable_rows(rows: Sequence[MeasuredPair], options: CompareOptions) -> lis
     """Return the sound outputs that can get a fault, or inputs if there are no such outputs."""
     suitable = [row for row in rows if not is_beyond_limits(row) and is_injectable(row.pairing) and _is_suitable(row)]
     if not suitable:
-        raise InputError(options.target, "no tensor is within limits and suitable for fault injection")
+        raise InputError(options.target, because("workflows.no_tensor_for_faults"))
     return [row for row in suitable if row.pairing.key.slot is Slot.OUTPUT] or suitable
 
 

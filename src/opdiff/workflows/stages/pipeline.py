@@ -49,7 +49,7 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
         InputError: fewer than two directories can be used, or a rule file cannot.
     """
     if not MIN_STAGES <= len(options.folders) <= MAX_STAGES:
-        raise UsageError(f"give {MIN_STAGES} to {MAX_STAGES} directories, not {len(options.folders)}")
+        raise UsageError(because("stages.directories", low=MIN_STAGES, high=MAX_STAGES, count=len(options.folders)))
     reader = InputReader()
     stages, notes = recognize(options, reader)
     made: list[Compared] = []

@@ -127,11 +127,8 @@ def _refuse_repeated(stages: Sequence[Stage]) -> None:
     """Refuse two stages of one kind, unless they may be of two versions or processors."""
     for earlier, later in pairwise(stages):
         if earlier.kind is later.kind and later.data is DumpKind.ARRAYS:
-            kind = "a quantized original model" if later.quantized else "an original model that is not quantized"
-            raise UsageError(
-                f"{earlier.path} and {later.path} both contain arrays of {kind}; if one of them is of the "
-                f"quantized model, give --stage quantized=DIR and its quantization file with -qfr"
-            )
+            code = "stages.quantized_original" if later.quantized else "stages.plain_original"
+            raise UsageError(because("stages.repeated", first=earlier.path, second=later.path, kind=because(code)))
 
 
 # Arrays of original models
@@ -158,7 +155,7 @@ def _array_stages(runs: Sequence[_Run], *, with_quant_rules: bool) -> Iterator[t
 
 def _said_quantized(run: _Run) -> bool:
     if run.name not in (StageName.ORIGINAL, StageName.QUANTIZED):
-        raise UsageError(f"--stage {run.name}={run.dump.path}: it contains arrays of an original model, not a dump")
+        raise UsageError(because("stages.arrays_said", name=run.name, path=run.dump.path))
     return run.name is StageName.QUANTIZED
 
 
@@ -214,7 +211,7 @@ def _choose_rules(run: _Run, runs: Sequence[_Run], rules: Sequence[_Rules]) -> _
 
 def _device_kind(run: _Run, chosen: _Rules | None, fused: Reason | None) -> tuple[StageKind, Reason | None]:
     if run.name in (StageName.ORIGINAL, StageName.QUANTIZED):
-        raise UsageError(f"--stage {run.name}={run.dump.path}: it contains a dump of an NPU, not arrays of a model")
+        raise UsageError(because("stages.dump_said", name=run.name, path=run.dump.path))
     if run.name in (StageName.FUSION_OFF, StageName.OFFLINE):
         return StageKind(str(run.name)), because("stages.as_said")
     if chosen is not None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
+from opdiff.core.reasons import because
 from opdiff.workflows.stages.options import StageName, StagesOptions
 from opdiff.workflows.stages.pipeline import compare_stages
 
@@ -24,9 +25,9 @@ def find_step(options: CompareOptions, third: str, third_rules: str) -> Chain:
         InputError: a side or a rule file cannot be used.
     """
     if not third_rules or not options.fusion_rules:
-        raise UsageError("--third needs the rules of both runs: -fr with fusion on, -cfr with fusion off")
+        raise UsageError(because("stages.third_rules"))
     if filesystem.isdir(options.fusion_rules):
-        raise UsageError("--third is for a single comparison, not for a training run")
+        raise UsageError(because("stages.third_single"))
     plain = replace(
         options, number_range="", selected="", pairs="", fusion_rules="", fusion_off_rules="", quant_rules=""
     )

@@ -90,7 +90,7 @@ def _require_equal_classes(target: Outputs, golden: Outputs) -> None:
 def _require_ks(ks: Sequence[int], classes: int) -> None:
     if not ks or min(ks) < 1 or max(ks) >= classes:
         listed = ",".join(map(str, ks))
-        raise UsageError(f"k {listed}: the best of {classes} classes are 1 to {classes - 1}")
+        raise UsageError(because("topn.k_range", ks=listed, classes=classes, limit=classes - 1))
 
 
 def _score(pairs: SamplePairs, labels: Classes | None, classes: int, k: int, progress: Progress) -> ScoredSamples:

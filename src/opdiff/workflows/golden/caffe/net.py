@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.errors import InputError
+from opdiff.core.reasons import because
 from opdiff.read.rules.protobuf_text import Block, iter_top, read_text
 from opdiff.workflows.golden.caffe.weights import read_weights
 
@@ -104,16 +105,14 @@ def read_net(prototxt: str, caffemodel: str) -> Net:
     top = _parse(prototxt)
     blocks = [*top.blocks.get("layer", ()), *top.blocks.get("layers", ())]
     if not blocks or len(blocks) > _MAX_LAYERS:
-        raise InputError(prototxt, "not the prototxt of a net: it has no layers")
+        raise InputError(prototxt, because("golden.not_net"))
     if any("layer" in block.blocks for block in blocks):
-        raise InputError(
-            prototxt, "the form of this prototxt is too old; upgrade it with Caffe's upgrade_net_proto_text"
-        )
+        raise InputError(prototxt, because("golden.old_prototxt"))
     weights = read_weights(caffemodel)
     try:
         return _net(top, [block for block in blocks if _runs_in_inference(block)], weights)
     except ValueError as error:
-        raise InputError(prototxt, f"a value is not a number: {error}") from error
+        raise InputError(prototxt, because("golden.value_not_number", error=str(error))) from error
 
 
 def _parse(path: str) -> Block:
@@ -125,7 +124,7 @@ def _parse(path: str) -> Block:
         else:
             top.texts.setdefault(name, []).append(value)
     if problems:
-        raise InputError(path, f"not a prototxt: {next(iter(problems))}")
+        raise InputError(path, because("golden.not_prototxt", problem=next(iter(problems))))
     return top
 
 

@@ -93,9 +93,7 @@ def _with_shapes(net: Net, given: Mapping[str, Shape]) -> dict[str, Shape]:
     found = {name: given.get(name, shape) for name, shape in inputs.items()}
     missing = next((name for name, shape in found.items() if not shape), None)
     if missing is not None or not found:
-        raise UsageError(
-            f"the prototxt does not tell the shape of its input {missing or ''}; give --shape NAME:N,C,H,W"
-        )
+        raise UsageError(because("golden.prototxt_shape", name=missing or ""))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opdiff.core.errors import DumpError, InputError
+from opdiff.core.reasons import because
 from opdiff.read.cursor import Cursor
 from opdiff.read.protowire import Field, Message, Type
 from opdiff.workflows.golden.onnx_model import map_file
@@ -47,9 +48,9 @@ def read_weights(path: str) -> dict[str, list[tuple[AnyArray, ...]]]:
             blobs = tuple(_blob(blob, data, path) for blob in layer.get("blobs", ()))
             found.setdefault(layer.get("name", ""), []).append(blobs)
     except DumpError as error:
-        raise InputError(path, f"not a caffemodel, or damaged: {error.brief}") from error
+        raise InputError(path, because("golden.caffemodel_damaged", problem=error.brief)) from error
     if not found:
-        raise InputError(path, "not a caffemodel: it has no layers")
+        raise InputError(path, because("golden.not_caffemodel"))
     return found
 
 
@@ -60,7 +61,7 @@ def _blob(values: dict[str, Any], data: ModelBytes, path: str) -> AnyArray:
     parts = values.get("double_data") or values.get("data", ())
     raw = b"".join(data[offset : offset + nbytes] for offset, nbytes in parts)
     if len(raw) != prod(shape) * int(dtype[2:]):
-        raise InputError(path, f"a blob of shape {list(shape)} has {len(raw)} bytes of data")
+        raise InputError(path, because("golden.blob_size", shape=tuple(shape), nbytes=len(raw)))
     return np.frombuffer(raw, dtype).reshape(shape).astype(np.float32, copy=False)
 
 

@@ -1,0 +1,106 @@
+"""Argument parsers whose help and errors are in the chosen language.
+
+The English of a help text is written where its argument is added. `help_zh.json` has the Chinese of each, by the
+English one, and is read when a help in Chinese is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from opdiff.cli.argument_errors import translated
+from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import language, said
+from opdiff.core.reasons import Language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import NoReturn
+
+# A command of an example, and a remark behind two or more blanks, if any.
+_EXAMPLE = re.compile(r"(?P<command>  \S.*?(?: {2,}|$))(?P<remark>.*)")
+_CHINESE_HELP = os.path.join(os.path.dirname(__file__), "help_zh.json")
+
+
+class LocalizedHelp(argparse.RawDescriptionHelpFormatter):
+    """Help with a title of the usage, and lines, of the chosen language."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        """Add the usage under its title."""
+        if prefix is None and language() is Language.CHINESE:
+            prefix = said("cli.usage")
+        super().add_usage(usage, actions, groups, prefix)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        if text.isascii():
+            return super()._split_lines(text, width)
+        from opdiff.report.columns import wrapped_lines
+
+        return list(wrapped_lines(text, width))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.isascii() or "\n" in text:
+            return super()._fill_text(text, width, indent)
+        from opdiff.report.columns import wrapped_lines
+
+        return "\n".join(indent + line for line in wrapped_lines(text, width))
+
+
+class LocalizedParser(argparse.ArgumentParser):
+    """Parser whose help and errors are in the chosen language."""
+
+    def format_help(self) -> str:
+        """Return the help in the chosen language."""
+        if language() is Language.CHINESE:
+            self._translate_help(chinese_help())
+        return super().format_help()
+
+    def _translate_help(self, texts: dict[str, str]) -> None:
+        self.description = texts.get(help_key(self.description), self.description)
+        self.epilog = "\n".join(_chinese_line(line, texts) for line in (self.epilog or "").splitlines())
+        for group in self._action_groups:
+            group.title = texts.get(help_key(group.title), group.title)
+            group.description = texts.get(help_key(group.description), group.description)
+        for action in self._actions:
+            action.help = texts.get(help_key(action.help), action.help)
+            for choice in getattr(action, "_choices_actions", ()):
+                choice.help = texts.get(help_key(choice.help), choice.help)
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage and a message."""
+        self.print_usage(sys.stderr)
+        self.exit(ExitCode.USAGE, said("cli.argument_error", program=self.prog, message=translated(message)) + "\n")
+
+
+def chinese_help() -> dict[str, str]:
+    """Read the Chinese help texts by the English ones."""
+    with open(_CHINESE_HELP, encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
+
+
+def help_key(text: str | None) -> str:
+    """Return the key of a text in `help_zh.json`: the text as one line."""
+    return " ".join((text or "").split())
+
+
+def split_example(line: str) -> tuple[str, str]:
+    """Return the command of an example with the blanks behind it, and the remark; other lines are remarks."""
+    found = _EXAMPLE.fullmatch(line)
+    return (found["command"], found["remark"]) if found else ("", line)
+
+
+def _chinese_line(line: str, texts: dict[str, str]) -> str:
+    command, remark = split_example(line)
+    return command + texts.get(help_key(remark), remark)
