@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
+from concurrent.futures import ProcessPoolExecutor
 from copy import copy
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from opdiff.core import row_store
-from opdiff.core.comparison import OpLabel, Row, SideInfo
+from opdiff.core.comparison import DataMode, OpLabel, Row, SideInfo
 from opdiff.core.reasons import because
-from opdiff.core.row_store import RowStore, StoredRows
+from opdiff.core.row_store import EncodedRows, RowStore, StoredPart, StoredRows, encode_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,3 +75,39 @@ def test_an_index_beyond_the_end_is_refused(tmp_path: Path) -> None:
     found = stored(tuple(map(make_row, range(7))), tmp_path)
     with pytest.raises(IndexError):
         found[7]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("large", [False, True], ids=["encoded", "kept"])
+def test_encoded_rows_are_numbered_behind_those_before(tmp_path: Path, large: bool) -> None:
+    rows = [*map(make_row, range(8)), *([replace(make_row(8), timestamp=1 << 70)] if large else [])]
+    store = RowStore(str(tmp_path))
+    store.add(rows[:2])
+    store.add(EncodedRows(tuple(encode_blocks(rows[2:])), {DataMode.REAL: 100}))
+    store.add(rows[:1])
+    found = store.finish()
+    assert [row.label.index for row in found] == [0, 1, *range(102, 100 + len(rows)), 0]
+    assert [row.timestamp for row in found] == [row.timestamp for row in (*rows, rows[0])]
+    assert [row.label.target for row in found] == [row.label.target for row in (*rows, rows[0])]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("start", "stop"), [(0, 20), (2, 3), (3, 6), (5, 17), (20, 20), (4, 4)])
+def test_a_part_is_loaded_by_another_process(tmp_path: Path, start: int, stop: int) -> None:
+    rows = tuple(map(make_row, range(20)))
+    found = stored(rows, tmp_path)
+    assert isinstance(found, StoredRows)
+    part = found.part(start, stop)
+    assert len(pickle.dumps(part)) < 2_000
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        assert pool.submit(StoredPart.load, part).result() == rows[start:stop]
+
+
+@pytest.mark.usefixtures("small")
+def test_other_values_are_stored_beside_rows(tmp_path: Path) -> None:
+    found = stored(tuple(map(make_row, range(20))), tmp_path)
+    assert isinstance(found, StoredRows)
+    labels = found.beside(OpLabel)
+    labels.append(encode_blocks([row.label for row in found]))
+    assert list(labels) == [row.label for row in found]
+    assert list(found) == list(map(make_row, range(20)))

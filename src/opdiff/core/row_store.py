@@ -1,8 +1,12 @@
 """Rows of long comparisons: in memory up to a number, beyond it in a temporary file, of which parts are read.
 
     RowStore.add ──► blocks of rows in an unlinked file ──► StoredRows: a sequence that decodes one block at a time
+                                                                │ part
+                                                                ▼
+                                           StoredPart: some rows, small and picklable, loaded by any process
 
-Reports go over the rows in their order, so that a block is decoded once for each of them.
+Reports go over the rows in their order, so that a block is decoded once for each of them. Verdicts of stored rows are
+in the same file.
 """
 
 from __future__ import annotations
@@ -10,16 +14,23 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from opdiff.core.atomic_file import make_folder
-from opdiff.core.comparison import Row
+from opdiff.core.comparison import DataMode, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+_T = TypeVar("_T")
+_V = TypeVar("_V")
 
 MAX_ROWS_IN_MEMORY = 50_000
 """Number of rows up to which all of them are in memory; one takes about 5 KB there."""
@@ -27,6 +38,32 @@ MAX_ROWS_IN_MEMORY = 50_000
 _ROWS_PER_BLOCK = 2_000
 # Blocks that are decoded at the same time: a report that goes over rows and their neighbours needs two.
 _MAX_DECODED_BLOCKS = 2
+
+
+class Block(Struct, frozen=True):
+    """Encoded values; the values themselves, as `kept`, if they have integers or names that cannot be encoded."""
+
+    data: bytes
+    count: int
+    kept: tuple[Any, ...] = ()
+
+
+class EncodedRows(Struct, frozen=True):
+    """Rows in blocks; `first` is added to the number of each row in its table."""
+
+    blocks: tuple[Block, ...]
+    first: Mapping[DataMode, int] = {}
+
+
+def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
+    """Yield the blocks of some values."""
+    encode = msgspec.msgpack.Encoder().encode
+    for start in range(0, len(values), _ROWS_PER_BLOCK):
+        some = values[start : start + _ROWS_PER_BLOCK]
+        try:
+            yield Block(encode(some), len(some))
+        except (OverflowError, UnicodeEncodeError):
+            yield Block(b"", len(some), tuple(some))
 
 
 class RowStore:
@@ -41,105 +78,163 @@ class RowStore:
         self._rows: list[Row] = []
         self._stored: StoredRows | None = None
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Append rows."""
+    def add(self, rows: Iterable[Row] | EncodedRows) -> None:
+        """Append rows; those that are encoded go to the file at once."""
+        if isinstance(rows, EncodedRows):
+            self._flush(len(self._rows)).append(rows.blocks, rows.first)
+            return
         self._rows += rows
-        if self._stored is None and len(self._rows) > MAX_ROWS_IN_MEMORY:
-            self._stored = StoredRows(_open_unnamed(self._folder))
-        if self._stored is not None:
-            whole = len(self._rows) - len(self._rows) % _ROWS_PER_BLOCK
-            self._stored.append(self._rows[:whole])
-            del self._rows[:whole]
+        if self._stored is not None or len(self._rows) > MAX_ROWS_IN_MEMORY:
+            self._flush(len(self._rows) - len(self._rows) % _ROWS_PER_BLOCK)
 
     def finish(self) -> Sequence[Row]:
         """Return all rows."""
+        return tuple(self._rows) if self._stored is None else self._flush(len(self._rows))
+
+    def _flush(self, count: int) -> StoredRows:
+        """Move the first rows from memory to the file."""
         if self._stored is None:
-            return tuple(self._rows)
-        self._stored.append(self._rows)
+            self._stored = StoredRows(_TemporaryFile(self._folder), Row)
+        self._stored.append(encode_blocks(self._rows[:count]))
+        del self._rows[:count]
         return self._stored
 
 
-class StoredRows(Sequence[Row]):
-    """Rows in a file, which is closed when this object is not used any more. Pickled as a tuple."""
+class _TemporaryFile:
+    """A file without a name, which is closed when this object is not used any more."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._ends = [0]
-        self._count = 0
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decoder = msgspec.msgpack.Decoder(tuple[Row, ...])
-        self._decoded: dict[int, tuple[Row, ...]] = {}
-        # Blocks with integers or names that the encoding cannot express.
-        self._kept: dict[int, tuple[Row, ...]] = {}
-        weakref.finalize(self, os.close, descriptor)
+    def __init__(self, folder: str) -> None:
+        if folder:
+            make_folder(folder)
+        self.descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)
+        os.unlink(path)
+        self._end = 0
+        weakref.finalize(self, os.close, self.descriptor)
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Append blocks of rows; only the last one of all may be incomplete."""
-        for start in range(0, len(rows), _ROWS_PER_BLOCK):
-            block = rows[start : start + _ROWS_PER_BLOCK]
-            try:
-                data = self._encode(block)
-            except (OverflowError, UnicodeEncodeError):
-                self._kept[len(self._ends) - 1] = tuple(block)
-                data = b""
-            self._write(data)
-        self._count += len(rows)
+    @property
+    def path(self) -> str:
+        """A path by which other processes of the same user open it while this process exists."""
+        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
 
-    def _write(self, data: bytes) -> None:
-        start, done = self._ends[-1], 0
+    def append(self, data: bytes) -> int:
+        """Write bytes behind all others and return their offset."""
+        start, done = self._end, 0
         while done < len(data):
-            done += os.pwrite(self._descriptor, memoryview(data)[done:], start + done)
-        self._ends.append(start + done)
+            done += os.pwrite(self.descriptor, memoryview(data)[done:], start + done)
+        self._end += done
+        return start
 
-    def _block(self, number: int) -> tuple[Row, ...]:
-        if number in self._kept:
-            return self._kept[number]
-        if number not in self._decoded:
-            while len(self._decoded) >= _MAX_DECODED_BLOCKS:
-                del self._decoded[next(iter(self._decoded))]
-            self._decoded[number] = self._read(number)
-        return self._decoded[number]
 
-    def _read(self, number: int) -> tuple[Row, ...]:
-        start, end = self._ends[number : number + 2]
-        data = bytearray(end - start)
+class _StoredBlock(Struct, frozen=True):
+    """A block in a file."""
+
+    offset: int
+    nbytes: int
+    count: int
+    first: Mapping[DataMode, int]
+    kept: tuple[Any, ...]
+
+    def read(self, descriptor: int, kind: type[_T]) -> tuple[_T, ...]:
+        """Return the values."""
+        if self.kept:
+            return _numbered(self.kept, self.first)
+        data = bytearray(self.nbytes)
         done = 0
         while done < len(data):
-            got = os.preadv(self._descriptor, [memoryview(data)[done:]], start + done)
+            got = os.preadv(descriptor, [memoryview(data)[done:]], self.offset + done)
             if not got:
                 raise EOFError("the temporary file of rows is incomplete")
             done += got
-        return self._decoder.decode(data)
+        return _numbered(msgspec.msgpack.decode(data, type=tuple[kind, ...]), self.first)  # type: ignore[valid-type]  # a type at run time
+
+
+def _numbered(values: tuple[Any, ...], first: Mapping[DataMode, int]) -> tuple[Any, ...]:
+    if not any(first.values()):
+        return values
+    return tuple(replace(row, label=replace(row.label, index=row.label.index + first.get(row.by, 0))) for row in values)
+
+
+class StoredPart(Struct, Generic[_T], frozen=True):
+    """Some consecutive stored values, which any process of the same user loads; small and picklable."""
+
+    path: str
+    kind: type[_T]
+    blocks: tuple[_StoredBlock, ...]
+    skipped: int
+    count: int
+
+    def load(self) -> tuple[_T, ...]:
+        """Return the values."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            values = (value for block in self.blocks for value in block.read(descriptor, self.kind))
+            return tuple(islice(values, self.skipped, self.skipped + self.count))
+        finally:
+            os.close(descriptor)
+
+
+class StoredValues(Sequence[_T]):
+    """Values in a file. Pickled as a tuple."""
+
+    def __init__(self, file: _TemporaryFile, kind: type[_T]) -> None:
+        self._file = file
+        self._kind = kind
+        self._blocks: list[_StoredBlock] = []
+        self._starts = [0]
+        self._decoded: dict[int, tuple[_T, ...]] = {}
+
+    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
+        """Append encoded values; `first` is that of `EncodedRows`."""
+        for block in blocks:
+            offset = self._file.append(block.data)
+            self._blocks.append(_StoredBlock(offset, len(block.data), block.count, first or {}, block.kept))
+            self._starts.append(self._starts[-1] + block.count)
+
+    def beside(self, kind: type[_V]) -> StoredValues[_V]:
+        """Return an empty sequence of other values in the same file."""
+        return StoredValues(self._file, kind)
+
+    def part(self, start: int, stop: int) -> StoredPart[_T]:
+        """Return some consecutive values to be loaded elsewhere."""
+        first, last = self._block_of(start), self._block_of(max(start, stop - 1))
+        blocks = tuple(self._blocks[first : last + 1])
+        return StoredPart(self._file.path, self._kind, blocks, start - self._starts[first], stop - start)
+
+    def _block_of(self, number: int) -> int:
+        return bisect_right(self._starts, number) - 1
+
+    def _block(self, number: int) -> tuple[_T, ...]:
+        if number not in self._decoded:
+            while len(self._decoded) >= _MAX_DECODED_BLOCKS:
+                del self._decoded[next(iter(self._decoded))]
+            self._decoded[number] = self._blocks[number].read(self._file.descriptor, self._kind)
+        return self._decoded[number]
 
     def __len__(self) -> int:
-        return self._count
+        return self._starts[-1]
 
-    def __iter__(self) -> Iterator[Row]:
-        for number in range(len(self._ends) - 1):
+    def __iter__(self) -> Iterator[_T]:
+        for number in range(len(self._blocks)):
             yield from self._block(number)
 
     @overload
-    def __getitem__(self, index: int) -> Row: ...
+    def __getitem__(self, index: int) -> _T: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: slice) -> Sequence[_T]: ...
 
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+    def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
         if isinstance(index, slice):
-            return tuple(self._one(number) for number in range(self._count)[index])
-        return self._one(range(self._count)[index])
+            return tuple(self._one(number) for number in range(len(self))[index])
+        return self._one(range(len(self))[index])
 
-    def _one(self, number: int) -> Row:
-        block, place = divmod(number, _ROWS_PER_BLOCK)
-        return self._block(block)[place]
+    def _one(self, number: int) -> _T:
+        block = self._block_of(number)
+        return self._block(block)[number - self._starts[block]]
 
-    def __reduce__(self) -> tuple[type[tuple[Row, ...]], tuple[tuple[Row, ...]]]:
+    def __reduce__(self) -> tuple[type[tuple[_T, ...]], tuple[tuple[_T, ...]]]:
         return tuple, (tuple(self),)
 
 
-def _open_unnamed(folder: str) -> int:
-    if folder:
-        make_folder(folder)
-    descriptor, path = tempfile.mkstemp(prefix=".opdiff-rows-", dir=folder or None)
-    os.unlink(path)
-    return descriptor
+class StoredRows(StoredValues[Row]):
+    """Rows in a file."""

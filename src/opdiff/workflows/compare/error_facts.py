@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import islice
 from math import isfinite, prod
 from typing import TYPE_CHECKING
@@ -35,8 +36,10 @@ _MAX_EXPLAINED_ELEMENTS = 1 << 20
 # Sample of a larger tensor: blocks, and elements of a block.
 _MAX_BLOCKS = 4096
 _BLOCK = 64
-# Operators of a batch of graph mode whose pairs are kept, and the relative error that one of their tensors has.
+# Operators of a unit of graph mode whose pairs are kept, and the relative error that one of their tensors has.
 _MAX_KEPT_OPERATORS = 2_000
+# Pairs of all units that are kept; one takes about 2 KB.
+_MAX_KEPT_PAIRS = 50_000
 _MIN_ERROR = 1e-3
 
 
@@ -93,16 +96,35 @@ def _is_small(pair: Pairing, remaining: int) -> bool:
     return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= MAX_LOADED_BYTES
 
 
-def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> Iterator[Pair | None]:
-    """Yield the pairs of operators with an error that may become a finding, `None` for others.
+def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[Pair | None]:
+    """Return the pairs: all offline, in graph mode those of operators with an error that may become a finding.
 
-    Descriptions of all tensors of a long run in graph mode would take more memory than its rows.
+    The others are `None`: descriptions of all tensors of a long run would take more memory than its rows.
     """
-    bad = dict.fromkeys((row.unit, row.key.op) for row in rows if row.key is not None and _may_be_bad(row.metrics))
-    kept = frozenset(islice(bad, _MAX_KEPT_OPERATORS))
-    for row, pair in zip(rows, pairs, strict=True):
-        is_kept = row.metrics is not None and row.key is not None and (row.unit, row.key.op) in kept
-        yield pair if is_kept else None
+    bad: dict[Unit | None, dict[str, None]] = defaultdict(dict)
+    for row in rows:
+        if row.key is not None and _may_be_bad(row.metrics):
+            bad[row.unit][row.key.op] = None
+    kept = {(unit, name) for unit, names in bad.items() for name in islice(names, _MAX_KEPT_OPERATORS)}
+
+    def is_kept(row: Row) -> bool:
+        is_found = row.metrics is not None and row.key is not None and (row.unit, row.key.op) in kept
+        return row.unit is None or is_found
+
+    return [pair if is_kept(row) else None for row, pair in zip(rows, pairs, strict=True)]
+
+
+class KeptLimit:
+    """Limit of the number of pairs of graph mode that are kept."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def apply(self, pairs: Iterable[Pair | None]) -> Iterator[Pair | None]:
+        """Yield the pairs, and `None` instead of those that are too many."""
+        for pair in pairs:
+            self._count += pair is not None and pair.unit is not None
+            yield pair if self._count <= _MAX_KEPT_PAIRS else None
 
 
 def _may_be_bad(metrics: Metrics | None) -> bool:

@@ -7,30 +7,28 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from opdiff.core.comparison import DataMode, Mode, ModelGraph, Pairing, Side
+from opdiff.core.comparison import DataMode, Mode, ModelGraph, Side
 from opdiff.core.dump import DumpKind, GraphKind
 from opdiff.core.errors import InputError
 from opdiff.core.reasons import because
-from opdiff.core.tensor import Slot
 from opdiff.pair.graph.token_graph import token_graph
 from opdiff.workflows.compare.environments import graph_differences
-from opdiff.workflows.compare.graph_tokens import choose_workers, token_jobs
+from opdiff.workflows.compare.graph_tokens import choose_workers, in_row_order, token_jobs
 from opdiff.workflows.compare.graph_units import GraphTexts, as_rank, find_units, pair_ranks
 from opdiff.workflows.compare.input_checks import graph_problems, refuse_certain, refuse_fx_target
 from opdiff.workflows.compare.inputs import Batch, Inputs
-from opdiff.workflows.compare.job import data_mode
 from opdiff.workflows.compare.shards import Division, Shards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from opdiff.core.comparison import Pair
     from opdiff.core.dump import GraphOp, Unit
     from opdiff.core.reasons import Reason
     from opdiff.read.graph.tree import GraphTree
-    from opdiff.workflows.compare.graph_tokens import TokenPairs
+    from opdiff.workflows.compare.graph_tokens import TokenPairs, TokenRows
     from opdiff.workflows.compare.graph_units import RankGraph
     from opdiff.workflows.compare.input_reader import InputReader
+    from opdiff.workflows.compare.measuring import Measuring
     from opdiff.workflows.compare.options import CompareOptions
 
 # Enough pairs to use all workers, few enough for their descriptions to fit in memory.
@@ -39,10 +37,9 @@ _SCENARIOS = {
     GraphKind.FX: because("pair.scenario_graph_fx"),
     GraphKind.GE: because("pair.scenario_graph_fusion_off"),
 }
-_SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
 
-def read_graph_inputs(options: CompareOptions, reader: InputReader) -> Inputs:
+def read_graph_inputs(options: CompareOptions, reader: InputReader, measuring: Measuring | None = None) -> Inputs:
     """Find the ranks, graphs and tokens of both sides; dump files are opened when a batch is requested.
 
     Raises:
@@ -50,12 +47,12 @@ def read_graph_inputs(options: CompareOptions, reader: InputReader) -> Inputs:
         UsageError: the rank must be selected.
     """
     if options.ranks:
-        return _read_ranks(options, reader)
+        return _read_ranks(options, reader, measuring)
     target, golden = reader.graph_trees([options.target, options.golden])
-    return _pair_trees(target, golden, options, reader)
+    return _pair_trees(target, golden, options, reader, measuring)
 
 
-def _read_ranks(options: CompareOptions, reader: InputReader) -> Inputs:
+def _read_ranks(options: CompareOptions, reader: InputReader, measuring: Measuring | None) -> Inputs:
     """Find the graphs and tokens of ranks whose directories a table has."""
     from opdiff.read.graph.rank_table import read_rank_table
 
@@ -64,7 +61,8 @@ def _read_ranks(options: CompareOptions, reader: InputReader) -> Inputs:
     if not chosen:
         raise InputError(options.ranks, because("compare.no_rank", rank=options.rank))
     trees = reader.graph_trees(path for sides in chosen.values() for path in (sides.target, sides.golden))
-    found = [_pair_trees(as_rank(next(trees), rank), as_rank(next(trees), rank), options, reader) for rank in chosen]
+    sides = [(as_rank(next(trees), rank), as_rank(next(trees), rank)) for rank in chosen]
+    found = [_pair_trees(target, golden, options, reader, measuring) for target, golden in sides]
     first = found[0]
     return replace(
         first,
@@ -77,7 +75,9 @@ def _read_ranks(options: CompareOptions, reader: InputReader) -> Inputs:
     )
 
 
-def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, reader: InputReader) -> Inputs:
+def _pair_trees(
+    target: GraphTree, golden: GraphTree, options: CompareOptions, reader: InputReader, measuring: Measuring | None
+) -> Inputs:
     refuse_fx_target(target, golden)
     warnings = refuse_certain(graph_problems(target, golden), force=options.force)
     shards = Shards.of(options.shards, [*target.ranks]) if options.shards else None
@@ -100,7 +100,7 @@ def _pair_trees(target: GraphTree, golden: GraphTree, options: CompareOptions, r
         Side(target.root, DumpKind.NPU, quantized=False),
         Side(golden.root, DumpKind.ARRAYS if golden.kind is GraphKind.FX else DumpKind.NPU, quantized=False),
         _SCENARIOS[golden.kind],
-        _batches(units, golden.kind, options, division, reader),
+        _batches(units, golden.kind, options, division, reader, measuring),
         tuple(dict.fromkeys((*notes, *texts.notes))),
         warnings=warnings,
         differences=tuple(graph_differences(target, golden, texts.first_of(target), texts.first_of(golden))),
@@ -113,28 +113,51 @@ def _batches(
     options: CompareOptions,
     division: Division | None,
     reader: InputReader,
+    measuring: Measuring | None,
 ) -> Iterator[Batch]:
-    """Yield the pairs of all graphs in batches of complete tokens; a network comes with its last token."""
-    pairs: list[Pair] = []
-    graphs: list[ModelGraph] = []
-    notes: list[Reason] = []
-    is_empty = True
+    """Yield the pairs of all graphs in batches of complete tokens; a network comes with its last token.
+
+    Many tokens are measured by the processes that read them, unless their pairs depend on other ranks.
+    """
     jobs = [token_jobs(unit, golden_kind, options.token) for unit in units]
     all_jobs = [job for some in jobs for job in some]
-    results = reader.pair_tokens(all_jobs, choose_workers(all_jobs, options))
+    workers = choose_workers(all_jobs, options)
+    if workers > 1 and division is None and measuring is not None and measuring.fits_workers:
+        measured = reader.measure_tokens(all_jobs, workers, measuring)
+        for unit, some in zip(units, jobs, strict=True):
+            yield from _measured_batches(unit, islice(measured, len(some)), options)
+        return
+    results = reader.pair_tokens(all_jobs, workers)
+    batch = Batch(())
+    is_empty = True
     for unit, some in zip(units, jobs, strict=True):
         tokens = chain.from_iterable(islice(results, len(some)))
         for found in _iter_tokens(unit, tokens, options, division):
-            pairs += found.pairs
-            graphs += found.graphs
-            notes += found.notes
+            batch = Batch(batch.pairs + found.pairs, batch.graphs + found.graphs, batch.notes + found.notes)
             is_empty = is_empty and not found.pairs
-            if len(pairs) >= _PAIRS_PER_BATCH:
-                yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
-                pairs, graphs, notes = [], [], []
+            if len(batch.pairs) >= _PAIRS_PER_BATCH:
+                yield batch
+                batch = Batch(())
     if is_empty:
         raise InputError(options.target, because("compare.no_token", token=options.token))
-    yield Batch(tuple(pairs), tuple(graphs), tuple(notes))
+    yield batch
+
+
+def _measured_batches(unit: RankGraph, results: Iterable[TokenRows], options: CompareOptions) -> Iterator[Batch]:
+    """Yield the rows of the tokens of one graph of one rank, then the network of all tokens, and notes."""
+    notes: list[Reason] = []
+    operators: dict[str, GraphOp] = {}
+    units: list[Unit] = []
+    first = dict.fromkeys(DataMode, 0)
+    for found in results:
+        numbered = replace(found.rows.rows, first=dict(first))
+        yield Batch((), measured=replace(found.rows, rows=numbered))
+        for mode, count in found.counts.items():
+            first[mode] += count
+        units += found.units
+        operators |= {name: op for name, op in found.operators.items() if name not in operators}
+        notes += found.notes
+    yield _network_batch(unit, units, operators, notes, options)
 
 
 def _iter_tokens(
@@ -150,33 +173,26 @@ def _iter_tokens(
         pairs = found.pairs if division is None else division.divide(found.pairs, unit, found.unit.token)
         operators |= {name: op for name, op in found.operators.items() if name not in operators}
         notes += found.notes
-        yield Batch(_numbered(sorted(pairs, key=_row_order), options, counts))
+        yield Batch(in_row_order(pairs, options.data_mode, counts))
+    yield _network_batch(unit, units, operators, notes, options)
+
+
+def _network_batch(
+    unit: RankGraph,
+    units: Sequence[Unit],
+    operators: Mapping[str, GraphOp],
+    notes: Sequence[Reason],
+    options: CompareOptions,
+) -> Batch:
+    """Return the network of the tokens of one graph of one rank, and notes about them."""
     golden_tokens = unit.golden.tokens if unit.golden is not None else {}
-    notes += [
+    golden_only = [
         because("compare.token_of_golden_only", token=token)
         for token in golden_tokens
         if token not in unit.target.tokens and options.token in (None, token)
     ]
     nodes = token_graph(operators.values(), unit.text)
-    yield Batch(
-        (),
-        (ModelGraph(nodes, tuple(units)),) if nodes else (),
-        tuple(note if unit.rank is None else because("compare.of_rank", rank=unit.rank, note=note) for note in notes),
-    )
-
-
-def _row_order(pair: Pair) -> tuple[bool, int, str, int, int]:
-    """Sort the pairs of a token: unused golden operators last, then by time and operator, inputs before outputs."""
-    is_golden = not isinstance(pair, Pairing) and pair.golden_only
-    slot, index = (pair.key.slot, pair.key.index) if pair.key else (None, 0)
-    return is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
-
-
-def _numbered(pairs: list[Pair], options: CompareOptions, counts: dict[DataMode, int]) -> tuple[Pair, ...]:
-    """Number the pairs within their table, from `counts` on; each `DataMode` has its own table."""
-    numbered: list[Pair] = []
-    for pair in pairs:
-        mode = data_mode(pair, options.data_mode)
-        numbered.append(replace(pair, label=replace(pair.label, index=counts[mode])))
-        counts[mode] += 1
-    return tuple(numbered)
+    found = (*notes, *golden_only)
+    if unit.rank is not None:
+        found = tuple(because("compare.of_rank", rank=unit.rank, note=note) for note in found)
+    return Batch((), (ModelGraph(nodes, tuple(units)),) if nodes else (), found)

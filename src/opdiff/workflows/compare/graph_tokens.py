@@ -1,4 +1,8 @@
-"""Tokens of graph mode, read and paired some at a time, in this process or on a worker."""
+"""Tokens of graph mode, some at a time, in this process or on a worker: read and paired, or also measured.
+
+TokenJob ────────pair_job─► TokenPairs, …    the pairs of each token, measured where all of them are collected
+TokenWork ─measure_tokens─► TokenRows        the rows of all tokens, encoded: nothing else leaves a worker
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,35 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.dump import GraphKind, GraphOp, Unit
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
+from opdiff.core.row_store import EncodedRows, encode_blocks
+from opdiff.core.tensor import Slot
 from opdiff.pair.graph.token import pair_token
 from opdiff.read.graph.token_files import read_token
 from opdiff.run import usable_cores
+from opdiff.workflows.compare.job import data_mode
+from opdiff.workflows.compare.measuring import MeasuredBlocks, align_and_measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.comparison import Pair
     from opdiff.core.dump import TokenDump
     from opdiff.core.graph import TextGraph
+    from opdiff.core.row_store import Block
     from opdiff.read.directory import Folder
     from opdiff.workflows.compare.graph_units import RankGraph
+    from opdiff.workflows.compare.measuring import Measuring
     from opdiff.workflows.compare.options import CompareOptions
 
 # Tokens of a job, which has the text of its graph besides.
 _TOKENS_PER_JOB = 8
 # Files from which on starting processes costs less than it gains.
 _MIN_PARALLEL_FILES = 40_000
+_SLOT_ORDER = {None: -1, Slot.INPUT: 0, Slot.OUTPUT: 1}
 
 
 class TokenSide(Struct, frozen=True):
@@ -44,6 +56,11 @@ class TokenJob(Struct, frozen=True):
     tokens: tuple[tuple[Unit, TokenSide, TokenSide | None], ...]
 
     @property
+    def file_count(self) -> int:
+        """Number of files on both sides."""
+        return sum(len(folder.entries) for side in self.sides for folder in side.folders)
+
+    @property
     def sides(self) -> Iterator[TokenSide]:
         """The sides of the tokens, in order."""
         for _, target, golden in self.tokens:
@@ -57,6 +74,31 @@ class TokenPairs(Struct, frozen=True):
 
     unit: Unit
     pairs: tuple[Pair, ...]
+    operators: Mapping[str, GraphOp]
+    notes: tuple[Reason, ...]
+
+
+class TokenWork(Struct, frozen=True):
+    """A job whose tokens are also measured, and how."""
+
+    job: TokenJob
+    measuring: Measuring
+
+
+class TokenRows(Struct, frozen=True):
+    """Measured tokens of a job.
+
+    Attributes:
+        units: the tokens.
+        rows: encoded rows, numbered from 0 in the table of each `DataMode`.
+        counts: number of rows in each table.
+        operators: as in `TokenPairs`.
+        notes: notes about the tokens.
+    """
+
+    units: tuple[Unit, ...]
+    rows: MeasuredBlocks
+    counts: Mapping[DataMode, int]
     operators: Mapping[str, GraphOp]
     notes: tuple[Reason, ...]
 
@@ -82,7 +124,7 @@ def choose_workers(jobs: Sequence[TokenJob], options: CompareOptions) -> int:
     paths = (options.target, options.golden)
     if options.in_process or any(map(is_remote, paths)):
         return 1
-    count = sum(len(folder.entries) for job in jobs for side in job.sides for folder in side.folders)
+    count = sum(job.file_count for job in jobs)
     return min(options.workers or usable_cores(), len(jobs)) if count >= _MIN_PARALLEL_FILES else 1
 
 
@@ -98,15 +140,60 @@ def pair_job(job: TokenJob) -> list[TokenPairs]:
 
 def pair_job_by(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> list[TokenPairs]:
     """Pair the tokens of a job; `read` is called for its sides in order."""
+    return list(_iter_pairs(job, read))
+
+
+def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> Iterator[TokenPairs]:
     known: set[str] = set()
-    found: list[TokenPairs] = []
     for unit, target, golden in job.tokens:
         pairs = _pair(job.text, unit, read(target), None if golden is None else read(golden))
         # Most tokens have the same operators, which take as long to be sent as their pairs.
         new = {name: op for name, op in pairs.operators.items() if name not in known}
         known |= new.keys()
-        found.append(replace(pairs, operators=new))
-    return found
+        yield replace(pairs, operators=new)
+
+
+def measure_tokens(work: TokenWork) -> TokenRows:
+    """Read, pair and measure the tokens of a job, one after the other, in this thread."""
+    measuring = replace(work.measuring, workers=1, in_process=True)
+    counts = dict.fromkeys(DataMode, 0)
+    units: list[Unit] = []
+    blocks: list[Block] = []
+    defects: list[str] = []
+    kept: list[Pair | None] = []
+    operators: dict[str, GraphOp] = {}
+    notes: list[Reason] = []
+    for token in _iter_pairs(work.job, read_side):
+        pairs = in_row_order(token.pairs, measuring.data_mode, counts)
+        measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
+        units.append(token.unit)
+        blocks += encode_blocks(measured.rows)
+        defects += measured.defects
+        kept += measured.pairs
+        operators |= token.operators
+        notes += token.notes
+    rows = MeasuredBlocks(EncodedRows(tuple(blocks)), tuple(defects), kept)
+    return TokenRows(tuple(units), rows, counts, operators, tuple(notes))
+
+
+def in_row_order(pairs: Iterable[Pair], requested: DataMode, counts: dict[DataMode, int]) -> tuple[Pair, ...]:
+    """Return the pairs of a token in the order of their rows, numbered within their table, from `counts` on.
+
+    Each `DataMode` has its own table.
+    """
+    numbered: list[Pair] = []
+    for pair in sorted(pairs, key=_row_order):
+        mode = data_mode(pair, requested)
+        numbered.append(replace(pair, label=replace(pair.label, index=counts[mode])))
+        counts[mode] += 1
+    return tuple(numbered)
+
+
+def _row_order(pair: Pair) -> tuple[bool, int, str, int, int]:
+    """Sort the pairs of a token: unused golden operators last, then by time and operator, inputs before outputs."""
+    is_golden = not isinstance(pair, Pairing) and pair.golden_only
+    slot, index = (pair.key.slot, pair.key.index) if pair.key else (None, 0)
+    return is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
 
 
 def _pair(text: TextGraph, unit: Unit, target: TokenDump, golden: TokenDump | None) -> TokenPairs:

@@ -13,14 +13,15 @@ from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
     from opdiff.core.dump import Dump
     from opdiff.core.graph import RuleFile
     from opdiff.read.directory import Folder, Tree
     from opdiff.read.graph.tree import GraphTree
     from opdiff.run.cluster import Cluster
-    from opdiff.workflows.compare.graph_tokens import TokenJob, TokenPairs
+    from opdiff.workflows.compare.graph_tokens import TokenJob, TokenPairs, TokenRows
+    from opdiff.workflows.compare.measuring import Measuring
 
 Result = TypeVar("Result")
 
@@ -75,6 +76,15 @@ class InputReader:
         from opdiff.run.processes import map_processes
 
         return map_processes(pair_job, jobs, workers)
+
+    def measure_tokens(
+        self, jobs: Sequence[TokenJob], workers: int, measuring: Measuring
+    ) -> Generator[TokenRows, None, None]:
+        """Yield the rows of tokens of graph mode, in order, read and measured by so many processes."""
+        from opdiff.run.processes import map_processes
+        from opdiff.workflows.compare.graph_tokens import TokenWork, measure_tokens
+
+        return map_processes(measure_tokens, [TokenWork(job, measuring) for job in jobs], workers)
 
     def _at(self, path: str, function: Callable[..., Result], *arguments: object) -> Result:
         """Return the result of a function for a file or folder."""

@@ -38,15 +38,20 @@ if TYPE_CHECKING:
     from opdiff.pair.selection import Selection
     from opdiff.pair.training import BatchJob, ModelFolder
     from opdiff.read.directory import Folder
+    from opdiff.workflows.compare.measuring import MeasuredBlocks, Measuring
     from opdiff.workflows.compare.options import CompareOptions
 
 
 class Batch(Struct, frozen=True):
-    """Pairs that are measured together, the networks that they belong to, and notes about them."""
+    """Pairs that are measured together, the networks that they belong to, and notes about them.
+
+    `measured` has the rows instead of the pairs if a worker that read the tensors has measured them.
+    """
 
     pairs: tuple[Pair, ...]
     graphs: tuple[ModelGraph, ...] = ()
     notes: tuple[Reason, ...] = ()
+    measured: MeasuredBlocks | None = None
 
 
 class Inputs(Struct, frozen=True):
@@ -89,7 +94,11 @@ class NotCompared(Struct, frozen=True):
 
 
 def read_inputs(
-    options: CompareOptions, *, every_operator: bool = False, reader: InputReader | None = None
+    options: CompareOptions,
+    *,
+    every_operator: bool = False,
+    reader: InputReader | None = None,
+    measuring: Measuring | None = None,
 ) -> Iterator[Inputs | NotCompared]:
     """Read both sides, or those of every step of a training run.
 
@@ -97,6 +106,7 @@ def read_inputs(
         options: the comparison.
         every_operator: as in `PairOptions`.
         reader: shared by comparisons of the same dumps.
+        measuring: how pairs will be measured; workers that read many tokens of graph mode then measure them, too.
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -106,7 +116,7 @@ def read_inputs(
     if choose_mode(options) is Mode.GRAPH:
         from opdiff.workflows.compare.graph_inputs import read_graph_inputs
 
-        yield read_graph_inputs(options, reader)
+        yield read_graph_inputs(options, reader, measuring)
         return
     check_options(options)
     if filesystem.isdir(options.fusion_rules):

@@ -15,6 +15,7 @@ from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch
+from opdiff.workflows.compare.error_facts import kept_pairs
 from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
 from opdiff.workflows.compare.remote_payloads import is_remote_pair
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from opdiff.align.custom import Conversions
     from opdiff.core.comparison import Pair, Row
     from opdiff.core.reasons import Reason
+    from opdiff.core.row_store import EncodedRows
     from opdiff.measure.custom import Metric
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.options import CompareOptions
@@ -78,20 +80,49 @@ class Measuring(Struct, frozen=True):
         )
 
     @property
+    def fits_workers(self) -> bool:
+        """Whether tokens of graph mode may be measured where they are read: nothing but their files is needed."""
+        options = self.options
+        is_plain = not options.metrics and options.conversions is None
+        return is_plain and self.cluster is None and not self.resume_folder and not self.in_process
+
+    @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of the metrics that are not built in."""
         return tuple(metric.name for metric in self.options.metrics)
 
 
 class MeasuredRows(Struct, frozen=True):
-    """Rows in the order of the pairs, and tracebacks of unexpected errors."""
+    """Rows in the order of the pairs.
+
+    Attributes:
+        rows: the rows.
+        defects: tracebacks of unexpected errors.
+        pairs: the pair of each row, as far as its tensors may have to be read again; see `kept_pairs`.
+    """
 
     rows: tuple[Row, ...]
-    defects: tuple[str, ...] = ()
+    defects: tuple[str, ...]
+    pairs: Sequence[Pair | None]
+
+
+class MeasuredBlocks(Struct, frozen=True):
+    """Rows of a worker, encoded; otherwise as `MeasuredRows`."""
+
+    rows: EncodedRows
+    defects: tuple[str, ...]
+    pairs: Sequence[Pair | None]
 
 
 def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Progress) -> MeasuredRows:
     """Measure all pairings. Rows are in the order of the pairs; those without a counterpart get their reason."""
+    rows, defects = _rows_of(pairs, measuring, progress)
+    return MeasuredRows(rows, defects, kept_pairs(rows, pairs))
+
+
+def _rows_of(
+    pairs: Sequence[Pair], measuring: Measuring, progress: Progress
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     rows: dict[int, Row] = {}
     jobs: list[Job] = []
     for number, pair in enumerate(pairs):
@@ -103,7 +134,7 @@ def align_and_measure(pairs: Sequence[Pair], measuring: Measuring, progress: Pro
     outcomes = {job.number: outcome for job, outcome in _measure(jobs, measuring, progress)}
     rows |= {number: outcome.row for number, outcome in outcomes.items()}
     defects = [outcomes[number].defect for number in sorted(outcomes) if outcomes[number].defect]
-    return MeasuredRows(tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects))
+    return tuple(_with_pairing_note(rows[number]) for number in sorted(rows)), tuple(defects)
 
 
 def _measure(jobs: Sequence[Job], measuring: Measuring, progress: Progress) -> Iterator[tuple[Job, Outcome]]:

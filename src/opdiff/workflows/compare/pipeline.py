@@ -21,7 +21,7 @@ from opdiff.core.row_store import RowStore
 from opdiff.judge import judge
 from opdiff.workflows.cluster import find_cluster, path_for_workers
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
-from opdiff.workflows.compare.error_facts import find_error_facts, kept_pairs
+from opdiff.workflows.compare.error_facts import KeptLimit, find_error_facts
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_input_facts
 from opdiff.workflows.compare.loaded_pairs import LoadedPairs
@@ -95,7 +95,8 @@ def compare(
             from opdiff.workflows.compare.input_reader import ClusterReader
 
             reader = ClusterReader(cluster)
-        results = _compare_all(read_inputs(options, reader=reader), lambda inputs: replayed(compare_one(inputs)))
+        all_inputs = read_inputs(options, reader=reader, measuring=measuring)
+        results = _compare_all(all_inputs, lambda inputs: replayed(compare_one(inputs)))
         yield from _with_resume(results, options.output) if options.resume else results
 
 
@@ -145,16 +146,17 @@ def _compare(
 ) -> Compared:
     bounds = PictureBounds.of(options.pictures)
     pairs: list[Pair | None] = []
+    kept = KeptLimit()
     store = RowStore(options.output)
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
     for batch in inputs.paired_batches:
-        measured = align_and_measure(batch.pairs, measuring, progress)
+        measured = batch.measured or align_and_measure(batch.pairs, measuring, progress)
         store.add(measured.rows)
         defects += measured.defects
         graphs += batch.graphs
         notes += batch.notes
-        pairs += batch.pairs if inputs.mode is Mode.OFFLINE else kept_pairs(measured.rows, batch.pairs)
+        pairs += kept.apply(measured.pairs)
     rows = store.finish()
     assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
     judgement = assess()

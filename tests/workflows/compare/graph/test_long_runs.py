@@ -60,6 +60,9 @@ def test_results_do_not_depend_on_where_rows_and_names_are_kept(
     parallel = results(sample, tmp_path / "parallel", capsys, getattr(sample, golden))
     assert parallel[:2] == small[:2] == usual[:2]
     assert parallel[2].graphs == usual[2].graphs
+    assert tuple(parallel[2].rows) == usual[2].rows
+    assert parallel[2].judgement == usual[2].judgement
+    assert parallel[2].error_facts == usual[2].error_facts
     assert isinstance(small[2].rows, row_store.StoredRows)
     assert tuple(small[2].rows) == usual[2].rows
     assert small[2].judgement == usual[2].judgement
