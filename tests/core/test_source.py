@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from opdiff.core import dtypes, source
 from opdiff.core.errors import DumpError, ElementError
@@ -354,3 +355,13 @@ def test_unpickled_tensor_loads_the_same_numbers(
     assert tensor.array().tolist() == numbers
     assert there.array().tolist() == numbers
     assert there.array().dtype == dtype.decoded
+
+
+def test_kept_bytes_are_no_part_of_a_range() -> None:
+    kept, plain = FileRange("gone.npy", 8, 4), FileRange("gone.npy", 8, 4)
+    kept.keep(b"\x01\x02\x03\x04")
+    np.testing.assert_array_equal(kept.codes(dtypes.UINT8, (4,)), [1, 2, 3, 4])
+    assert kept == plain
+    assert hash(kept) == hash(plain)
+    others = [pickle.loads(pickle.dumps(kept)), replace(kept, path="other.npy"), plain]  # noqa: S301  made here
+    assert [other.kept for other in others] == [None] * 3

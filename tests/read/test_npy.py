@@ -55,6 +55,19 @@ def test_npy_files_match_numpy(
     assert tensor.array().dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
 
 
+@pytest.mark.parametrize(("elements", "is_kept"), [(256, True), (257, False)])
+def test_small_tensors_are_read_with_their_headers(elements: int, is_kept: bool, tmp_path: Path) -> None:
+    path = tmp_path / "x.0.1.npy"
+    path.write_bytes(npy(np.arange(elements, dtype=np.int32)))
+    (tensor,) = read_operator(str(path)).outputs
+    path.unlink()
+    if is_kept:
+        np.testing.assert_array_equal(tensor.array(), np.arange(elements))
+    else:
+        with pytest.raises(DumpError):
+            tensor.array()
+
+
 @pytest.mark.parametrize("blanks", [0, 1, 5_000, 60_000])
 def test_header_of_any_length(tmp_path: Path, blanks: int) -> None:
     text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }" + " " * blanks + "\n"

@@ -51,8 +51,12 @@ class Source(Protocol):
         """
 
 
-class FileRange(Struct, frozen=True):
-    """A range of bytes in a file; NumPy files may be big-endian or in Fortran order."""
+class FileRange(Struct, frozen=True, dict=True):
+    """A range of bytes in a file; NumPy files may be big-endian or in Fortran order.
+
+    The bytes of a short range may be kept with it. They are a cache and no part of the value: they do not count for
+    equality, and neither pickled nor changed ranges have them.
+    """
 
     path: str
     offset: int
@@ -65,8 +69,19 @@ class FileRange(Struct, frozen=True):
         """The file."""
         return (self.path,)
 
+    @property
+    def kept(self) -> bytes | None:
+        """The bytes, if they are kept."""
+        return self.__dict__.get("kept_bytes")
+
+    def keep(self, data: bytes) -> None:
+        """Keep the bytes, so that they are not read again."""
+        self.__dict__["kept_bytes"] = data
+
     def raw(self) -> bytes | memoryview:
         """Return the bytes; large ranges are mapped."""
+        if self.kept is not None:
+            return self.kept
         if is_remote(self.path):
             return self._fetch()
         try:

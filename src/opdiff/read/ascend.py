@@ -166,7 +166,7 @@ def _running_ranges(file: OpenFile, start: int) -> Callable[[dict[str, Any]], Fi
         if position > file.size:
             problem = because("read.data_truncated", nbytes=nbytes, size=file.size)
             raise DumpError(file.path, problem, offset)
-        return FileRange(file.path, offset, nbytes)
+        return file.range(offset, nbytes)
 
     return next_range
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from opdiff.core import dtypes
 from opdiff.core.errors import DumpError
 from opdiff.core.reasons import because
-from opdiff.core.source import MAX_RANK, FileRange
+from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Container, OpDump, Tensor, TensorSpec
 from opdiff.read.cursor import Cursor
 
@@ -59,7 +59,8 @@ def read_npy(file: OpenFile) -> OpDump:
     """Describe an array file as an operator with one output."""
     header = parse_header(Cursor(_long_head(file), file.path))
     nbytes = file.size - header.data
-    source = FileRange(file.path, header.data, nbytes, header.big_endian, header.fortran_order)
+    order = {"big_endian": header.big_endian, "fortran_order": header.fortran_order}
+    source = file.range(header.data, nbytes, **order)
     return OpDump(file.path, Container.NPY, outputs=(array_tensor(header, file.path, source),))
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from opdiff.core.tensor import OpDump
 
+# Tensors of up to this size take no more memory than their descriptions do.
+_MAX_KEPT_NBYTES = 1 << 10
+
 
 class OpenFile(Struct, frozen=True):
     """An open dump file.
@@ -42,6 +45,13 @@ class OpenFile(Struct, frozen=True):
         from opdiff.core.remote.stores import store_of
 
         return bytes(store_of(self.path).read(self.path, offset, max(min(nbytes, self.size - offset), 0)))
+
+    def range(self, offset: int, nbytes: int, *, big_endian: bool = False, fortran_order: bool = False) -> FileRange:
+        """Return a range of the file, with its bytes if they are few and were read with the header."""
+        found = FileRange(self.path, offset, nbytes, big_endian, fortran_order)
+        if nbytes <= _MAX_KEPT_NBYTES and self.descriptor >= 0 and offset + nbytes <= len(self.head):
+            found.keep(self.head[offset : offset + nbytes])
+        return found
 
     def content(self) -> mmap.mmap:
         """Return the whole file: mapped, or a copy in memory of a remote one."""

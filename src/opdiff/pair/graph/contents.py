@@ -6,6 +6,7 @@ the cost does not grow with the tensor. Tensors known by their extremes alone ar
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from math import prod
 from typing import TYPE_CHECKING
@@ -190,10 +191,15 @@ def _converted(codes: AnyArray, dtype: str, wanted: str) -> AnyArray | None:
         return None
 
 
+# A network has few different sizes.
+@lru_cache(maxsize=256)
 def _positions(elements: int) -> AnyArray:
-    """All positions of a small tensor, the same random ones of every large tensor of this size."""
+    """All positions of a small tensor, the same random ones of every large tensor of this size; read-only."""
     import numpy as np
 
     if elements <= MAX_WHOLE:
-        return np.arange(elements)
-    return np.sort(np.random.default_rng(elements).integers(0, elements, SAMPLES))
+        found = np.arange(elements)
+    else:
+        found = np.sort(np.random.default_rng(elements).integers(0, elements, SAMPLES))
+    found.flags.writeable = False
+    return found

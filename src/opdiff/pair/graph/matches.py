@@ -101,7 +101,7 @@ class Matches:
         parts = FX_TENSOR.fullmatch(name)
         found = self.values.find_output(parts[1], int(parts[2])) if parts else None
         # A graph input has the name of a node without effect; any other name is a mistake of the converter.
-        if found is not None and (found[0].can_be_graph_input or not self.is_graph_input(edge)):
+        if found is not None and (not self.is_graph_input(edge) or found[0].can_be_graph_input):
             self._found[edge] = Match(found[0], because("pair.fx_name", tensor=name), _CERTAIN, found[1])
 
     def _refute_names(self) -> None:
@@ -129,7 +129,7 @@ class Matches:
     def _is_no_graph_input(self, op: TextOp) -> bool:
         """Whether a copy of a graph input has the name of a tensor that a node computed."""
         source, after = op.inputs[0], self._found.get((op.name, 0))
-        if after is None or after.file is None or after.value.can_be_graph_input or not self.is_graph_input(source):
+        if after is None or after.file is None or not self.is_graph_input(source) or after.value.can_be_graph_input:
             return False
         path = self._path((op,), source)
         return path is not None and path.keeps_order and self.dtype(source) == self.dtype((op.name, 0))

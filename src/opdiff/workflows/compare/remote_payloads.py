@@ -1,10 +1,11 @@
-"""Data of remote tensors in memory, for the kernel, which otherwise reads files itself.
+"""Data of remote and of small tensors in memory, for the kernel, which otherwise reads files itself.
 
 While the kernel measures the tensors of one call, those of the next are fetched; a call has a limited number of bytes.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import DumpError
@@ -24,10 +25,18 @@ _MAX_CALL_NBYTES = 256 << 20
 
 
 class Payloads:
-    """Data of remote tensors; it stays in memory as long as this object does."""
+    """Data of remote tensors, and data that was kept when headers were read; in memory as long as this object is."""
 
-    def __init__(self, found: Mapping[FileRange, Data | OSError] | None = None) -> None:
+    def __init__(
+        self,
+        found: Mapping[FileRange, Data | OSError] | None = None,
+        kept: Mapping[tuple[str, int], bytes] | None = None,
+    ) -> None:
         self._found = found or {}
+        kept = kept or {}
+        self._joined = b"".join(kept.values())
+        starts = accumulate(map(len, kept.values()), initial=_address(self._joined) if kept else 0)
+        self._starts = dict(zip(kept, starts, strict=False))
 
     def address(self, source: FileRange) -> int:
         """Return the address of the data of a tensor; 0 if it is in a file of this machine.
@@ -35,6 +44,8 @@ class Payloads:
         Raises:
             DumpError: it could not be fetched, or its file is too short.
         """
+        if source.kept is not None:
+            return self._starts[source.path, source.offset]
         if not is_remote(source.path):
             return 0
         data = self._found[source]
@@ -57,7 +68,7 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
     """Divide jobs into those of one call each, by number of pairs, and by bytes that are remote."""
     start = nbytes = 0
     for end, job in enumerate(jobs):
-        more = sum(source.nbytes for source in _remote_sources(job.pairing))
+        more = sum(source.nbytes for source in _sources(job.pairing) if _must_be_fetched(source))
         if end - start == max_pairs or (nbytes and nbytes + more > _MAX_CALL_NBYTES):
             yield jobs[start:end]
             start, nbytes = end, 0
@@ -68,12 +79,14 @@ def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:
 
 def fetch_payloads(pairings: Iterable[Pairing]) -> Payloads:
     """Fetch the remote tensors of some pairings."""
-    sources = dict.fromkeys(source for pairing in pairings for source in _remote_sources(pairing))
+    sides = [source for pairing in pairings for source in _sources(pairing)]
+    kept = {(source.path, source.offset): source.kept for source in sides if source.kept is not None}
+    sources = dict.fromkeys(source for source in sides if _must_be_fetched(source))
     if not sources:
-        return Payloads()
+        return Payloads({}, kept)
     from opdiff.core.remote.stores import fetch_all
 
-    return Payloads(dict(zip(sources, fetch_all([*sources]), strict=True)))
+    return Payloads(dict(zip(sources, fetch_all([*sources]), strict=True)), kept)
 
 
 def is_remote_pair(pairing: Pairing) -> bool:
@@ -82,6 +95,10 @@ def is_remote_pair(pairing: Pairing) -> bool:
     return any(tensor is not None and is_remote(tensor.source.path) for tensor in tensors)
 
 
-def _remote_sources(pairing: Pairing) -> list[FileRange]:
+def _sources(pairing: Pairing) -> list[FileRange]:
     sources = (pairing.target.data.source, pairing.golden.data.source)
-    return [source for source in sources if isinstance(source, FileRange) and is_remote(source.path)]
+    return [source for source in sources if isinstance(source, FileRange)]
+
+
+def _must_be_fetched(source: FileRange) -> bool:
+    return source.kept is None and is_remote(source.path)
