@@ -36,6 +36,8 @@ _MODEL = "model.onnx"
 _ROUNDING = {dtypes.FLOAT16: 2**-10, dtypes.BFLOAT16: 2**-7}
 
 
+REPLAYED = 5
+"""Suspects that are computed again without the model, as `opdiff compare` does."""
 SECOND_FAULT = "scale"
 
 
@@ -140,7 +142,7 @@ def _evaluate(case: Case, faults: list[FaultyNetwork], folder: str, wanted: Eval
     write_files(folder, files)
     paths = sample_in(folder)
     model = os.path.join(folder, _MODEL) if wanted.with_model else ""
-    options = CompareOptions(model=model, replay=None if model else 0)
+    options = CompareOptions(model=model, replay=None if model else REPLAYED)
     judgement = compare(paths.target, paths.golden, rules=paths.rules, options=options).judgement
     right = {operator for fault in faults for operator in fault.operators}
     findings = judgement.findings

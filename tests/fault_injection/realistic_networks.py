@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
+    from opdiff.sample.graph import Attributes
 
+_OF_ROWS: Attributes = {"axes": (-1,), "keep_dims": True}
 _STEPS, _BATCH, _FEATURES, _STATES = 4, 8, 16, 32
 
 
@@ -67,11 +69,12 @@ def split_norm(seed: int, dtype: DType) -> SampleNetwork:
 
 def _split_norm(net: NetworkBuilder, x: Wire, name: str, random: np.random.Generator) -> Wire:
     factor, offset = random.uniform(0.8, 1.2, COLUMNS), random.normal(0, 0.1, COLUMNS)
-    (mean,) = net.apply(Layer(f"{name}/mean", "ReduceMeanD", kernels.mean_of_rows), x)
+    (mean,) = net.apply(Layer(f"{name}/mean", "ReduceMeanD", kernels.mean_of_rows, attributes=_OF_ROWS), x)
     (centred,) = net.apply(Layer(f"{name}/sub", "Sub", kernels.subtract), x, mean)
     (square,) = net.apply(Layer(f"{name}/square", "Mul", ops.multiply), centred, centred)
-    (variance,) = net.apply(Layer(f"{name}/var", "ReduceMeanD", kernels.mean_of_rows), square)
-    (sure,) = net.apply(Layer(f"{name}/eps", "Adds", partial(kernels.add_scalar, scalar=1e-5)), variance)
+    (variance,) = net.apply(Layer(f"{name}/var", "ReduceMeanD", kernels.mean_of_rows, attributes=_OF_ROWS), square)
+    add = Layer(f"{name}/eps", "Adds", partial(kernels.add_scalar, scalar=1e-5), attributes={"value": 1e-5})
+    (sure,) = net.apply(add, variance)
     (root,) = net.apply(Layer(f"{name}/sqrt", "Sqrt", np.sqrt), sure)
     (normal,) = net.apply(Layer(f"{name}/div", "RealDiv", kernels.divide), centred, root)
     (scaled,) = net.apply(Layer(f"{name}/gamma", "Mul", partial(kernels.scale_columns, factor=factor)), normal)

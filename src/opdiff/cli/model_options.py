@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentTypeError
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -72,8 +73,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add_input_data(group)
     group.add_argument(
         "--replay", type=_replay_count, metavar="N|all|none", default=_NOT_GIVEN,
-        help="compute this many suspects again from their dumped inputs, to prove or refute them; default: 5 with "
-        "--model and -fr; graph mode: suspects of every rank, token and graph",
+        help="compute this many suspects again from their dumped inputs, to prove or refute them, by the model or by "
+        "types and attributes; default: 5 with -fr, if ONNX Runtime is installed; graph mode: suspects of every rank, "
+        "token and graph",
     )  # fmt: skip
 
 
@@ -128,7 +130,8 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
         raise UsageError(because("cli.replay_needs_rules"))
     count = args.replay
     if count == _NOT_GIVEN:
-        count = _DEFAULT_REPLAYED if args.model and has_rules else 0
+        can_run = bool(args.model) or (not options.cluster and find_spec("onnxruntime") is not None)
+        count = _DEFAULT_REPLAYED if has_rules and can_run else 0
     if not args.model:
         return replace(options, replay=count)
     shapes = given_inputs(args)[1]

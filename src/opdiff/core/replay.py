@@ -97,7 +97,9 @@ class ReplayCause(Struct, frozen=True):
 
     @property
     def evidence(self) -> Reason:
-        """The change, with the error before and after."""
+        """The change, with the error before and after if it makes a difference."""
+        if self.after == self.before:
+            return self.reason
         return because("replay.cause", cause=self.reason, before=self.before, after=self.after)
 
 

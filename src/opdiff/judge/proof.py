@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Replay
 
 _INPUT_PART = f":{Slot.INPUT}:"
-_MIN_HIDDEN_EXCESS = 2.0
+# Own error in units of the allowed one, without a cause, that is reported though noise hides it in the comparison.
+_MIN_HIDDEN_EXCESS = 1.5
 
 
 def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> Judgement:
@@ -90,7 +91,8 @@ def is_about_output(finding: Finding) -> bool:
 def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> list[Finding]:
     """Return findings for guilty operators that have none, unless their outputs were compared and are good.
 
-    Noise of the inputs hides errors in an output; they count if they are far above what the operator may add.
+    Noise of the inputs hides errors in an output; they count if they have a cause, or are far above what the operator
+    may add.
     """
     known = {finding.operator for finding in judgement.findings}
     levels = {str(row.key): verdict.level for row, verdict in zip(rows, judgement.verdicts, strict=True)}
@@ -106,7 +108,8 @@ def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequenc
 
 def is_beyond_noise(replay: Replay, level: Level) -> bool:
     """Return whether a guilty operator is a finding, by the level of its output in the comparison."""
-    is_hidden = level is Level.NOISE and replay.outputs[0].excess > _MIN_HIDDEN_EXCESS
+    is_explained = replay.cause is not None and replay.cause.kind not in (ErrorKind.UNKNOWN, ErrorKind.PRECISION)
+    is_hidden = level is Level.NOISE and (is_explained or replay.outputs[0].excess > _MIN_HIDDEN_EXCESS)
     return level.is_bad or level is Level.NOT_COMPARABLE or is_hidden
 
 

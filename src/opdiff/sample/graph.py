@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from opdiff.core.codes import AnyArray
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Kernel = Callable[..., Any]
     """Function from float64 arrays to an array or a tuple of arrays."""
+    Attributes = Mapping[str, float | str | tuple[int, ...]]
+    """Parameters of an operator by name, as rule files have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class DeviceOp:
         graph_pass: name of the graph fusion pass that made it, or empty.
         buffer_pass: name of the unified-buffer fusion pass that made it, or empty.
         stream: device stream that it runs in.
+        attributes: parameters of its computation.
     """
 
     name: str
@@ -80,6 +83,7 @@ class DeviceOp:
     graph_pass: str = ""
     buffer_pass: str = ""
     stream: int = 3
+    attributes: Attributes = field(default_factory=dict)
 
     @property
     def ports(self) -> tuple[Port, ...]:

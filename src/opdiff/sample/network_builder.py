@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from opdiff.sample.graph import Const, DeviceOp, GoldenOp, Output, Port
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.sample.graph import Kernel
+    from opdiff.sample.graph import Attributes, Kernel
 
 _ACTIVATIONS: dict[str, Kernel] = {
     "relu": ops.relu,
@@ -25,6 +25,15 @@ _ACTIVATIONS: dict[str, Kernel] = {
     "sigmoid": ops.sigmoid,
     "gelu": ops.gelu,
     "": ops.identity,
+}
+
+# Parameters of types that all layers of the type have.
+_ATTRIBUTES: dict[str, Attributes] = {
+    "ConcatD": {"concat_dim": 1},
+    "MaxPoolV3": {"ksize": (1, 1, 3, 3), "strides": (1, 1, 1, 1), "pads": (1, 1, 1, 1), "data_format": "NCHW"},
+    "ResizeBilinearV2": {"align_corners": False, "half_pixel_centers": True},
+    "SoftmaxV2": {"axes": (-1,)},
+    "SplitD": {"split_dim": 1},
 }
 
 # Names of the compiler's fusion passes, by which they can be switched off.
@@ -55,6 +64,7 @@ class Layer:
         types: element types of the outputs; empty for that of the first input.
         layout: layout of the outputs on the device; empty for that of the first input.
         alias: name on the device, if the compiler renamed it.
+        attributes: parameters of the operator on the device; empty for those of its type.
     """
 
     name: str
@@ -64,6 +74,7 @@ class Layer:
     types: tuple[DType, ...] = ()
     layout: str = ""
     alias: str = ""
+    attributes: Attributes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ class NetworkBuilder:
             originals=originals,
             graph_pass=_FOLD_NORM if spec.norm else "",
             buffer_pass=fuse if spec.activation else "",
+            attributes=_window(spec),
         )
         return self._emit(op, x.golden, (spec.channels,))[0]
 
@@ -142,6 +154,7 @@ class NetworkBuilder:
             consts=(self._const(weight, "FRACTAL_NZ"), self._const(bias, "ND")),
             originals=originals,
             buffer_pass=_FUSE_MATMUL if activation else "",
+            attributes={"transpose_x1": False, "transpose_x2": False},
         )
         return self._emit(op, x.golden, (columns,))[0]
 
@@ -168,7 +181,10 @@ class NetworkBuilder:
         layout = layer.layout or first.layout
         outputs = tuple(Output(dtype, layout, Port(layer.name, index)) for index, dtype in enumerate(types))
         ports = tuple(wire.device for wire in inputs)
-        op = DeviceOp(layer.alias or layer.name, layer.type, ports, layer.kernel, outputs, originals=(layer.name,))
+        op = DeviceOp(
+            layer.alias or layer.name, layer.type, ports, layer.kernel, outputs, originals=(layer.name,),
+            attributes=layer.attributes or _ATTRIBUTES.get(layer.type, {}),
+        )  # fmt: skip
         return self._emit(op, first.golden, widths)
 
     def fuse(self, x: Wire, steps: dict[str, Kernel], op_type: str, kernel: Kernel) -> Wire:
@@ -227,6 +243,17 @@ class NetworkBuilder:
         weight = self._random.normal(0, spread, shape)
         factor = self._random.uniform(0.8, 1.2, spec.channels) if spec.norm else np.ones(spec.channels)
         return weight, factor, self._random.normal(0, 0.1, spec.channels)
+
+
+def _window(spec: Conv) -> Attributes:
+    """Return the parameters of a convolution that keeps the image size, apart from the stride."""
+    return {
+        "strides": (1, 1, spec.stride, spec.stride),
+        "pads": (spec.size // 2,) * 4,
+        "dilations": (1, 1, 1, 1),
+        "groups": spec.groups,
+        "data_format": "NCHW",
+    }
 
 
 def _activation(name: str, kind: str) -> dict[str, Kernel]:

@@ -56,7 +56,8 @@ def _const(const: Const, run: DeviceRun) -> Json:
 def _device_op(op: DeviceOp, run: DeviceRun) -> Json:
     outputs = [_output(run.features[port], output) for port, output in zip(op.ports, op.outputs, strict=True)]
     inputs = [*op.inputs, *(Port(const.name) for const in op.consts)]
-    described = _op(op.name, op.type, op.originals, outputs, _fusion_attrs(op))
+    attrs = [*_fusion_attrs(op), *(_attr(key, _value(value)) for key, value in op.attributes.items())]
+    described = _op(op.name, op.type, op.originals, outputs, attrs)
     tensors = [*(run.features[port] for port in op.inputs), *(run.weights[const.name] for const in op.consts)]
     return described | {
         "input": [str(port) for port in inputs],
@@ -122,6 +123,14 @@ def _origin_layout(shape: Shape) -> str:
 
 def _strings(values: tuple[str, ...]) -> Json:
     return {"list": {"s": list(values), "val_type": 1} if values else {"val_type": 1}}
+
+
+def _value(value: float | str | tuple[int, ...]) -> Json:
+    """Return an attribute's value; the JSON of ATC has floats as numbers."""
+    if isinstance(value, tuple):
+        return {"list": {"i": list(value), "val_type": 2}}
+    keys = {bool: "b", int: "i", float: "f", str: "s"}
+    return {keys[type(value)]: value}
 
 
 def _attr(key: str, value: Json) -> Json:

@@ -96,7 +96,7 @@ def compare(
 
             reader = ClusterReader(cluster)
         all_inputs = read_inputs(options, reader=reader, measuring=measuring)
-        results = _compare_all(all_inputs, lambda inputs: replayed(compare_one(inputs)))
+        results = _compare_all(all_inputs, lambda inputs: replayed(*compare_one(inputs)))
         yield from _with_resume(results, options.output) if options.resume else results
 
 
@@ -143,7 +143,8 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
 
 def _compare(
     inputs: Inputs, limits: Limits, options: CompareOptions, measuring: Measuring, progress: Progress
-) -> Compared:
+) -> tuple[Compared, LoadedPairs]:
+    """Return a comparison without replays, and the pairs of its rows."""
     bounds = PictureBounds.of(options.pictures)
     pairs: list[Pair | None] = []
     kept = KeptLimit()
@@ -183,15 +184,20 @@ def _compare(
         error_facts=facts,
         pictures=find_pictures(rows, judgement, loaded, bounds) if pairs else (),
     )
-    return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects))
+    return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects)), loaded
 
 
 def _with_replays(
-    compared: Compared, options: CompareOptions, cluster: Cluster | None, report: ReplayReport | None
+    compared: Compared,
+    pairs: LoadedPairs,
+    options: CompareOptions,
+    cluster: Cluster | None,
+    report: ReplayReport | None,
 ) -> Compared:
     """Compute suspects again: by the model if there is one, else by types and attributes; in graph mode by unit."""
     if options.replay == 0 or compared.comparison.judgement.misfit is not None:
         return compared
+    from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.graph_proof import prove_units
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions, prove
@@ -204,11 +210,12 @@ def _with_replays(
         options.model_shapes,
         limits=options.limits,
     )
+    golden = GoldenValues(compared.comparison.rows, pairs) if pairs.pairs and not options.model else None
     seconds = inf if options.replay is None else options.replay_seconds
     prove_all = prove_units if compared.comparison.mode is Mode.GRAPH else prove
     proved = prove_all(
         compared.comparison,
-        ProofOptions(wanted, options.replay, seconds, cluster),
+        ProofOptions(wanted, golden, options.replay, seconds, cluster),
         report or (lambda _done, _total, _left: None),
     )
     return replace(compared, comparison=proved)

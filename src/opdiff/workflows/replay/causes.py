@@ -21,7 +21,7 @@ from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayCause
 from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
-from opdiff.workflows.replay.variants.functions import find_function, without_function
+from opdiff.workflows.replay.variants.functions import computes_function, find_function, without_function
 from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
 from opdiff.workflows.replay.variants.operands import (
     exchanged,
@@ -29,7 +29,7 @@ from opdiff.workflows.replay.variants.operands import (
     transposed_weights,
     without_bias,
 )
-from opdiff.workflows.replay.variants.outputs import Output, is_noise, iter_outputs
+from opdiff.workflows.replay.variants.outputs import Output, has_both_signs, has_small_errors, iter_outputs
 from opdiff.workflows.replay.variants.parameters import other_parameters, padded_otherwise
 from opdiff.workflows.replay.variants.variant import Subject
 
@@ -64,7 +64,12 @@ class _Tried(Struct, frozen=True):
 
 
 def find_cause(
-    replay: OperatorReplay, fed: Sequence[FedInput], base: Mapping[str, AnyArray], outputs: Sequence[ReplayedOutput]
+    replay: OperatorReplay,
+    fed: Sequence[FedInput],
+    base: Mapping[str, AnyArray],
+    outputs: Sequence[ReplayedOutput],
+    *,
+    is_beyond_noise: bool = True,
 ) -> ReplayCause | None:
     """Return the change of the computation that explains the outputs of a device.
 
@@ -73,10 +78,12 @@ def find_cause(
         fed: its inputs.
         base: the results of the usual computation.
         outputs: the comparison of these with the outputs of the device.
+        is_beyond_noise: noise cannot have caused the error, so that what looks like noise is a lack of digits.
     """
     worst = max(outputs, key=lambda output: output.excess)
     nearest: _Tried | None = None
-    for tried in _Search(replay, fed, base, {output.original: output for output in outputs}).run(worst):
+    search = _Search(replay, fed, base, {output.original: output for output in outputs})
+    for tried in chain(search.run(worst), search.noise(worst) if is_beyond_noise else ()):
         is_far_better = tried.error <= _MAX_REMAINDER * worst.error or tried.excess <= _MAX_REMAINDER * worst.excess
         if tried.excess <= 1 and is_far_better:
             return ReplayCause(tried.kind, tried.reason, worst.error, tried.error, nearest.reason if nearest else None)
@@ -159,26 +166,39 @@ class _Search:
         allowance = self._replay.allowance(self._replay.output_of(name).tensor.spec.dtype)
         return allowance._replace(error=output.limit, peak=output.peak_limit, unequal=output.unequal_limit)
 
+    def noise(self, worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield the lack of digits, if the errors look like it; that of a function is a rough approximation."""
+        output = self._output(worst)
+        if output is None or worst.error <= worst.limit or not has_small_errors(output):
+            return
+        if output.is_function:
+            reason = because("replay.cause_rough_function", op_type=output.activation)
+            yield _Tried(ErrorKind.FUNCTION, reason, worst.error, 0.0)
+        elif has_both_signs(output):
+            yield _Tried(ErrorKind.PRECISION, because("replay.cause_precision"), worst.error, 0.0)
+
+    def _output(self, worst: ReplayedOutput) -> Output | None:
+        """Return the result itself, if it has finite floats only."""
+        value = self._replay.output_of(worst.original)
+        target, replayed = self._replay.aligned(value, self._base[worst.original])
+        if target.dtype.kind != "f" or not np.isfinite(target).all() or not np.isfinite(replayed).all():
+            return None
+        output = Output(target.astype(np.float64), replayed.astype(np.float64), self._allowance(worst.original))
+        return self._with_operand(output, worst.original)
+
     def _results(self, worst: ReplayedOutput) -> Iterator[_Tried]:
         """Yield the variants of the result itself; only floats have such."""
         value = self._replay.output_of(worst.original)
-        dtype = value.tensor.spec.dtype
+        dtype, allowance = value.tensor.spec.dtype, self._allowance(worst.original)
         target, replayed = self._replay.aligned(value, self._base[worst.original])
-        if target.dtype.kind != "f":
-            return
-        allowance = self._allowance(worst.original)
-        yield from _overflow(target, as_device(replayed, dtype), dtype, allowance)
-        if not np.isfinite(target).all() or not np.isfinite(replayed).all():
-            return
-        output = Output(target.astype(np.float64), replayed.astype(np.float64), allowance)
-        output = self._with_operand(output, worst.original)
-        for variant in iter_outputs(output):
+        if target.dtype.kind == "f":
+            yield from _overflow(target, as_device(replayed, dtype), dtype, allowance)
+        output = self._output(worst)
+        for variant in iter_outputs(output) if output is not None else ():
             if time.monotonic() > self._ends:
                 return
             error, excess = _measured(variant.target, as_device(variant.replayed, dtype), allowance)
             yield _Tried(variant.kind, variant.reason, error, excess)
-        if is_noise(output):
-            yield _Tried(ErrorKind.PRECISION, because("replay.cause_precision"), worst.error, 0.0)
 
     def _with_operand(self, output: Output, name: str) -> Output:
         """Return an output with the values before the function at the end of the part, if there is one."""
@@ -197,7 +217,14 @@ class _Search:
         _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
         activation = found.node.op_type if found.is_single else self._replay.operator.op_type
         axis = int(str(read_attributes(parts, found.node).get("axis", -1)))
-        return replace(output, before_activation=aligned.astype(np.float64), activation=activation, axis=axis)
+        is_function = found.operand in self._replay.cut.inputs and computes_function(subject)
+        return replace(
+            output,
+            before_activation=aligned.astype(np.float64),
+            activation=activation,
+            axis=axis,
+            is_function=is_function,
+        )
 
     def _stale(self, worst: ReplayedOutput) -> Iterator[_Tried]:
         """Yield outputs of earlier operators whose bytes the output has, and a constant output."""

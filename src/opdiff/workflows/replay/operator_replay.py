@@ -12,6 +12,7 @@ from opdiff.align.pairs import align_codes
 from opdiff.core import codes as elements
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import InputError, OpdiffError
+from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import Replay, ReplayedInput, ReplayedOutput, ReplayVerdict
 from opdiff.core.tensor import TensorSpec, coordinates
@@ -31,11 +32,18 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Arithmetic
     from opdiff.core.tensor import Shape
-    from opdiff.judge.limits import Limits
+    from opdiff.judge.limits import Limit, Limits
     from opdiff.workflows.replay.arithmetic import CutEncoder
     from opdiff.workflows.replay.dumped_values import DumpedValue, DumpedValues
     from opdiff.workflows.replay.original_types import OriginalType
     from opdiff.workflows.replay.own_error import Allowance
+
+
+# Kinds of errors of a whole tensor that are not random.
+_SYSTEMATIC = frozenset({
+    ErrorKind.ACTIVATION, ErrorKind.AXIS, ErrorKind.BIAS, ErrorKind.FUNCTION, ErrorKind.OPERAND, ErrorKind.PADDING,
+    ErrorKind.SCALE,
+})  # fmt: skip
 
 
 class ReplayContext(Struct, frozen=True):
@@ -160,7 +168,8 @@ class OperatorReplay(Struct, frozen=True):
             judged = [self._judge(value, tried, arithmetic) for value in self.outputs]
             results = judged if not results or _worst(judged) < _worst(results) else results
             if _worst(results) <= 1:
-                return self._result(results)
+                found = self._result(results)
+                return self._with_systematic(found, fed, tried[0]) if with_cause and len(tried) == 1 else found
         if not all(_is_finite(item) for item in fed):
             # Where infinities become NaN depends on the order of the computation.
             return not_replayable(self.operator, because("replay.input_not_finite"))
@@ -168,6 +177,23 @@ class OperatorReplay(Struct, frozen=True):
         if not with_cause:
             return found
         return replace(found, cause=find_cause(self, fed, tried[0], results))
+
+    def _with_systematic(self, found: Replay, fed: Sequence[FedInput], computed: Mapping[str, AnyArray]) -> Replay:
+        """Return the result of an innocent operator; a guilty one if a change explains errors of more than a rounding.
+
+        The limits of noise have room for several roundings. No change of the computation takes random errors away.
+        """
+        strict = [self._without_room(output) for output in found.outputs]
+        if not any(output.error > output.limit for output in strict):
+            return found
+        cause = find_cause(self, fed, computed, strict, is_beyond_noise=False)
+        return replace(self._result(strict), cause=cause) if cause and cause.kind in _SYSTEMATIC else found
+
+    def _without_room(self, output: ReplayedOutput) -> ReplayedOutput:
+        """Return an output with the limits of a single rounding."""
+        noise = self._limit(self.output_of(output.original).tensor.spec.dtype).noise
+        factor = min(noise / output.limit, 1.0) if output.limit else 1.0
+        return replace(output, limit=factor * output.limit, peak_limit=factor * output.peak_limit)
 
     def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
         """Return the outputs of the part, computed in one way.
@@ -220,13 +246,16 @@ class OperatorReplay(Struct, frozen=True):
 
     def allowance(self, output: DType) -> Allowance:
         """Return the noise of the operator in an output of this type."""
+        return allowance_of(self._limit(output), (node.op_type for node in self.cut.nodes), output)
+
+    def _limit(self, output: DType) -> Limit:
+        """Return the limits of the coarsest type that the operator reads or writes."""
         names = [value.tensor.spec.dtype.name for value in self.inputs.values()]
         floats = [name for name in (*names, output.name) if "float" in name]
         dtype = output.name
         for name in floats:
             dtype = coarser(dtype, name)
-        limit = self.context.limits.of(coarser(dtype, dtype), self.operator.op_type, self.operator.name)
-        return allowance_of(limit, (node.op_type for node in self.cut.nodes), output)
+        return self.context.limits.of(coarser(dtype, dtype), self.operator.op_type, self.operator.name)
 
     def _result(self, outputs: Iterable[ReplayedOutput]) -> Replay:
         ordered = tuple(sorted(outputs, key=lambda output: output.excess, reverse=True))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from opdiff.judge.limits import Limits
     from opdiff.pair.groups import GroupedModel
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.options import ReplayOptions
 
     Progress = Callable[[int, int], None]
@@ -45,8 +46,15 @@ if TYPE_CHECKING:
 _TENSORFLOW_ENDING = ".pb"
 
 
-def replay(options: ReplayOptions, progress: Progress, cluster: Cluster | None = None) -> Iterator[Replay]:
+def replay(
+    options: ReplayOptions,
+    progress: Progress,
+    cluster: Cluster | None = None,
+    golden: GoldenValues | None = None,
+) -> Iterator[Replay]:
     """Replay operators in the order of execution, by this process or on the workers of a cluster.
+
+    Without a model, golden values decide whether a computation is the right one.
 
     Raises:
         UsageError: the options contradict each other, an operator does not exist, or an engine is not installed.
@@ -60,7 +68,7 @@ def replay(options: ReplayOptions, progress: Progress, cluster: Cluster | None =
 
         yield from replay_on_workers(options, rules, progress, cluster)
         return
-    values, replay_one = open_replay(options, rules, find_limits(options.limits))
+    values, replay_one = open_replay(options, rules, find_limits(options.limits), golden)
     chosen = choose(rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
@@ -69,7 +77,7 @@ def replay(options: ReplayOptions, progress: Progress, cluster: Cluster | None =
 
 
 def open_replay(
-    options: ReplayOptions, rules: GroupedModel, limits: Limits
+    options: ReplayOptions, rules: GroupedModel, limits: Limits, golden: GoldenValues | None = None
 ) -> tuple[DumpedValues, Callable[[RuleOp], Replay]]:
     """Return the dumped values, and the function that replays an operator, by the model or by types.
 
@@ -83,7 +91,7 @@ def open_replay(
     target = DumpIndex(read_dump(options.target, with_rules=True))
     values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
     parameters = read_parameters(options.rules)
-    by_type = TypeContext(options.rules, rules, target, parameters, values, limits)
+    by_type = TypeContext(options.rules, rules, target, parameters, values, limits, golden)
     return values, partial(replay_by_type, by_type)
 
 

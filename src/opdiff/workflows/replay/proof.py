@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.replay import Replay
     from opdiff.run.cluster import Cluster
+    from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.options import ReplayOptions
 
     Report = Callable[[int, int, float], None]
+
+
+# Smaller relative errors are usual in sound networks of 16-bit floats.
+_MIN_HIDING_ERROR = 0.005
+# Operators that are replayed without suspects, for each suspect that would be.
+_WITHOUT_SUSPECTS = 2
 
 
 class ProofOptions(Struct, frozen=True):
@@ -31,12 +38,14 @@ class ProofOptions(Struct, frozen=True):
 
     Attributes:
         replay: model, dump and rules; its operators are not used.
-        count: maximum number of suspects; `None` for all operators.
+        golden: golden values that confirm a computation by types.
+        count: maximum number of suspects, twice as many operators if there are none; `None` for all operators.
         seconds: maximum time.
         cluster: workers that compute; `None` for this process.
     """
 
     replay: ReplayOptions
+    golden: GoldenValues | None
     count: int | None
     seconds: float
     cluster: Cluster | None = None
@@ -46,8 +55,8 @@ def prove(comparison: Comparison, options: ProofOptions, report: Report) -> Comp
     """Return a comparison with its suspects replayed, and its judgement corrected.
 
     If none of the suspects is guilty, operators with bad outputs follow in the order of execution. Without suspects,
-    the operators with the largest errors are replayed. `report` takes the number of operators done, their total, and
-    the seconds that are left.
+    the operators with the largest errors are replayed; without a model, only those large enough to hide a fault.
+    `report` takes the number of operators done, their total, and the seconds that are left.
     """
     try:
         replays, is_complete = _replay_suspects(comparison, options, report)
@@ -66,7 +75,8 @@ def _replay_suspects(comparison: Comparison, options: ProofOptions, report: Repo
         return _run(options, (), ends, report)
     suspects = suspects_of(comparison.judgement)[: options.count]
     if not suspects:
-        likeliest = operators_with_noise(comparison)[: options.count]
+        min_error = 0.0 if options.replay.model else _MIN_HIDING_ERROR
+        likeliest = operators_with_noise(comparison, min_error)[: _WITHOUT_SUSPECTS * options.count]
         return _run(options, likeliest, ends, report) if likeliest else ([], True)
     found, is_complete = _run(options, suspects, ends, report)
     if not is_complete or any(item.verdict is ReplayVerdict.GUILTY for item in found):
@@ -81,7 +91,8 @@ def _run(options: ProofOptions, operators: Sequence[str], ends: float, report: R
         report(done, total, max(ends - time.monotonic(), 0.0))
 
     found = []
-    for item in replay(replace(options.replay, operators=tuple(operators)), progress, options.cluster):
+    wanted = replace(options.replay, operators=tuple(operators))
+    for item in replay(wanted, progress, options.cluster, options.golden):
         found.append(item)
         if time.monotonic() > ends:
             return found, False

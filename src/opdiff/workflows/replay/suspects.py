@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.judgement import Level
+from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.error_model import Propagation, error_model_of
 
 if TYPE_CHECKING:
     from opdiff.core.comparison import Comparison
     from opdiff.core.judgement import Judgement
+    from opdiff.core.metrics import Metrics
 
 
 def suspects_of(judgement: Judgement) -> tuple[str, ...]:
@@ -27,12 +30,26 @@ def operators_with_errors(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def operators_with_noise(comparison: Comparison) -> tuple[str, ...]:
-    """Return the operators whose outputs have errors that noise may explain, the largest excess first."""
+def operators_with_noise(comparison: Comparison, min_error: float = 0.0) -> tuple[str, ...]:
+    """Return the operators whose outputs have errors above `min_error` that noise may explain.
+
+    By turns the one with the largest excess, and the one with the largest error. Operators that move data only have the
+    errors of others.
+    """
     pairs = zip(comparison.rows, comparison.judgement.verdicts, strict=True)
     noisy = [
-        (verdict.excess or 0.0, row.key.op)
+        (verdict.excess or 0.0, error, row.key.op)
         for row, verdict in pairs
         if row.key is not None and row.is_output and verdict.level is Level.NOISE
+        if error_model_of(row.label.op_type).propagation is not Propagation.MOVE
+        if (error := _error_of(row.metrics)) > min_error
     ]
-    return tuple(dict.fromkeys(name for _, name in sorted(noisy, key=lambda item: -item[0])))
+    by_excess = sorted(noisy, key=lambda item: item[0], reverse=True)
+    by_error = sorted(noisy, key=lambda item: item[1], reverse=True)
+    return tuple(dict.fromkeys(name for turn in zip(by_excess, by_error, strict=True) for *_, name in turn))
+
+
+def _error_of(metrics: Metrics | None) -> float:
+    """Return the relative error of a tensor; 0 if it is unknown."""
+    magnitude = error_magnitude(metrics)
+    return 0.0 if magnitude is None else magnitude.error

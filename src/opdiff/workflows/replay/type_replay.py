@@ -1,7 +1,8 @@
 """Replay without the original model: a one-operator model from type and attributes, with dumped inputs and weights.
 
-A fused operator has no attributes for what was fused into it. Likely compositions are tried; if none agrees, nothing is
-proved.
+A fused operator has no attributes for what was fused into it, so that likely compositions are tried. Where golden data
+is known, an operator is guilty only if the same computation turns its golden inputs into its golden output; without
+golden data a fused operator is never guilty.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from opdiff.core.dtypes import FLOAT32, Kind
 from opdiff.core.errors import InputError, OpdiffError
 from opdiff.core.graph import parse_input
 from opdiff.core.reasons import Reason, because
-from opdiff.core.replay import Replay, ReplayVerdict
+from opdiff.core.replay import Arithmetic, Replay, ReplayVerdict
 from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec
@@ -29,6 +30,7 @@ from opdiff.workflows.replay.fused_types import compositions, is_fused
 from opdiff.workflows.replay.onnx_parts import ModelParts
 from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContext, not_replayable
 from opdiff.workflows.replay.original_types import find_types
+from opdiff.workflows.replay.own_error import difference
 from opdiff.workflows.replay.types.call import Call, OnnxGraph, Operand, UnsupportedOperatorError
 from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
 
@@ -44,11 +46,14 @@ if TYPE_CHECKING:
     from opdiff.pair.names import DumpIndex
     from opdiff.read.rules.parameters import Parameter
     from opdiff.workflows.replay.dumped_values import DumpedValues
+    from opdiff.workflows.replay.golden_values import GoldenValues
     from opdiff.workflows.replay.types.call import Builder
 
 _OPSET = 17
 _ELEMENTS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
 _PLAIN = frozenset({"ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL"})
+# Errors below this share of the allowed ones are less than a rounding.
+_LEAST_SYSTEMATIC_EXCESS = 0.25
 _LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
@@ -62,6 +67,7 @@ class TypeContext(Struct, frozen=True):
         parameters: attributes by operator.
         values: all dumped outputs.
         limits: limits of the user.
+        golden: golden values of the dumped tensors; `None` if there are none.
     """
 
     path: str
@@ -70,6 +76,7 @@ class TypeContext(Struct, frozen=True):
     parameters: Mapping[str, Mapping[str, Parameter]]
     values: DumpedValues
     limits: Limits
+    golden: GoldenValues | None = None
 
 
 def replay_by_type(context: TypeContext, operator: RuleOp) -> Replay:
@@ -91,16 +98,40 @@ def _replay(context: TypeContext, operator: RuleOp) -> Replay:
     if isinstance(prepared, Reason):
         return not_replayable(operator, prepared)
     call = prepared.call
-    if not is_fused(operator, call):
-        return prepared.to_replay(builder, call).replay()
-    for composition, guess in compositions(builder, operator, call):
+    if is_fused(operator, call):
+        return _replay_fused(prepared, builder, call)
+    subject = prepared.to_replay(builder, call)
+    if context.golden is None:
+        return subject.replay()
+    found = subject.replay(with_cause=False)
+    if found.verdict is ReplayVerdict.GUILTY and not prepared.reproduces_golden(subject):
+        return not_replayable(operator, because("replay.not_confirmed"))
+    return _with_cause(prepared, subject, found)
+
+
+def _with_cause(prepared: _Prepared, subject: OperatorReplay, found: Replay) -> Replay:
+    """Return a result with its cause; that of small errors is searched if the computation is known to be right."""
+    if found.verdict is ReplayVerdict.INNOCENT:
+        may_be_systematic = found.outputs[0].excess > _LEAST_SYSTEMATIC_EXCESS
+        return subject.replay() if may_be_systematic and prepared.reproduces_golden(subject) else found
+    return subject.replay() if found.verdict is ReplayVerdict.GUILTY else found
+
+
+def _replay_fused(prepared: _Prepared, builder: Builder, call: Call) -> Replay:
+    """Replay by the first composition that agrees with the device; if none does, by one that the golden data has."""
+    tried = []
+    for composition, guess in compositions(builder, prepared.operator, call):
         try:
-            found = prepared.to_replay(composition, guess).replay(with_cause=False)
+            subject = prepared.to_replay(composition, guess)
+            found = subject.replay(with_cause=False)
         except (UnsupportedOperatorError, InputError):
             continue
-        if found.verdict is ReplayVerdict.INNOCENT:
-            return found
-    return not_replayable(operator, because("replay.fused_unknown"))
+        if found.verdict is not ReplayVerdict.GUILTY:
+            return _with_cause(prepared, subject, found)
+        tried.append(subject)
+    subjects = tried if prepared.context.golden is not None else []
+    right = next((subject for subject in subjects if prepared.reproduces_golden(subject)), None)
+    return right.replay() if right is not None else not_replayable(prepared.operator, because("replay.fused_unknown"))
 
 
 class _Prepared(Struct, frozen=True):
@@ -158,6 +189,39 @@ class _Prepared(Struct, frozen=True):
         context = ReplayContext(CutEncoder(parts, types), self.context.values, self.context.limits)
         return OperatorReplay(context, self.operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
 
+    def reproduces_golden(self, subject: OperatorReplay) -> bool:
+        """Return whether a computation turns the golden inputs into the golden outputs; not if these are not known."""
+        fed = []
+        for item in subject.load_inputs():
+            number = next(number for number, (value, _) in enumerate(self.inputs) if value.original == item.name)
+            golden = self._golden_input(number, item.codes)
+            if golden is None:
+                return False
+            fed.append(replace(item, codes=golden.astype(item.codes.dtype)))
+        outputs = [(value, self._golden(value.key, value.numbers(shape))) for value, shape in self.outputs]
+        known = {value.key: golden for value, golden in outputs if golden is not None}
+        judged = [value for value in subject.outputs if value.key in known]
+        if not judged:
+            return False
+        computed = subject.compute(fed, Arithmetic.EXACT)
+        return all(_agree(subject, value, known[value.key], computed[value.original]) for value in judged)
+
+    def _golden_input(self, index: int, numbers: AnyArray) -> AnyArray | None:
+        """Return the golden values of an input; a weight has those that were dumped."""
+        value, _ = self.inputs[index]
+        entry = self.operator.inputs[index] if index < len(self.operator.inputs) else ""
+        parsed = parse_input(entry)
+        found = self._golden(value.key, numbers)
+        if found is not None or parsed is None:
+            return found
+        producer = self.context.rules.by_name.get(parsed[0])
+        if producer is not None and producer.is_constant:
+            return numbers
+        return self._golden(TensorKey(parsed[0], Slot.OUTPUT, parsed[1]), numbers)
+
+    def _golden(self, key: TensorKey, numbers: AnyArray) -> AnyArray | None:
+        return self.context.golden.find(key, numbers) if self.context.golden is not None else None
+
     def _model(self, graph: OnnxGraph, outputs: Sequence[str]) -> OriginalModel:
         specs = tuple(
             InputSpec(value.original, _element(value.tensor.spec.dtype), shape) for value, shape in self.inputs
@@ -165,6 +229,13 @@ class _Prepared(Struct, frozen=True):
         heads = [onnx.graph_input(spec.name, spec.shape, spec.element) for spec in specs]  # type: ignore[arg-type]  # known extents
         data = onnx.model([*heads, *graph.parts, *map(onnx.graph_output, outputs)], _OPSET)
         return OriginalModel(self.context.path, (), data, ".", specs, tuple(outputs), ())
+
+
+def _agree(subject: OperatorReplay, value: DumpedValue, golden: AnyArray, computed: AnyArray) -> bool:
+    """Return whether a computed output differs from the golden one by no more than the noise of the operator."""
+    allowance = subject.allowance(value.tensor.spec.dtype)
+    is_alike = golden.size == computed.size
+    return is_alike and allowance.permits(difference(golden, computed.reshape(golden.shape), allowance))
 
 
 def _input_count(operator: RuleOp) -> int:

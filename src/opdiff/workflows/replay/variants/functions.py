@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.variants.variant import Subject
 
 _FUNCTIONS = ACTIVATIONS | {"Exp", "Log", "Sqrt", "Reciprocal", "Pow", "Sin", "Cos", "Softsign", "Softmax"}
+# Functions that devices approximate.
+_APPROXIMATED = _FUNCTIONS - {
+    "Relu", "Clip", "LeakyRelu", "PRelu", "HardSigmoid", "HardSwish", "ThresholdedRelu",
+}  # fmt: skip
 _COMBINED = (_FUNCTIONS - {"Softmax"}) | {"Add", "Sub", "Mul", "Div", "Neg", "Abs"}
 
 
@@ -41,6 +45,11 @@ def find_function(subject: Subject, output: str) -> Function | None:
     if found is not None:
         return Function(last, found, is_function and found in last.inputs)
     return Function(last, last.inputs[0], is_single=True) if is_function else None
+
+
+def computes_function(subject: Subject) -> bool:
+    """Return whether a node computes a function that devices approximate."""
+    return any(node.op_type in _APPROXIMATED for node in subject.cut.nodes)
 
 
 def without_function(subject: Subject) -> Iterator[Variant]:

@@ -5,6 +5,7 @@ Each compares the output of the device with a changed result, or only a part of 
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,9 +37,12 @@ _MIN_FUNCTION_ELEMENTS = 64
 _MAX_LISTED = 8
 _MIN_SHUFFLED_ERROR = 0.1
 # Errors of fewer digits, relative to the result; their mean and their largest, relative to their spread.
-_MAX_NOISE = 0.05
+_MAX_NOISE = 0.25
 _MAX_NOISE_BIAS = 0.3
 _MAX_NOISE_PEAK = 10.0
+_MIN_NOISE_ELEMENTS = 16
+# Standard deviations of a mean that are chance.
+_CHANCE = 2.5
 
 
 class OutputVariant(Struct, frozen=True):
@@ -60,6 +64,7 @@ class Output(Struct, frozen=True):
         before_activation: replayed values before the last activation; `None` if there is none.
         activation: type of that activation.
         axis: axis over which that activation normalizes.
+        is_function: the operator computes nothing but a function that devices approximate.
     """
 
     target: AnyArray
@@ -68,6 +73,7 @@ class Output(Struct, frozen=True):
     before_activation: AnyArray | None = None
     activation: str = ""
     axis: int = -1
+    is_function: bool = False
 
 
 def iter_outputs(output: Output) -> Iterator[OutputVariant]:
@@ -86,16 +92,26 @@ def iter_outputs(output: Output) -> Iterator[OutputVariant]:
         yield from variants(output)
 
 
-def is_noise(output: Output) -> bool:
-    """Return whether the errors look like those of fewer digits: in most elements, of both signs, without outliers."""
-    errors = output.target - output.replayed
-    spread = float(np.sqrt(np.square(errors).mean()))
-    scale = float(np.sqrt(np.square(output.replayed).mean()))
-    if errors.size < 8 * _MIN_CHANNEL_ELEMENTS or not spread or spread > _MAX_NOISE * scale:
+def has_small_errors(output: Output) -> bool:
+    """Return whether most elements have small errors, without outliers; those that are 0 on both sides do not count."""
+    errors = _visible_errors(output)
+    spread = float(np.sqrt(np.square(errors).mean())) if errors.size else 0.0
+    if errors.size < _MIN_NOISE_ELEMENTS or np.linalg.norm(errors) > _MAX_NOISE * np.linalg.norm(output.replayed):
         return False
-    has_both_signs = abs(float(errors.mean())) < _MAX_NOISE_BIAS * spread
     is_common = int(np.count_nonzero(np.abs(errors) > spread / 10)) > errors.size / 2
-    return has_both_signs and is_common and float(np.abs(errors).max()) < _MAX_NOISE_PEAK * spread
+    return is_common and float(np.abs(errors).max()) < _MAX_NOISE_PEAK * spread
+
+
+def has_both_signs(output: Output) -> bool:
+    """Return whether errors are not of one sign, as those of fewer digits; means of few elements are not near 0."""
+    errors = _visible_errors(output)
+    spread = float(np.sqrt(np.square(errors).mean()))
+    return abs(float(errors.mean())) < max(_MAX_NOISE_BIAS, _CHANCE / sqrt(errors.size)) * spread
+
+
+def _visible_errors(output: Output) -> AnyArray:
+    shown = (output.target != 0) | (output.replayed != 0)
+    return np.asarray((output.target - output.replayed)[shown])
 
 
 def _orders(output: Output) -> Iterator[OutputVariant]:
@@ -170,12 +186,15 @@ def _by_channel(output: Output) -> Iterator[OutputVariant]:
             continue
         biased = because("replay.cause_channel_offsets", axis=axis)
         offsets = np.mean(target - replayed, axis=1, keepdims=True)
-        yield OutputVariant(ErrorKind.BIAS, biased, target, replayed + offsets)
+        found = [OutputVariant(ErrorKind.BIAS, biased, target, replayed + offsets)]
         if output.before_activation is not None and output.activation == "Relu":
             before = _by_axis(output.before_activation, axis)
-            yield OutputVariant(ErrorKind.BIAS, biased, target, np.maximum(before + _offsets(target, before), 0.0))
+            moved = np.maximum(before + _offsets(target, before), 0.0)
+            found.append(OutputVariant(ErrorKind.BIAS, biased, target, moved))
         scaled = because("replay.cause_channel_scales", axis=axis)
-        yield OutputVariant(ErrorKind.SCALE, scaled, target, _factors(target, replayed) * replayed)
+        found.append(OutputVariant(ErrorKind.SCALE, scaled, target, _factors(target, replayed) * replayed))
+        # Where all elements of a channel are alike, offsets and factors both explain much.
+        yield from sorted(found, key=lambda each: float(np.linalg.norm(each.target - each.replayed)))
 
 
 def _offsets(target: AnyArray, before: AnyArray) -> AnyArray:

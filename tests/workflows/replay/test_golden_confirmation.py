@@ -1,0 +1,106 @@
+"""Replay without the original model in a comparison: golden data confirms that the computation is the right one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from command_line import run
+from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES, REPLAYED
+from fault_injection.faults import inject
+from opdiff.api import compare
+from opdiff.core.judgement import ErrorKind
+from opdiff.core.replay import ReplayVerdict
+from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
+from opdiff.workflows.compare.options import CompareOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.sample.directory import Sample
+
+
+def faulty_run(folder: Path, network: str, dtype: str, fault: str, depth: str) -> tuple[Sample, str]:
+    """Write a run with a fault and its golden data; return the files and the operator at fault."""
+    sound = ALL_NETWORKS[network](24, DTYPES[dtype])
+    faulty = inject(sound, fault, DEPTHS[depth])
+    assert faulty is not None
+    write_files(str(folder), golden_files(sound) | target_files(faulty.network))
+    return sample_in(str(folder)), faulty.operators[0]
+
+
+def compared(files: Sample, replay: int = REPLAYED) -> Comparison:
+    options = CompareOptions(replay=replay)
+    return compare(files.target, files.golden, rules=files.rules, options=options).values
+
+
+def change_rules(files: Sample, change: Callable[[dict[str, Any]], None]) -> None:
+    path = Path(files.rules)
+    rules = json.loads(path.read_text())
+    for operator in rules["graph"][0]["op"]:
+        change(operator)
+    path.write_text(json.dumps(rules))
+
+
+@pytest.mark.parametrize(
+    ("network", "dtype", "fault", "depth", "kind"),
+    [
+        ("cancelling", "bf16", "scale per channel", "middle", ErrorKind.SCALE),
+        ("cancelling", "bf16", "other padding", "late", ErrorKind.PADDING),
+        ("cancelling", "bf16", "zero", "middle", ErrorKind.MEMORY),
+        ("cancelling", "bf16", "accumulation", "middle", ErrorKind.PRECISION),
+        ("quantized", "fp16", "no bias", "late", ErrorKind.BIAS),
+        ("split-norm", "bf16", "rough function", "late", ErrorKind.FUNCTION),
+    ],
+)
+def test_a_fault_that_noise_hides_is_proved(
+    tmp_path: Path, network: str, dtype: str, fault: str, depth: str, kind: ErrorKind
+) -> None:
+    files, operator = faulty_run(tmp_path, network, dtype, fault, depth)
+    assert compared(files, replay=0).judgement.findings == ()
+    (finding,) = compared(files).judgement.findings
+    assert (finding.operator, finding.kind, finding.is_proved) == (operator, kind, True)
+
+
+def test_a_fused_operator_is_proved_by_the_composition_of_the_golden_data(tmp_path: Path) -> None:
+    files, operator = faulty_run(tmp_path, "residual", "fp16", "no activation", "middle")
+    finding = compared(files).judgement.findings[0]
+    assert (finding.operator, finding.kind, finding.is_proved) == (operator, ErrorKind.ACTIVATION, True)
+
+
+def test_attributes_that_contradict_the_golden_data_prove_nothing(tmp_path: Path) -> None:
+    files, operator = faulty_run(tmp_path, "detection", "fp16", "other resize mode", "middle")
+    finding = compared(files).judgement.findings[0]
+    assert (finding.operator, finding.kind, finding.is_proved) == (operator, ErrorKind.FUNCTION, True)
+
+    def forget_mode(operator: dict[str, Any]) -> None:
+        operator["attr"] = [entry for entry in operator["attr"] if entry["key"] != "half_pixel_centers"]
+
+    change_rules(files, forget_mode)
+    comparison = compared(files)
+    # By these attributes the faulty output is right, so that replay finds no error; the finding is not proved.
+    assert not any(finding.is_proved for finding in comparison.judgement.findings)
+
+
+def test_an_innocent_operator_with_unknown_attributes_is_not_guilty(tmp_path: Path) -> None:
+    files, _ = faulty_run(tmp_path, "detection", "fp16", "scale", "early")
+
+    def forget_windows(operator: dict[str, Any]) -> None:
+        for entry in operator["attr"]:
+            if entry["key"] == "pads" and operator["type"] == "Conv2D":
+                entry["value"]["list"]["i"] = [0, 2, 0, 2]
+
+    change_rules(files, forget_windows)
+    replays = compared(files, replay=50).replays
+    assert ReplayVerdict.GUILTY not in {item.verdict for item in replays if item.op_type == "Conv2D"}
+
+
+def test_suspects_are_replayed_without_being_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, operator = faulty_run(tmp_path, "cancelling", "fp16", "zero", "middle")
+    sides = ("compare", files.target, files.golden, "--rules", files.rules, "-o", tmp_path / "out", "--no-html")
+    assert f"{operator} (Add) is proved to be at fault" in run(capsys, *sides).out
+    assert "proved" not in run(capsys, *sides, "--replay", "none").out
