@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _TYPE_NAMES = {dtypes.FLOAT16: "DT_FLOAT16", dtypes.FLOAT32: "DT_FLOAT", dtypes.BFLOAT16: "DT_BF16"}
 
 # Types with parameters that devices keep in float32.
-_EXACT = {"BatchNormalization", "Resize", "Clip", "Pow"}
+_EXACT = {"BatchNormalization", "Resize", "Clip", "Pow", "QuantizeLinear", "DequantizeLinear"}
+_QUANTIZED = {"int8": dtypes.INT8, "uint8": dtypes.UINT8, "int32": dtypes.INT32}
 _JOINED = {"BatchNormalization", "Relu", "Clip", "Sigmoid", "HardSigmoid", "LeakyRelu"}
 
 
@@ -174,7 +175,8 @@ class DeviceRun:
         return part
 
     def _encoded(self, array: Array) -> EncodedTensor:
-        return tensor(array, self.dtype, self.layout if array.ndim == 4 else "ND")
+        dtype = _QUANTIZED.get(array.dtype.name, self.dtype)
+        return tensor(array, dtype, self.layout if array.ndim == 4 else "ND")
 
     def _described(self, operator: Fused, inputs: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
         return {

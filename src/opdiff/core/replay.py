@@ -87,6 +87,7 @@ class ReplayCause(Struct, frozen=True):
         before: own error without the change.
         after: error that remains with it.
         runner_up: another change that comes near; `None` if there is none.
+        is_share: whether the errors are shares of integers that differ.
     """
 
     kind: ErrorKind
@@ -94,13 +95,15 @@ class ReplayCause(Struct, frozen=True):
     before: float
     after: float
     runner_up: Reason | None = None
+    is_share: bool = False
 
     @property
     def evidence(self) -> Reason:
-        """The change, with the error before and after if it makes a difference."""
-        if self.after == self.before:
+        """The change, with the error before and after; a level of noise, which leaves no smaller error, without."""
+        if self.after >= self.before:
             return self.reason
-        return because("replay.cause", cause=self.reason, before=self.before, after=self.after)
+        code = "replay.cause_elements" if self.is_share else "replay.cause"
+        return because(code, cause=self.reason, before=self.before, after=self.after)
 
 
 class Replay(Struct, frozen=True):

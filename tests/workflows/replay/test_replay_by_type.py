@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from math import erf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from dump_files import TIME, add, dump, tensor
 from onnx_models import model, node, plain_run, value, weight
-from opdiff.core.dtypes import BOOL, FLOAT16, INT8, INT32, INT64, UINT64
 from opdiff.core.reasons import because
-from opdiff.workflows.replay.options import ReplayOptions
-from opdiff.workflows.replay.pipeline import replay
 from opdiff.workflows.replay.types.table import BUILDERS
+from typed_operators import Array, Case, half, onnx_result, replay_case
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from opdiff.core.dtypes import DType
-    from opdiff.core.replay import Replay
-    from opdiff.sample.container import EncodedTensor
-
-Array = np.ndarray[Any, Any]
-
-
-def half(*shape: int, seed: int = 0) -> Array:
-    made = np.random.default_rng((seed, *shape)).normal(size=shape)
-    return made.astype(np.float16).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Case:
-    """An operator: type, attributes, inputs and right outputs."""
-
-    op_type: str
-    inputs: list[Array]
-    outputs: list[Array]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    layouts: tuple[str, ...] = ()
-    originals: tuple[str, ...] = ("op",)
-
-
-def onnx_result(op_type: str, *inputs: Array, **attributes: Any) -> Array:
-    """The result of an ONNX operator."""
-    names = [f"i{number}" for number in range(len(inputs))]
-    made = model(
-        [node(op_type, " ".join(names), "y", "n", **attributes)],
-        [value(name, array.shape) for name, array in zip(names, inputs, strict=True)],
-    )
-    return plain_run(made, dict(zip(names, inputs, strict=True)))["y"]
 
 
 X, Y = half(3, 8), half(3, 8, seed=1)
@@ -324,40 +286,6 @@ CASES = [
     Case("AscendQuant", [X], [np.clip(np.rint(40 * X + 3), -128, 127).astype(np.int8)], {"scale": 40.0, "offset": 3.0}),
 ]
 IDS = [f"{number} {case.op_type}" for number, case in enumerate(CASES)]
-
-
-def attribute(key: str, content: Any) -> dict[str, Any]:
-    """An attribute as ATC writes it."""
-    if isinstance(content, bool):
-        return {"key": key, "value": {"b": content}}
-    if isinstance(content, str):
-        return {"key": key, "value": {"s": content}}
-    if isinstance(content, list) and content and isinstance(content[0], list):
-        return {"key": key, "value": {"list_list_int": {"list_list_i": [{"list_i": row} for row in content]}}}
-    if isinstance(content, list):
-        return {"key": key, "value": {"list": {"i": content, "val_type": 2}}}
-    return {"key": key, "value": {"f" if isinstance(content, float) else "i": content}}
-
-
-def encoded(array: Array, layout: str) -> EncodedTensor:
-    types: dict[str, DType] = {"i1": INT8, "i4": INT32, "i8": INT64, "u8": UINT64, "b1": BOOL}
-    return tensor(array, types.get(array.dtype.str[1:], FLOAT16), layout)
-
-
-def replay_case(folder: Path, case: Case, outputs: list[Array]) -> Replay:
-    layouts = iter(case.layouts or ("ND",) * 9)
-    inputs = tuple(encoded(array, next(layouts)) for array in case.inputs)
-    results = [encoded(array, next(layouts)) for array in outputs]
-    add(folder / "npu", f"{case.op_type}.op.1.0.{TIME}", dump(*results, inputs=inputs))
-    names = {"key": "_datadump_original_op_names", "value": {"list": {"s": list(case.originals), "val_type": 1}}}
-    operator = {
-        "name": "op", "type": case.op_type, "input": [f"in{number}:0" for number in range(len(inputs))],
-        "attr": [names, *(attribute(*item) for item in case.attributes.items())],
-    }  # fmt: skip
-    (folder / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": [operator]}]}))
-    options = ReplayOptions(str(folder / "npu"), str(folder / "rules.json"))
-    (found,) = replay(options, lambda _done, _total: None)
-    return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)

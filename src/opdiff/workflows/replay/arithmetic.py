@@ -29,7 +29,9 @@ FLOAT_ELEMENTS = {dtypes.FLOAT32: 1, dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
 
 _FLOAT = FLOAT_ELEMENTS[dtypes.FLOAT32]
 # Types whose constants are parameters of the computation, which devices keep exactly.
-_EXACT_CONSTANTS = frozenset({"Resize", "Upsample", "BatchNormalization", "Clip", "Pad", "Range", "Pow"})
+_EXACT_CONSTANTS = frozenset({
+    "Resize", "Upsample", "BatchNormalization", "Clip", "Pad", "Range", "Pow", "QuantizeLinear", "DequantizeLinear",
+})  # fmt: skip
 _DEFAULT_EPSILON = 1e-5
 
 
@@ -65,11 +67,16 @@ class CutEncoder(Struct, frozen=True):
         if arithmetic is Arithmetic.FOLDED:
             graph.fold()
         if arithmetic is Arithmetic.EACH_STEP:
-            floats = {name for node in cut.nodes for name in node.outputs if self._is_float(name)}
+            steps = [node for node in cut.nodes if not self._is_conversion(node)]
+            floats = {name for node in steps for name in node.outputs if self._is_float(name)}
             graph.round_results(floats - set(cut.outputs))
         heads = [onnx.graph_input(item.name, item.shape, item.element) for item in inputs]
         outputs = [onnx.graph_output(name) for name in cut.outputs]
         return self.parts.encode_model(b"".join((*heads, *graph.encode(), *outputs)))
+
+    def _is_conversion(self, node: NodeParts) -> bool:
+        """Return whether a node makes floats of integers, which are no result of their own."""
+        return node.op_type == "Cast" and not self._is_float(node.inputs[0])
 
     def _is_float(self, name: str) -> bool:
         return name in self.types and self.types[name].element == _FLOAT

@@ -14,13 +14,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.dtypes import largest_finite
+from opdiff.core.dtypes import Kind, largest_finite
 from opdiff.core.errors import InputError
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayCause
 from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
+from opdiff.workflows.replay.variants.accumulation import narrow_sums, saturated_steps
 from opdiff.workflows.replay.variants.functions import computes_function, find_function, without_function
 from opdiff.workflows.replay.variants.inputs import reversed_channels, rounded_inputs
 from opdiff.workflows.replay.variants.operands import (
@@ -31,18 +32,35 @@ from opdiff.workflows.replay.variants.operands import (
 )
 from opdiff.workflows.replay.variants.outputs import Output, has_both_signs, has_small_errors, iter_outputs
 from opdiff.workflows.replay.variants.parameters import other_parameters, padded_otherwise
+from opdiff.workflows.replay.variants.quantization import (
+    Rounded,
+    Scaled,
+    rounded_otherwise,
+    scaled_otherwise,
+    scales_of_channels,
+    smallest_and_largest,
+    summed_otherwise,
+)
+from opdiff.workflows.replay.variants.quantized_parts import (
+    before_rounding,
+    integers_before_scaling,
+    is_quantized,
+    without_zero_point,
+)
 from opdiff.workflows.replay.variants.variant import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
     from opdiff.core.reasons import Reason
     from opdiff.core.replay import ReplayedOutput
     from opdiff.workflows.golden.runtime import FedInput
+    from opdiff.workflows.replay.cut import Cut
     from opdiff.workflows.replay.operator_replay import OperatorReplay
     from opdiff.workflows.replay.own_error import Allowance
+    from opdiff.workflows.replay.variants.outputs import OutputVariant
     from opdiff.workflows.replay.variants.variant import Variant
 
 _MAX_SECONDS = 10.0
@@ -51,7 +69,13 @@ _MAX_COMPUTATIONS = 120
 _MAX_REMAINDER = 0.3
 # Variants that leave an error of at most this many times the allowed one are named as near.
 _NEAR = 4.0
+# Later variants are less specific, and have to be that much nearer to be named in place of an earlier one.
+_NEARER = 0.8
 _MAX_STALE_CANDIDATES = 64
+# Errors of accumulations in 16 bits differ by this factor with the order of the sums.
+_MAX_LEVEL_RATIO = 2.0
+# Any difference of two integers is above this.
+_INTEGER_PEAK = 1e-9
 
 
 class _Tried(Struct, frozen=True):
@@ -81,17 +105,25 @@ def find_cause(
         is_beyond_noise: noise cannot have caused the error, so that what looks like noise is a lack of digits.
     """
     worst = max(outputs, key=lambda output: output.excess)
+    is_share = _has_integers(replay, worst)
+    before = worst.unequal if is_share else worst.error
     nearest: _Tried | None = None
     search = _Search(replay, fed, base, {output.original: output for output in outputs})
     for tried in chain(search.run(worst), search.noise(worst) if is_beyond_noise else ()):
-        is_far_better = tried.error <= _MAX_REMAINDER * worst.error or tried.excess <= _MAX_REMAINDER * worst.excess
+        is_far_better = tried.error <= _MAX_REMAINDER * before or tried.excess <= _MAX_REMAINDER * worst.excess
         if tried.excess <= 1 and is_far_better:
-            return ReplayCause(tried.kind, tried.reason, worst.error, tried.error, nearest.reason if nearest else None)
-        if tried.excess <= _NEAR and is_far_better and (nearest is None or tried.excess < nearest.excess):
+            runner_up = nearest.reason if nearest else None
+            return ReplayCause(tried.kind, tried.reason, before, tried.error, runner_up, is_share)
+        if tried.excess <= _NEAR and is_far_better and (nearest is None or tried.excess < _NEARER * nearest.excess):
             nearest = tried
     if nearest is None:
         return None
-    return ReplayCause(ErrorKind.UNKNOWN, because("replay.cause_unknown"), worst.error, nearest.error, nearest.reason)
+    unknown = because("replay.cause_unknown")
+    return ReplayCause(ErrorKind.UNKNOWN, unknown, before, nearest.error, nearest.reason, is_share)
+
+
+def _has_integers(replay: OperatorReplay, output: ReplayedOutput) -> bool:
+    return replay.output_of(output.original).tensor.spec.dtype.kind is Kind.INTEGER
 
 
 class _Search:
@@ -110,18 +142,20 @@ class _Search:
         self._outputs = outputs
         self._ends = time.monotonic() + _MAX_SECONDS
         self._arithmetic = replay.arithmetics[0]
+        # Reasons and errors of accumulations in 16 bits.
+        self._narrow: list[tuple[Reason, float]] = []
 
     def run(self, worst: ReplayedOutput) -> Iterator[_Tried]:
         """Yield the variants with their errors until the time is over."""
         # Few wrong elements in a good output have no cause in the computation.
-        is_everywhere = worst.error > worst.limit
+        is_everywhere = worst.error > worst.limit or _has_integers(self._replay, worst)
+        yield from self._quantization(worst) if is_everywhere else ()
         yield from self._computations() if is_everywhere and self._replay.cut.nodes else ()
         yield from self._stale(worst)
         yield from self._results(worst)
 
     def _computations(self) -> Iterator[_Tried]:
-        replay = self._replay
-        subject = Subject(replay.context.encoder.parts, replay.cut, replay.context.types)
+        replay, subject = self._replay, self._subject
         variants = chain(
             without_function(subject),
             left_out(subject),
@@ -132,6 +166,9 @@ class _Search:
             transposed_weights(subject),
             reversed_channels(subject),
             rounded_inputs(subject, replay.device_type),
+            without_zero_point(subject),
+            saturated_steps(subject, replay.device_type),
+            narrow_sums(subject, replay.device_type),
         )
         for number, variant in enumerate(variants):
             if number >= _MAX_COMPUTATIONS or time.monotonic() > self._ends:
@@ -148,9 +185,18 @@ class _Search:
             return None
         if any(results[name].shape != self._base[name].shape for name in self._base):
             return None
+        self._note_narrow(variant, results)
         judged = [self._error(name, results[name]) for name in self._base]
         error, excess = max(judged, key=lambda item: item[1])
         return _Tried(variant.kind, variant.reason, error, excess)
+
+    def _note_narrow(self, variant: Variant, results: Mapping[str, AnyArray]) -> None:
+        """Note how large the errors of an accumulation in 16 bits are: the order of its sums is not known."""
+        if variant.reason.code != "replay.cause_accumulation":
+            return
+        found = [(results[name].ravel(), base.ravel()) for name, base in self._base.items()]
+        errors = [np.linalg.norm(one - two) / (np.linalg.norm(two) or np.inf) for one, two in found]
+        self._narrow.append((variant.reason, float(max(errors))))
 
     @staticmethod
     def _changed(variant: Variant, item: FedInput) -> AnyArray:
@@ -175,7 +221,7 @@ class _Search:
             reason = because("replay.cause_rough_function", op_type=output.activation)
             yield _Tried(ErrorKind.FUNCTION, reason, worst.error, 0.0)
         elif has_both_signs(output):
-            yield _Tried(ErrorKind.PRECISION, because("replay.cause_precision"), worst.error, 0.0)
+            yield _Tried(ErrorKind.PRECISION, self._precision(worst), worst.error, 0.0)
 
     def _output(self, worst: ReplayedOutput) -> Output | None:
         """Return the result itself, if it has finite floats only."""
@@ -187,23 +233,92 @@ class _Search:
         return self._with_operand(output, worst.original)
 
     def _results(self, worst: ReplayedOutput) -> Iterator[_Tried]:
-        """Yield the variants of the result itself; only floats have such."""
+        """Yield the variants of the result itself."""
         value = self._replay.output_of(worst.original)
         dtype, allowance = value.tensor.spec.dtype, self._allowance(worst.original)
         target, replayed = self._replay.aligned(value, self._base[worst.original])
+        if dtype.kind is Kind.INTEGER and replayed.dtype.kind in "iu":
+            floats = target.astype(np.float64), replayed.astype(np.float64)
+            output = Output(*floats, allowance._replace(peak=_INTEGER_PEAK))
+            yield from self._measured(iter_outputs(output), worst)
         if target.dtype.kind == "f":
             yield from _overflow(target, as_device(replayed, dtype), dtype, allowance)
-        output = self._output(worst)
-        for variant in iter_outputs(output) if output is not None else ():
+        finite = self._output(worst)
+        yield from self._measured(iter_outputs(finite), worst) if finite is not None else ()
+
+    def _precision(self, worst: ReplayedOutput) -> Reason:
+        """Return the reason of small errors: accumulation in 16 bits if that makes errors of this size."""
+        for reason, error in self._narrow:
+            if error / _MAX_LEVEL_RATIO <= worst.error <= error * _MAX_LEVEL_RATIO:
+                facts = {name: reason.fact(name) for name in ("operator", "op_type", "dtype")}
+                return because("replay.cause_accumulation_level", error=error, **facts)
+        return because("replay.cause_precision")
+
+    def _quantization(self, worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield the variants of a quantization or dequantization, if the part ends with one."""
+        name = worst.original
+        value = self._replay.output_of(name)
+        target, replayed = (array.astype(np.float64) for array in self._replay.aligned(value, self._base[name]))
+        if not np.isfinite(target).all() or not np.isfinite(replayed).all():
+            return
+        if value.tensor.spec.dtype.kind is Kind.INTEGER:
+            yield from self._measured(
+                chain(self._rounded(target, replayed, name), summed_otherwise(target, replayed)), worst
+            )
+        else:
+            yield from self._measured(self._dequantized(target, replayed, name), worst)
+
+    def _measured(self, variants: Iterable[OutputVariant], worst: ReplayedOutput) -> Iterator[_Tried]:
+        """Yield variants of the result with their errors; integers agree if all but a few are equal."""
+        dtype = self._replay.output_of(worst.original).tensor.spec.dtype
+        allowance = self._allowance(worst.original)
+        for variant in variants:
             if time.monotonic() > self._ends:
                 return
-            error, excess = _measured(variant.target, as_device(variant.replayed, dtype), allowance)
+            if dtype.kind is Kind.INTEGER:
+                first, second = (np.rint(array).astype(np.int64) for array in (variant.target, variant.replayed))
+            else:
+                first, second = variant.target, as_device(variant.replayed, dtype)
+            error, excess = _measured(first, second, allowance)
             yield _Tried(variant.kind, variant.reason, error, excess)
+
+    def _rounded(self, target: AnyArray, replayed: AnyArray, name: str) -> Iterator[OutputVariant]:
+        """Yield the variants of a quantization at the end of the part, if there is one."""
+        cut = before_rounding(self._subject, name)
+        dtype = self._replay.output_of(name).tensor.spec.dtype
+        values = self._computed(cut, name, self._fed)
+        at_zero = self._computed(cut, name, [replace(item, codes=np.zeros_like(item.codes)) for item in self._fed])
+        if values is None or at_zero is None or values.size != target.size:
+            return
+        low, high = smallest_and_largest(dtype)
+        zero_point = float(np.rint(at_zero.flat[0])) if at_zero.size else 0.0
+        yield from rounded_otherwise(Rounded(target, values.reshape(replayed.shape), zero_point, low, high))
+
+    def _dequantized(self, target: AnyArray, replayed: AnyArray, name: str) -> Iterator[OutputVariant]:
+        """Yield the variants of a dequantization at the end of the part, or of a part of dequantized values."""
+        integers = self._computed(integers_before_scaling(self._subject, name), name, self._fed)
+        if integers is not None and integers.size == target.size:
+            yield from scaled_otherwise(Scaled(target, replayed, integers.reshape(target.shape)))
+        elif is_quantized(self._subject):
+            yield from scales_of_channels(target, replayed)
+
+    def _computed(self, cut: Cut | None, name: str, fed: Sequence[FedInput]) -> AnyArray | None:
+        """Return what a changed part computes in place of an output; `None` if there is none."""
+        if cut is None:
+            return None
+        try:
+            return replace(self._replay, cut=cut).compute(fed, self._arithmetic)[name].astype(np.float64)
+        except InputError:
+            return None
+
+    @property
+    def _subject(self) -> Subject:
+        return Subject(self._replay.context.encoder.parts, self._replay.cut, self._replay.context.types)
 
     def _with_operand(self, output: Output, name: str) -> Output:
         """Return an output with the values before the function at the end of the part, if there is one."""
         parts = self._replay.context.encoder.parts
-        subject = Subject(parts, self._replay.cut, self._replay.context.types)
+        subject = self._subject
         found = find_function(subject, name)
         if found is None:
             return output
@@ -265,5 +380,6 @@ def _overflow(target: AnyArray, replayed: AnyArray, dtype: DType, allowance: All
 def _measured(target: AnyArray, replayed: AnyArray, allowance: Allowance) -> tuple[float, float]:
     """Return an error, and its excess."""
     found = difference(target, replayed, allowance)
+    error = found.error if "f" in (target.dtype.kind, replayed.dtype.kind) else found.unequal
     pairs = [(value, limit) for value, limit in zip(found[:3], allowance[:3], strict=True) if value]
-    return found.error, max((value / limit if limit else np.inf for value, limit in pairs), default=0.0)
+    return error, max((value / limit if limit else np.inf for value, limit in pairs), default=0.0)

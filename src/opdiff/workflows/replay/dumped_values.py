@@ -80,6 +80,7 @@ class DumpedValues:
     """Lookup of the values of original tensors in one dump; `earlier` reads the dump of the step before.
 
     Attributes:
+        target: the dump.
         names: original operator of each tensor.
         owners: compiled operator of each original tensor that one computes.
         outputs: values of original tensors that are outputs of compiled operators.
@@ -89,7 +90,7 @@ class DumpedValues:
         self, model: OriginalModel, rules: GroupedModel, target: DumpIndex, earlier: EarlierRun | None = None
     ) -> None:
         self._rules = rules
-        self._target = target
+        self.target = target
         self._earlier = earlier
         self._tensors = _tensors_by_operator(model)
         self.names = {tensor: operator.name for operator in model.operators for tensor in operator.outputs}
@@ -100,11 +101,11 @@ class DumpedValues:
 
     def is_run(self, operator: RuleOp) -> bool:
         """Return whether an operator runs on the device and was dumped."""
-        return operator.op_type not in NOT_RUN_TYPES and self._target.find(operator.name) is not None
+        return operator.op_type not in NOT_RUN_TYPES and self.target.find(operator.name) is not None
 
     def inputs_of(self, operator: RuleOp) -> dict[str, DumpedValue]:
         """Return the dumped inputs of an operator by original tensor, without those that its output replaced."""
-        dump = self._target.find(operator.name)
+        dump = self.target.find(operator.name)
         lost = overwritten_inputs(dump) if dump is not None else frozenset()
         return {value.original: value for value in self._values(operator, Slot.INPUT) if value.key.index not in lost}
 
@@ -114,7 +115,7 @@ class DumpedValues:
 
     def integers_without_original(self, operator: RuleOp) -> tuple[TensorKey, Tensor] | None:
         """Return the first input of an operator if it holds integers that the original model does not have."""
-        dump = self._target.find(operator.name)
+        dump = self.target.find(operator.name)
         tensor = dump.inputs.get(0) if dump is not None else None
         if tensor is None or tensor.spec.dtype.kind is not Kind.INTEGER:
             return None
@@ -126,7 +127,7 @@ class DumpedValues:
         for item in self._rules.in_sequence():
             if item.name == operator:
                 return
-            dump = self._target.find(item.name)
+            dump = self.target.find(item.name)
             for index, tensor in dump.outputs.items() if dump is not None else ():
                 yield TensorKey(item.name, Slot.OUTPUT, index), tensor
 
@@ -140,7 +141,7 @@ class DumpedValues:
 
     def problem_of(self, operator: RuleOp) -> Reason:
         """Return why no output of an operator is a tensor of the original model."""
-        dump = self._target.find(operator.name)
+        dump = self.target.find(operator.name)
         if dump is None:
             return because("replay.not_dumped")
         if dump.problem is not None:
@@ -164,7 +165,7 @@ class DumpedValues:
             self.outputs.setdefault(value.original, value)
 
     def _values(self, operator: RuleOp, slot: Slot) -> Iterator[DumpedValue]:
-        dump = self._target.find(operator.name)
+        dump = self.target.find(operator.name)
         for index, tensor in sorted(dump.tensors(slot).items()) if dump is not None else ():
             original = self._original(operator, slot, index)
             if original is not None:
@@ -184,7 +185,7 @@ class DumpOnly(DumpedValues):
 
     def __init__(self, rules: GroupedModel, target: DumpIndex, earlier: EarlierRun | None = None) -> None:
         self._rules = rules
-        self._target = target
+        self.target = target
         self._earlier = earlier
         self._tensors = {}
         self.names = {}

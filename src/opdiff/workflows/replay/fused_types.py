@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opdiff.core.graph import RuleOp
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph
 
-_FOLDED = ("bn", "batch", "norm", "scale", "bias", "fold")
+_FOLDED = ("bn", "batch", "norm", "scale", "bias", "fold", "quant")
 # Words of activations in names of operators; the first that occurs counts. Empty: has parameters that are not known.
 _ACTIVATIONS = {
     "leaky": "", "prelu": "", "relu6": "Relu6", "relu": "Relu", "hardswish": "HardSwish", "hardsigmoid": "HardSigmoid",

@@ -44,6 +44,7 @@ _SYSTEMATIC = frozenset({
     ErrorKind.ACTIVATION, ErrorKind.AXIS, ErrorKind.BIAS, ErrorKind.FUNCTION, ErrorKind.OPERAND, ErrorKind.PADDING,
     ErrorKind.SCALE,
 })  # fmt: skip
+_ROUNDING_TYPES = frozenset({"QuantizeLinear", "Round", "Floor", "Ceil"})
 
 
 class ReplayContext(Struct, frozen=True):
@@ -94,17 +95,22 @@ def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason
     quantized = [value for value in (*own.values(), *outputs) if _is_quantized(context, value)]
     if quantized:
         return because("replay.quantized", tensor=str(quantized[0].key), dtype=quantized[0].tensor.spec.dtype.name)
-    inner = values.integers_without_original(operator)
-    if inner is not None:
-        return because("replay.quantized", tensor=str(inner[0]), dtype=inner[1].spec.dtype.name)
     known = values.outputs | own
     cut = _cut(context, [value.original for value in outputs], own, known)
+    inner = values.integers_without_original(operator)
+    if inner is not None and not (isinstance(cut, Cut) and _reads_quantized(cut)):
+        return because("replay.quantized", tensor=str(inner[0]), dtype=inner[1].spec.dtype.name)
     if isinstance(cut, Reason):
         return cut
     unknown = next((name for name in (*cut.inputs, *cut.shapes) if name not in context.types), None)
     if unknown is not None:
         return because("replay.not_numbers", tensor=unknown)
     return OperatorReplay(context, operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
+
+
+def _reads_quantized(cut: Cut) -> bool:
+    """Return whether a part begins with quantized values that the model computes, too."""
+    return any(node.op_type == "DequantizeLinear" and node.inputs[0] in cut.inputs for node in cut.nodes)
 
 
 def _is_quantized(context: ReplayContext, value: DumpedValue) -> bool:
@@ -160,11 +166,14 @@ class OperatorReplay(Struct, frozen=True):
         results: list[ReplayedOutput] = []
         for arithmetic in self.arithmetics:
             try:
-                tried.append(self.compute(fed, arithmetic))
+                computed = self.compute(fed, arithmetic)
             except InputError:
                 if not tried:
                     raise
                 continue
+            if tried and _overflows(computed, tried[0]):
+                continue
+            tried.append(computed)
             judged = [self._judge(value, tried, arithmetic) for value in self.outputs]
             results = judged if not results or _worst(judged) < _worst(results) else results
             if _worst(results) <= 1:
@@ -231,6 +240,8 @@ class OperatorReplay(Struct, frozen=True):
         for other in tried[:-1]:
             earlier = as_device(other[value.original].reshape(replayed.shape), dtype)
             allowance = allowance.widened(difference(earlier, rounded, allowance))
+        if any(node.op_type in _ROUNDING_TYPES for node in self.cut.nodes):
+            allowance = allowance.with_ties(target, rounded, self.device_type, self.allowance(dtype).unequal)
         found = difference(target, rounded, allowance)
         return _output(value, found, allowance, arithmetic, (target, rounded))
 
@@ -273,6 +284,12 @@ def _zeros(kind: OriginalType) -> AnyArray:
 
 def _is_finite(item: FedInput) -> bool:
     return item.codes.dtype.kind != "f" or bool(np.isfinite(item.codes).all())
+
+
+def _overflows(results: Mapping[str, AnyArray], usual: Mapping[str, AnyArray]) -> bool:
+    """Return whether an inner result overflows: there are infinities or NaN that the usual computation has not."""
+    pairs = [(array, usual[name]) for name, array in results.items() if array.dtype.kind == "f"]
+    return any(bool((~np.isfinite(one) & np.isfinite(two)).any()) for one, two in pairs if one.shape == two.shape)
 
 
 def _worst(outputs: Iterable[ReplayedOutput]) -> float:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _MAX_ROUNDING = 2.0
 # Differences between ways of computing that a device may use, in terms of which an error is still noise.
 _SPREAD_FACTOR = 4.0
+# Relative distance of two neighbours in types in which devices quantize; and the largest share of ties.
+_STEPS = {"float16": 2**-10, "bfloat16": 2**-7}
+_MAX_TIE_SHARE = 0.25
 
 
 class Difference(NamedTuple):
@@ -49,6 +52,21 @@ class Allowance(NamedTuple):
         """Return whether a difference is noise."""
         pairs = zip(difference[:3], self[:3], strict=True)
         return all(value <= limit for value, limit in pairs)
+
+    def with_ties(self, target: AnyArray, replayed: AnyArray, device: DType, usual: float) -> Allowance:
+        """Return the allowance for integers that were rounded from floats of a device's type.
+
+        Errors of that type decide to which of two integers a number near the middle between them is rounded. If more
+        than the usual share of integers differ by more than one, this is no excuse.
+        """
+        step = _STEPS.get(device.name, 0.0)
+        if not step or "f" in (target.dtype.kind, replayed.dtype.kind) or not target.size:
+            return self
+        distances = np.abs(target.astype(np.int64) - replayed.astype(np.int64))
+        if float((distances > 1).mean()) > usual:
+            return self._replace(unequal=usual)
+        share = 2 * step * float(np.abs(replayed.astype(np.int64)).mean())
+        return self._replace(unequal=max(self.unequal, min(self.unequal + share, _MAX_TIE_SHARE)))
 
     def widened(self, spread: Difference) -> Allowance:
         """Return the allowance for an operator whose result depends that much on the way of computing it."""

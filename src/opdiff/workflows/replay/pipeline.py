@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
+from opdiff.core.replay import ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import group_rules
 from opdiff.pair.names import DumpIndex, NameIndex
@@ -87,12 +88,28 @@ def open_replay(
     """
     if options.model:
         context = open_context(options, rules, limits)
-        return context.values, partial(replay_operator, context)
+        target = context.values.target
+        for_integers = _open_types(options, rules, target, limits, golden) if target.dump.quantized else None
+        return context.values, partial(_replay_by_model, context, for_integers)
     target = DumpIndex(read_dump(options.target, with_rules=True))
+    by_type = _open_types(options, rules, target, limits, golden)
+    return by_type.values, partial(replay_by_type, by_type)
+
+
+def _open_types(
+    options: ReplayOptions, rules: GroupedModel, target: DumpIndex, limits: Limits, golden: GoldenValues | None
+) -> TypeContext:
     values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
-    parameters = read_parameters(options.rules)
-    by_type = TypeContext(options.rules, rules, target, parameters, values, limits, golden)
-    return values, partial(replay_by_type, by_type)
+    return TypeContext(options.rules, rules, target, read_parameters(options.rules), values, limits, golden)
+
+
+def _replay_by_model(context: ReplayContext, by_type: TypeContext | None, operator: RuleOp) -> Replay:
+    """Replay an operator by the model; on quantized values that the model does not have, by type and attributes."""
+    found = replay_operator(context, operator)
+    if by_type is None or found.reason is None or found.reason.code != "replay.quantized":
+        return found
+    typed = replay_by_type(by_type, operator)
+    return found if typed.verdict is ReplayVerdict.NOT_REPLAYABLE else typed
 
 
 def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) -> ReplayContext:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from opdiff.read.rules.parameters import Parameter
     from opdiff.workflows.replay.dumped_values import DumpedValues
     from opdiff.workflows.replay.golden_values import GoldenValues
+    from opdiff.workflows.replay.original_types import OriginalType
     from opdiff.workflows.replay.types.call import Builder
 
 _OPSET = 17
@@ -181,6 +182,7 @@ class _Prepared(Struct, frozen=True):
         tensors = [made] if isinstance(made, str) else made
         parts = ModelParts(self._model(graph, tensors))
         types = find_types(parts, {})
+        self._check_types(types, tensors)
         outputs = [replace(value, original=tensor) for tensor, (value, _) in zip(tensors, self.outputs, strict=False)]
         known = {value.original: value for value, _ in self.inputs}
         cut = find_cut(parts, [value.original for value in outputs], known, {})
@@ -221,6 +223,13 @@ class _Prepared(Struct, frozen=True):
 
     def _golden(self, key: TensorKey, numbers: AnyArray) -> AnyArray | None:
         return self.context.golden.find(key, numbers) if self.context.golden is not None else None
+
+    def _check_types(self, types: Mapping[str, OriginalType], tensors: Sequence[str]) -> None:
+        """Check that floats are computed where floats were dumped; a fused conversion is not known otherwise."""
+        for tensor, (value, _) in zip(tensors, self.outputs, strict=False):
+            dumped = value.tensor.spec.dtype
+            if tensor in types and (types[tensor].dtype.kind is Kind.FLOAT) != (dumped.kind is Kind.FLOAT):
+                raise UnsupportedOperatorError(f"its output has the type {dumped.name}")
 
     def _model(self, graph: OnnxGraph, outputs: Sequence[str]) -> OriginalModel:
         specs = tuple(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from opdiff.core.dtypes import Kind
+from opdiff.core.dtypes import INT32, UINT64, Kind
 from opdiff.workflows.replay.types.call import UnsupportedOperatorError
+from opdiff.workflows.replay.types.quantization import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +82,25 @@ def _convolve(graph: OnnxGraph, call: Call, kernel: str, attributes: dict[str, A
     if data.dtype.kind is Kind.FLOAT:
         return graph.add("Conv", [data.tensor, kernel, *_bias(graph, call, 2)], attributes)
     result = graph.add("ConvInteger", [data.tensor, kernel], attributes)
-    if len(call.operands) < 3:
+    operands, scale = _without_scale(call)
+    if len(operands) > 2:
+        bias = graph.add("Reshape", [operands[2].tensor, graph.integers([1, -1, 1, 1])])
+        result = graph.add("Add", [result, graph.add("Cast", [bias], {"to": _INT32})])
+    return _dequantized(graph, call, result, scale)
+
+
+def _without_scale(call: Call) -> tuple[tuple[Operand, ...], Operand | None]:
+    """Return the inputs of a product of integers, and the packed scale of a dequantization that is fused into it."""
+    last = call.operands[-1]
+    return (call.operands[:-1], last) if last.dtype is UINT64 else (call.operands, None)
+
+
+def _dequantized(graph: OnnxGraph, call: Call, result: str, scale: Operand | None) -> str:
+    """Add the dequantization of a result, if there is one."""
+    if scale is None:
         return result
-    bias = graph.add("Reshape", [call.operand(2).tensor, graph.integers([1, -1, 1, 1])])
-    return graph.add("Add", [result, graph.add("Cast", [bias], {"to": _INT32})])
+    sums = replace(call.operand(0), tensor=result, shape=call.output_shapes[0], dtype=INT32)
+    return scaled(graph, sums, scale)
 
 
 def _bias(graph: OnnxGraph, call: Call, index: int) -> list[str]:
@@ -132,8 +149,10 @@ def matrix_product(first: str, second: str) -> Builder:
             _transposed(graph, right) if _flag(call, second) else right.tensor,
         ]
         is_float = left.dtype.kind is Kind.FLOAT
-        product = graph.add("MatMul" if is_float else "MatMulInteger", tensors)
-        return graph.add("Add", [product, call.operand(2).tensor]) if len(call.operands) > 2 else product
+        operands, scale = _without_scale(call)
+        result = graph.add("MatMul" if is_float else "MatMulInteger", tensors)
+        result = graph.add("Add", [result, operands[2].tensor]) if len(operands) > 2 else result
+        return _dequantized(graph, call, result, scale)
 
     return build
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.types.call import Builder, Call, OnnxGraph, Operand
 
 _FLOAT, _INT8 = 1, 3
+# Bit 46 of a packed scale, in its upper half: results are signed.
+_IS_SIGNED = np.uint32(1 << 14)
 _ROUNDING = {"Round": "Round", "": "Round", "Floor": "Floor", "Ceil": "Ceil"}
 
 
@@ -35,22 +37,35 @@ def _scale(call: Call) -> float:
 
 def dequantize(graph: OnnxGraph, call: Call) -> str:
     """Build `AscendDequant`: a scale for each channel, or for all."""
-    data, scale = call.operand(0), call.operand(1)
-    factors = dequantization_scales(scale)
-    if call.get("sqrt_mode", default=False):
-        factors = factors * factors
-    is_image = data.rank > 3 and factors.size > 1
-    shape = [1, -1, *[1] * (data.rank - 2)] if is_image else [-1]
-    wide = graph.add("Reshape", [graph.constant(factors), graph.integers(shape)])
-    result = graph.add("Mul", [graph.add("Cast", [data.tensor], {"to": _FLOAT}), wide])
+    result = scaled(graph, call.operand(0), call.operand(1), is_squared=call.get("sqrt_mode", default=False))
     return graph.add("Relu", [result]) if call.get("relu_flag", default=False) else result
 
 
+def scaled(graph: OnnxGraph, data: Operand, scale: Operand, *, is_squared: bool = False) -> str:
+    """Add the product of integers with a scale for each channel, or for all."""
+    factors = dequantization_scales(scale)
+    if is_squared:
+        factors = factors * factors
+    if factors.size > 1 and factors.size not in data.shape[1:]:
+        raise UnsupportedOperatorError(f"{factors.size} scales for a tensor of shape {list(data.shape)}")
+    is_image = data.rank > 3 and factors.size > 1
+    shape = [1, -1, *[1] * (data.rank - 2)] if is_image else [-1]
+    wide = graph.add("Reshape", [graph.constant(factors), graph.integers(shape)])
+    return graph.add("Mul", [graph.add("Cast", [data.tensor], {"to": _FLOAT}), wide])
+
+
 def dequantization_scales(scale: Operand) -> AnyArray:
-    """Return scales as float32; in 64-bit integers they are the bits of the lower half."""
+    """Return scales as float32; in 64-bit integers they are the bits of the lower half.
+
+    Raises:
+        UnsupportedOperatorError: the upper half has a shift or an offset.
+    """
     values = np.ravel(scale.load())
     if scale.dtype is UINT64:
-        return values.astype("<u8").view("<u4")[::2].copy().view("<f4")
+        halves = values.astype("<u8").view("<u4")
+        if (halves[1::2] & ~_IS_SIGNED).any():
+            raise UnsupportedOperatorError("the scales have a shift or an offset in their upper bits")
+        return halves[::2].copy().view("<f4")
     return values.astype(np.float32)
 
 
