@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import pytest
+from msgspec.structs import replace
+
 from made_comparisons import comparison, failed_operator, failed_tensor, label, measured, metrics, pairing
-from opdiff.core.reasons import all_of, because, quoted
+from opdiff.core.judgement import ErrorKind, Finding, Level
+from opdiff.core.reasons import Language, all_of, because, quoted
 from opdiff.report import summary_text
 
 if TYPE_CHECKING:
@@ -99,3 +103,35 @@ def test_inputs_and_constants_of_the_compiled_model_are_counted_apart() -> None:
 def test_long_and_missing_reasons() -> None:
     lines = summary_lines(comparison(failed_tensor(quoted("")), failed_tensor(quoted("x" * 200))))
     assert lines[2:4] == ("  1 x no reason given", f"  1 x {'x' * 159}…")
+
+
+@pytest.mark.parametrize(
+    ("proved", "lines"),
+    [
+        (
+            (),
+            [
+                "  operators at fault  kind      share",
+                "  1 a (Conv2D)        scale       70%",
+                "  2 b (Conv2D)        overflow",
+            ],
+        ),
+        (
+            ("b",),
+            [
+                "  operators at fault  kind      share  proof",
+                "  1 a (Conv2D)        scale       70%",
+                "  2 b (Conv2D)        overflow         proved",
+            ],
+        ),
+    ],
+)
+def test_table_of_operators_at_fault(proved: tuple[str, ...], lines: list[str]) -> None:
+    findings = (
+        Finding("a", "Conv2D", "a:output:0", Level.WRONG, ErrorKind.SCALE, share=0.7),
+        Finding("b", "Conv2D", "b:output:0", Level.WRONG, ErrorKind.OVERFLOW),
+    )
+    found = tuple(replace(finding, is_proved=finding.operator in proved) for finding in findings)
+    made = comparison(with_cosine("a", 0.5), with_cosine("b", 0.5))
+    made = replace(made, judgement=replace(made.judgement, findings=found))
+    assert [line.text.rstrip() for line in summary_text.finding_table(made, Language.ENGLISH)] == lines

@@ -38,7 +38,7 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
     withdrawn = [finding.operator for finding in findings if _is_refuted(finding, by_name)]
     kept = [finding for finding in findings if not _is_refuted(finding, by_name)]
     kept += _found_by_replay(judgement, rows, replays)
-    kept.sort(key=lambda finding: not finding.is_proved)
+    kept = _proved_first(kept)
     found = replace(
         judgement,
         findings=tuple(kept),
@@ -49,6 +49,14 @@ def with_replays(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Re
         candidates=tuple(name for name in judgement.candidates if not _is_innocent(name, by_name)),
     )
     return replace(found, advice=advice_of(found))
+
+
+def _proved_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Return proved findings before the others, except others with a larger share of the error than any proved one."""
+    largest = max(
+        (1.0 if finding.share is None else finding.share for finding in findings if finding.is_proved), default=1.0
+    )
+    return sorted(findings, key=lambda finding: not finding.is_proved and (finding.share or 0.0) <= largest)
 
 
 def _proved(finding: Finding, replay: Replay | None) -> Finding:

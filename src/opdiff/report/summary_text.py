@@ -119,17 +119,22 @@ def finding_table(comparison: Comparison, language: Language) -> Iterator[Summar
     if len(findings) < 2:
         return
     names = short_names(comparison)
-    lines = [[render(Reason(f"report.findings_{column}"), language) for column in ("head", "kind", "share")]]
+    columns = ("head", "kind", "share", "proof")
+    lines = [[render(Reason(f"report.findings_{column}"), language) for column in columns]]
     for number, finding in enumerate(findings[:_MAX_FINDINGS], 1):
         share = "" if finding.share is None else f"{finding.share:.0%}"
         name = names.get(finding.operator, finding.operator)
-        lines.append([f"{number} {name} ({finding.op_type})", kind_text(finding, language), share])
+        proof = render(Reason("report.findings_proved"), language) if finding.is_proved else ""
+        lines.append([f"{number} {name} ({finding.op_type})", kind_text(finding, language), share, proof])
     kind_width = max(columns_of(line[1]) for line in lines)
-    name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH)
-    for name, kind, share in lines:
+    # The column of proofs is there if an operator was proved.
+    proof_width = 2 + max(columns_of(line[3]) for line in lines) if any(line[3] for line in lines[1:]) else 0
+    name_width = min(max(columns_of(line[0]) for line in lines), _COLUMNS - 6 - kind_width - _SHARE_WIDTH - proof_width)
+    for name, kind, share, proof in lines:
         cut = padded(cut_middle(name, name_width, 2 * name_width // 3), name_width)
         gap = " " * (_SHARE_WIDTH - columns_of(share))
-        yield SummaryLine(f"  {cut}  {padded(kind, kind_width)}  {gap}{share}")
+        text = f"  {cut}  {padded(kind, kind_width)}  {gap}{share}"
+        yield SummaryLine(f"{text}  {proof}".rstrip() if proof_width else text)
     if len(findings) > _MAX_FINDINGS:
         more = because("report.findings_more", count=len(findings) - _MAX_FINDINGS)
         yield SummaryLine(f"  {render(more, language)}")
