@@ -19,7 +19,6 @@ from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Ve
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import misfit_of
 from opdiff.judge.defects import result_or_defect
-from opdiff.judge.graph.units import judge_units
 from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits
 from opdiff.judge.network import build_network
@@ -68,6 +67,8 @@ def _judge(
     check_fit: bool,
 ) -> Judgement:
     if any(row.unit is not None for row in rows):
+        from opdiff.judge.graph.units import judge_units
+
         return judge_units(rows, graphs, limits, facts)
     judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
     misfit = misfit_of(rows) if check_fit else None

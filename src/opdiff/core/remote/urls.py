@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
 
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -46,6 +45,8 @@ def without_secrets(text: str) -> str:
 
 
 def _keep_password(match: re.Match[str]) -> str:
+    from urllib.parse import unquote
+
     scheme, user, password, host = match.groups()
     origin = f"{scheme}{user}@{host}" if user else f"{scheme}{host}"
     _passwords[origin] = unquote(password)

@@ -6,7 +6,6 @@ command, where it is known.
 
 from __future__ import annotations
 
-import filecmp
 import os
 import shlex
 from itertools import islice
@@ -118,17 +117,26 @@ def offline_problems(target: Dump, golden: Dump, rules: Rules) -> Iterator[Input
         yield from _fused_without_rules(target, golden)
 
 
-def _dump_files(dump: Dump) -> dict[str, str]:
-    """Return the paths of dump files by their paths in the directory of the dump."""
-    return {os.path.relpath(op.path, dump.path): op.path for op in dump.operators.values() if op.timestamp}
+class _Files(Struct, frozen=True):
+    """Paths of the files of a dump below its root, which have timestamps in their names."""
+
+    root: str
+    paths: tuple[str, ...]
 
 
-def _is_copy(ours: dict[str, str], theirs: dict[str, str]) -> bool:
-    """Return whether two dumps have the same files: names with timestamps, and contents."""
-    if not ours or ours.keys() != theirs.keys():
+def _dump_files(dump: Dump) -> _Files:
+    return _Files(dump.path, tuple(op.path for op in dump.operators.values() if op.timestamp))
+
+
+def _is_copy(ours: _Files, theirs: _Files) -> bool:
+    """Return whether two dumps have the same files: names and contents. The first difference decides."""
+    if not ours.paths or len(ours.paths) != len(theirs.paths):
         return False
+    import filecmp
+
+    others = ((path, os.path.join(theirs.root, os.path.relpath(path, ours.root))) for path in ours.paths)
     try:
-        return all(filecmp.cmp(path, theirs[name], shallow=False) for name, path in ours.items())
+        return all(filecmp.cmp(*pair, shallow=False) for pair in others)
     except OSError:
         return False
 
@@ -281,9 +289,8 @@ def _folder_sizes(tree: GraphTree) -> dict[str, int]:
     return {os.path.relpath(folder.path, tree.root): len(folder.entries) for folder in tree.folders()}
 
 
-def _graph_files(tree: GraphTree) -> dict[str, str]:
-    paths = (entry.path for folder in tree.folders() for entry in folder.entries)
-    return {os.path.relpath(path, tree.root): path for path in paths}
+def _graph_files(tree: GraphTree) -> _Files:
+    return _Files(tree.root, tuple(entry.path for folder in tree.folders() for entry in folder.entries))
 
 
 def _several_dumps(tree: GraphTree, other_kind: str = "") -> Iterator[InputProblem]:

@@ -14,10 +14,7 @@ from opdiff.core.comparison import Mode
 from opdiff.core.next_command import next_command
 from opdiff.core.reasons import because
 from opdiff.judge import judge
-from opdiff.judge.graph.proof import with_unit_replays
 from opdiff.judge.limits import DEFAULT_FILE, Limits, limits_text, read_limits
-from opdiff.judge.proof import with_replays
-from opdiff.judge.remedies import files_of
 from opdiff.workflows.compare.environments import with_environments
 
 __all__ = ["find_limits", "judge_again", "limits_text", "next_step", "write_remedies"]
@@ -51,6 +48,9 @@ def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
 
 def judge_replays(comparison: Comparison) -> Comparison:
     """Return a comparison whose judgement takes replayed operators into account; its advice begins with warnings."""
+    from opdiff.judge.graph.proof import with_unit_replays
+    from opdiff.judge.proof import with_replays
+
     apply = with_unit_replays if comparison.mode is Mode.GRAPH else with_replays
     judgement = apply(comparison.judgement, comparison.rows, comparison.replays)
     return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
@@ -74,6 +74,8 @@ def next_step(comparison: Comparison) -> str:
 
 def write_remedies(comparison: Comparison, folder: str) -> list[str]:
     """Write the files that apply the remedies to a folder, and return their paths."""
+    from opdiff.judge.remedies import files_of
+
     make_folder(folder)
     paths = []
     for name, content in files_of(comparison).items():

@@ -242,10 +242,13 @@ def conversions(options: CompareOptions) -> Conversions | None:
 
 def _custom_metrics(options: CompareOptions) -> tuple[Metric, ...]:
     """Load the selected metrics that are not built in: those in the user's directory, and installed ones by name."""
-    from opdiff.measure.custom import METRICS, load_metrics
     from opdiff.measure.documented import parse_selection, unknown_names
 
     has_scripts = options.custom and os.path.isdir(os.path.join(options.custom, "algorithm"))
+    if not has_scripts and not unknown_names(options.metrics):
+        return ()
+    from opdiff.measure.custom import METRICS, load_metrics
+
     found: dict[str, Metric] = {}
     found |= {metric.name: metric for metric in (load_metrics(options.custom) if has_scripts else ())}
     if wanted := {name.lower() for name in unknown_names(options.metrics, found)}:

@@ -19,10 +19,6 @@ from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
 from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
-from opdiff.report.graph_summary import SCHEMA as SUMMARY_SCHEMA
-from opdiff.report.graph_summary import Tally
-from opdiff.report.graph_table import graph_tables
-from opdiff.report.mapping_csv import write_mapping
 from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_table
 from opdiff.report.saved_json import save
 from opdiff.report.table import write_csv
@@ -92,6 +88,8 @@ def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
     if comparison.mode is Mode.OFFLINE:
         yield compared.name, offline_table(comparison, selected_metrics(comparison, compared.metrics))
         return
+    from opdiff.report.graph_table import graph_tables
+
     for key, table in graph_tables(comparison).items():
         yield graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table
 
@@ -105,6 +103,8 @@ def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> Sele
 
 def write_pairs(pairs: Iterable[Pair], options: CompareOptions) -> str:
     """Write the table of pairs and return its path."""
+    from opdiff.report.mapping_csv import write_mapping
+
     name = mapping_file_name(time.localtime())
     return write_new(options.output, name, lambda draft: write_mapping(pairs, draft, sequence=options.is_selected))
 
@@ -123,8 +123,10 @@ def find_environment() -> Environment:
 
 def _write_summary(comparison: Comparison, folder: str) -> str:
     """Write the counts over all ranks and tokens of graph mode."""
+    from opdiff.report.graph_summary import SCHEMA, Tally
+
     document = {
-        "schema": SUMMARY_SCHEMA,
+        "schema": SCHEMA,
         "version": _SUMMARY_VERSION,
         "made_by": f"opdiff {comparison.environment.opdiff}",
         "target": comparison.target.path,
