@@ -13,7 +13,7 @@ def format_number(value: float | None) -> str:
 
     Integers are printed in full.
     """
-    if value is None or isnan(value):
+    if value is None:
         return NOT_A_NUMBER
     if isinstance(value, int):
         return str(value)
@@ -22,6 +22,8 @@ def format_number(value: float | None) -> str:
         return f"{value:.6f}" if magnitude < 1e16 else str(value) if magnitude == inf else f"{value:.5e}"
     if not value:
         return "0.000000"
+    if isnan(value):
+        return NOT_A_NUMBER
     return f"{value:.6f}" if _has_six_decimals(value) else f"{value:.5e}"
 
 

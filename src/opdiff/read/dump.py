@@ -58,8 +58,9 @@ def read_folder_dump(folder: Folder, *, with_rules: bool = False) -> Dump:
     kind = _kind(folder, entries)
     groups = _group_by_operator(entries, with_rules=with_rules)
     redundant = dict.fromkeys(entry for group in groups.values() for entry in _redundant(group))
-    wanted = {name: [entry for entry in group if entry not in redundant] for name, group in groups.items()}
-    operators = {name: _read(name, group) for name, group in filesystem.read_ahead([*wanted.items()], _paths)}
+    if redundant:
+        groups = {name: [entry for entry in group if entry not in redundant] for name, group in groups.items()}
+    operators = {name: _read(name, group) for name, group in filesystem.read_ahead([*groups.items()], _paths)}
     by_time = dict(sorted(operators.items(), key=lambda item: item[1].timestamp))
     skipped = tuple(SkippedPath(entry.path, because("read.converted_twice")) for entry in redundant)
     quantized = any(map(is_quantization, by_time.values()))

@@ -16,6 +16,8 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
@@ -47,12 +49,20 @@ class ArrayWriter:
 
     def compressed(self, document: Mapping[str, Any]) -> bytes:
         """Return the document, and all arrays behind it, compressed together."""
-        head = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+        head = _encode(document)
         # Arrays are aligned to 8 bytes, so that the page can use them in place.
-        head += b" " * (-(len(head) + _LENGTH_NBYTES) % 8)
+        blanks = b" " * (-(len(head) + _LENGTH_NBYTES) % 8)
+        length = (len(head) + len(blanks)).to_bytes(_LENGTH_NBYTES, "little")
         deflate = zlib.compressobj(_DEFLATE_LEVEL)
-        parts = [len(head).to_bytes(_LENGTH_NBYTES, "little"), head, *self._parts]
-        return b"".join([*map(deflate.compress, parts), deflate.flush()])
+        return b"".join([*map(deflate.compress, (length, head, blanks, *self._parts)), deflate.flush()])
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (OverflowError, UnicodeEncodeError):
+        # Integers of more than 64 bits, or names that are not UTF-8: rare, and slower.
+        return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 class ArrayReader:

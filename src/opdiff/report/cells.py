@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from opdiff.core.atomic_file import open_atomic
@@ -30,6 +31,8 @@ _FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:;\w[^;\r\n]*)*)?")
 
 
+# Most cells of a column are equal: types, levels, conversions.
+@lru_cache(maxsize=4096)
 def escape_formula(text: str) -> str:
     """Return the text with an apostrophe before each part that a spreadsheet would execute as a formula.
 

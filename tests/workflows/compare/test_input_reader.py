@@ -10,7 +10,7 @@ import pytest
 
 from opdiff.core.errors import InputError
 from opdiff.sample import write_sample
-from opdiff.workflows.compare.input_reader import InputReader
+from opdiff.workflows.compare.input_reader import SharedReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def test_dumps_and_rules_are_read_once(tmp_path: Path) -> None:
     sample = write_sample(str(tmp_path), faults=[])
-    reader = InputReader()
+    reader = SharedReader()
     target = reader.dump(sample.target, with_rules=True)
     golden = reader.golden(sample.golden, (), with_rules=True)
     rules = reader.rules(sample.rules)
@@ -33,6 +33,6 @@ def test_dumps_and_rules_are_read_once(tmp_path: Path) -> None:
 
 def test_arrays_under_looser_names_depend_on_the_names_asked_for(tmp_path: Path) -> None:
     np.save(tmp_path / "conv_1.npy", np.zeros(3))
-    reader = InputReader()
+    reader = SharedReader()
     assert list(reader.golden(str(tmp_path), {"conv_1"}, with_rules=True).operators) == ["conv_1"]
     assert list(reader.golden(str(tmp_path), {"conv"}, with_rules=True).operators) == ["conv"]

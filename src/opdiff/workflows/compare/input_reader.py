@@ -1,4 +1,4 @@
-"""Reading of dumps and rule files, each once, for comparisons that share them."""
+"""Reading of dumps and rule files: here, once for comparisons that share them, or on a cluster."""
 
 from __future__ import annotations
 
@@ -27,24 +27,15 @@ Result = TypeVar("Result")
 
 
 class InputReader:
-    """Reads dumps and rule files, and remembers them by their paths; they must not change meanwhile."""
-
-    def __init__(self) -> None:
-        self._dumps: dict[tuple[str, bool], Dump] = {}
-        self._rules: dict[str, RuleFile] = {}
+    """Reads dumps and rule files."""
 
     def rules(self, path: str) -> RuleFile:
         """Return a rule file, as `read_rules` does."""
-        if path not in self._rules:
-            self._rules[path] = read_rules(path)
-        return self._rules[path]
+        return read_rules(path)
 
     def dump(self, path: str, *, with_rules: bool) -> Dump:
         """Return a dump, as `read_dump` does."""
-        key = path, with_rules
-        if key not in self._dumps:
-            self._dumps[key] = self._at(path, partial(read_dump, with_rules=with_rules), path)
-        return self._dumps[key]
+        return self._at(path, partial(read_dump, with_rules=with_rules), path)
 
     def golden(self, path: str, names: Collection[str], *, with_rules: bool) -> Dump:
         """Return golden data, as `read_golden` does; arrays under looser names depend on `names`."""
@@ -92,11 +83,31 @@ class InputReader:
         return function(*arguments)
 
 
+class SharedReader(InputReader):
+    """Reads dumps and rule files, and remembers them by their paths; they must not change meanwhile."""
+
+    def __init__(self) -> None:
+        self._dumps: dict[tuple[str, bool], Dump] = {}
+        self._rules: dict[str, RuleFile] = {}
+
+    def rules(self, path: str) -> RuleFile:
+        """Return a rule file, as `read_rules` does."""
+        if path not in self._rules:
+            self._rules[path] = super().rules(path)
+        return self._rules[path]
+
+    def dump(self, path: str, *, with_rules: bool) -> Dump:
+        """Return a dump, as `read_dump` does."""
+        key = path, with_rules
+        if key not in self._dumps:
+            self._dumps[key] = super().dump(path, with_rules=with_rules)
+        return self._dumps[key]
+
+
 class ClusterReader(InputReader):
     """Reads dumps on the workers of a cluster: those on hosts there, the others where a worker is free."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__()
         self._cluster = cluster
 
     def graph_trees(self, paths: Iterable[str]) -> Iterator[GraphTree]:

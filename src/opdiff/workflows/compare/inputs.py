@@ -122,7 +122,7 @@ def read_inputs(
     if filesystem.isdir(options.fusion_rules):
         yield from _read_steps(options, reader, every_operator=every_operator)
         return
-    # No variable keeps the descriptions of all tensors: they are released when the last pair is measured.
+    # No variable keeps the descriptions of all tensors: those of pairs are released when the last one is measured.
     name = result_file_name(time.localtime())
     yield _inputs(name, *_read_sides(options, reader), options, every_operator=every_operator)
 
@@ -153,26 +153,30 @@ def _inputs(
     scenario = choose(target, golden, rules.given)
     problems = (*option_problems(target, overflow=options.overflow), *offline_problems(target, golden, rules))
     warnings = refuse_certain(problems, force=options.force)
-
-    def batches() -> Iterator[Batch]:
-        pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
-        pairs = pair(target, golden, rules, pair_options)
-        nodes = target_graph(target, golden, rules.fusion or rules.quant)
-        yield Batch(pairs, (ModelGraph(nodes),) if nodes else ())
-
     return Inputs(
         Mode.OFFLINE,
         name,
         _side(target),
         _side(golden),
         scenario.reason,
-        batches(),
+        _batches(target, golden, rules, options, every_operator=every_operator),
         (*golden_origin_notes(golden.path, rules.files), *rule_notes(rules), *_skipped_file_notes(target, golden)),
         extra_inputs=_extra_inputs(rules, options),
         left_out=len(target.skipped) + len(golden.skipped),
         warnings=warnings,
         differences=tuple(offline_differences(target, golden, rules)),
     )
+
+
+def _batches(
+    target: Dump, golden: Dump, rules: Rules, options: CompareOptions, *, every_operator: bool
+) -> Iterator[Batch]:
+    pair_options = PairOptions(_selection(options), _manual_pairs(options), every_operator)
+    nodes = target_graph(target, golden, rules.fusion or rules.quant)
+    batch = Batch(pair(target, golden, rules, pair_options), (ModelGraph(nodes),) if nodes else ())
+    # While the pairs are measured, the rules and the tensors without a partner take no memory.
+    del target, golden, rules
+    yield batch
 
 
 def _extra_inputs(rules: Rules, options: CompareOptions) -> ExtraInputs:

@@ -12,7 +12,7 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.stages import Chain, Change, StageKind, Step
 from opdiff.judge.steps import judge_chain
-from opdiff.workflows.compare.input_reader import InputReader
+from opdiff.workflows.compare.input_reader import SharedReader
 from opdiff.workflows.compare.inputs import NotCompared
 from opdiff.workflows.compare.outputs import write_outputs
 from opdiff.workflows.compare.pipeline import compare
@@ -50,7 +50,7 @@ def compare_stages(options: StagesOptions, progress: Progress, *, write: bool = 
     """
     if not MIN_STAGES <= len(options.folders) <= MAX_STAGES:
         raise UsageError(because("stages.directories", low=MIN_STAGES, high=MAX_STAGES, count=len(options.folders)))
-    reader = InputReader()
+    reader = SharedReader()
     stages, notes = recognize(options, reader)
     made: list[Compared] = []
     written: list[Written] = []
@@ -82,7 +82,7 @@ def _warnings(steps: Iterable[Step]) -> Iterator[Reason]:
             yield because("stages.step_warning", **numbers, warning=warning, command=warning.fact("command"))
 
 
-def _compare(options: CompareOptions, progress: Progress, reader: InputReader) -> Compared | Step:
+def _compare(options: CompareOptions, progress: Progress, reader: SharedReader) -> Compared | Step:
     """Return the comparison, or a step with the problem."""
     try:
         (result,) = compare(options, progress, reader=reader)
