@@ -20,7 +20,7 @@ namespace opdiff {
 namespace {
 
 // Pairs up to this size are read and measured by one thread; larger ones are mapped and measured by all threads.
-constexpr int64_t kMaxSmallPair = int64_t{8} << 20;
+constexpr int64_t kMaxSmallPair = int64_t{4} << 20;
 
 // Ratio of pages loaded to elements used if elements are scattered over a file.
 constexpr int64_t kScatterFactor = 16;

@@ -44,7 +44,7 @@ _WITH_KL, _FOR_GRAPHS = 1, 2
 # A new block starts after the smallest group of last axes that has this many elements.
 _BLOCK = 1024
 # Resident bytes allowed per mapped tensor.
-_MAX_RESIDENT = 16 << 20
+_MAX_RESIDENT = 4 << 20
 # Bytes from which on other threads measure while this one handles progress and interrupts.
 _MIN_BACKGROUND_NBYTES = 64 << 20
 
