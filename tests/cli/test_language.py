@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from command_line import run
+from opdiff.cli import main
 from opdiff.cli.cmd_topn import Gate
 from opdiff.core.reasons import Language, quoted
 from opdiff.report.columns import columns_of
@@ -15,13 +16,11 @@ from opdiff.report.summary_text import sentence_lines
 from opdiff.sample import write_sample
 from opdiff.sample.stages import write_stage_sample
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 # Two or more English words in a row; names, paths and commands have other characters between words.
 _SENTENCE = re.compile(r"\b[a-z]{2,} (?:[a-z]{2,}\b ?)+")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Lines that are commands to be copied.
-_COMMAND = re.compile(r"^(?:下一步\uff1a|  )opdiff .*$", re.MULTILINE)
+_COMMAND = re.compile(r"^(?:下一步\uff1a|可尝试\uff1a|  +)opdiff .*$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +29,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_sample(str(root / "s"))
     write_stage_sample(str(root / "stages"), ["conversion"])
     return root
+
+
+@pytest.fixture(scope="module")
+def saved(folder: Path) -> Path:
+    """The samples with two saved comparisons and a limits file."""
+    for name, target in (("one", "npu"), ("two", "golden")):
+        words = (str(folder / "s" / "npu"), str(folder / "s" / target), *sides(folder)[2:], "-o", str(folder / name))
+        main(["compare", *(words if target == "golden" else words[:2] + words[4:])])
+    (folder / "limits.toml").write_text("")
+    return folder
 
 
 def sides(folder: Path) -> list[str]:
@@ -89,10 +98,48 @@ def test_gates_of_samples_are_chinese(gate: Gate) -> None:
     assert english_in(gate.sentence(Language.CHINESE)) == []
 
 
-def test_no_line_begins_with_closing_punctuation() -> None:
-    comma, stop = "\uff0c", "\u3002"
-    sentence = quoted("检" * 40 + comma + "查" * 10 + "F" * 58 + stop)
+def test_no_line_begins_with_closing_or_ends_with_opening_punctuation() -> None:
+    comma, stop, opening = "\uff0c", "\u3002", "\uff08"
+    sentence = quoted("检" * 40 + comma + "查" * 10 + "F" * 58 + stop + "看" * 47 + opening + "C, W" + stop)
     lines = [line.text for line in sentence_lines([sentence], Language.CHINESE)]
-    assert len(lines) == 3
+    assert len(lines) == 5
     assert all(columns_of(line) <= 80 for line in lines)
-    assert [line for line in lines if line.strip()[0] in (comma, stop)] == []
+    assert [line for line in lines if line.strip()[0] in (comma, stop) or line[-1] == opening] == []
+
+
+def commands(folder: Path, out: Path) -> dict[str, list[object]]:
+    """One run of every command that reads dumps or results."""
+    npu, golden, *rules = sides(folder)
+    file = folder / "s" / "npu" / "Conv2D.gate_conv.44.5.1700000100007266"
+    return {
+        "inspect-tree": ["inspect", npu],
+        "inspect-values": ["inspect", npu, "--stats"],
+        "inspect-file": ["inspect", file, "--stats", "-v"],
+        "inspect-rules": ["inspect", rules[1]],
+        "op": ["op", "context/pool", npu, golden, *rules, "-o", out],
+        "op-unknown": ["op", "context/poll", npu, golden, *rules, "-o", out],
+        "overflow": ["overflow", npu, "-n", 3],
+        "convert": ["convert", npu, golden, "-o", out, "--format", "NCHW", "-v"],
+        "mapping": ["compare", npu, golden, *rules, "--mapping", "-o", out],
+        "bundle": ["bundle", "context/pool", npu, golden, *rules, "-o", out / "b.zip"],
+        "selftest": ["selftest", npu, golden, *rules, "--tensors", 1, "--faults", "scale,nan"],
+        "limits": ["limits", "--check", folder / "limits.toml"],
+        "diff": ["diff", folder / "one", folder / "two", "--fail-on", "worse"],
+        "report": ["report", folder / "one", "-o", out / "r.html"],
+        "golden": ["golden", folder / "no.onnx", "-o", out / "g"],
+        "demo": ["demo", out / "d"],
+        "demo-torchair": ["demo", out / "t", "--torchair"],
+        "demo-stages": ["demo", out / "st", "--stages"],
+        "exchanged": ["compare", golden, npu, *rules],
+        "no-rules": ["compare", npu, golden],
+    }
+
+
+@pytest.mark.parametrize("name", list(commands(Path(), Path())))
+def test_every_command_is_chinese_throughout(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    outcome = run(capsys, *commands(saved, tmp_path)[name], "--lang", "zh")
+    assert outcome.code in (0, 1, 2, 3)
+    assert _CHINESE.search(outcome.out + outcome.err)
+    assert english_in(outcome.out + outcome.err) == []

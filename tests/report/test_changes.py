@@ -53,7 +53,8 @@ def test_vanished_tensor_has_a_reason() -> None:
     before = row("a")
     after = replace(before, metrics=None, reason=quoted("no golden file"))
     (change,) = find_changes(judged_comparison(before), judged_comparison(after)).rows
-    assert (change.kind, change.before, change.after, change.reason) == ("vanished", "noise", None, "no golden file")
+    assert (change.kind, change.before, change.after) == ("vanished", "noise", None)
+    assert change.reason == quoted("no golden file")
     (change,) = find_changes(judged_comparison(after), judged_comparison(before)).rows
     assert change.kind is ChangeKind.APPEARED
 

@@ -184,7 +184,7 @@ def changed(faulty: Readback) -> set[str]:
 
 def test_faults_name_operators_of_the_network() -> None:
     assert {fault.operator for fault in FAULTS.values()} <= set(sample().dumps)
-    assert all(name == fault.name and fault.description.endswith(".") for name, fault in FAULTS.items())
+    assert all(name == fault.name and str(fault.description).endswith(".") for name, fault in FAULTS.items())
 
 
 @pytest.mark.parametrize("name", ["wrong-scale", "permuted"])

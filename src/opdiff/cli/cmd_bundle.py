@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json, require_paths
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.model_options import named_shapes
 from opdiff.cli.terminal import note_owner, printable, write_json
 from opdiff.core.errors import UsageError
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json != "-":
         for name in files if args.quiet == 0 else ():
             print(f"  {name}")
-        print(printable(f"bundle: {output} ({size(os.path.getsize(output))})"))
+        print(printable(said("cli.bundle_file", path=output, size=size(os.path.getsize(output)))))
     if args.json:
         write_json(args.json, {"bundle": output, "files": files, "nbytes": os.path.getsize(output)})
     return ExitCode.OK

@@ -27,6 +27,7 @@ from opdiff.cli.arguments import (
     require_paths,
 )
 from opdiff.cli.exit_codes import ExitCode, comparison_exit_code
+from opdiff.cli.language import said
 from opdiff.cli.model_options import add_model, require_model, with_model
 from opdiff.cli.report_options import (
     add_gate,
@@ -246,11 +247,11 @@ def _run_mapping(options: CompareOptions) -> int:
 
     for pairs in map_pairs(options):
         if isinstance(pairs, NotCompared):
-            print(printable(f"{pairs.path}: not paired: {pairs.reason}"), file=sys.stderr)
+            print(printable(said("cli.not_paired", path=pairs.path, reason=pairs.reason)), file=sys.stderr)
             continue
         found = sum(isinstance(row, Pairing) for row in pairs)
-        print(f"{found} of {len(pairs)} rows are paired")
-        print(printable(f"result: {write_pairs(pairs, options)}"))
+        print(said("cli.rows_paired", count=found, total=len(pairs)))
+        print(printable(said("report.result_file", path=write_pairs(pairs, options))))
     return ExitCode.OK
 
 
@@ -292,7 +293,7 @@ def _compare_and_report(options: CompareOptions, messages: MessageOptions) -> in
 
         for result in compare_and_write(options, progress.reach, progress.show_workers, report_replay):
             if isinstance(result, NotCompared):
-                reason = because("report.run_not_compared", path=result.path, reason=str(result.reason))
+                reason = because("report.run_not_compared", path=result.path, reason=result.reason)
                 progress.say(printable(render(reason, language)), stream)
                 continue
             made, written = result

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cache, add_cluster, add_custom, add_jobs, add_json, check_cluster, is_on_host
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.language import said
-from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
+from opdiff.cli.language import in_language, said
+from opdiff.cli.terminal import Progress, note_owner, printable, write_json
 from opdiff.core import filesystem
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import InputError, UsageError
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     paths = _paths(args)
     filesystem.start_run(paths, args.cache)
     with (
-        Progress("converting", quiet=args.quiet > 0) as progress,
+        Progress(said("cli.converting"), quiet=args.quiet > 0) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
         plan = plan_conversion(paths, options)
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         if result.defect:
             print(result.defect, file=sys.stderr)
     if interrupted:
-        print("opdiff: interrupted; all existing results are complete", file=sys.stderr)
+        print(f"opdiff: {said('cli.convert_interrupted')}", file=sys.stderr)
         return ExitCode.INTERRUPTED
     return _exit_code(results.values(), strict=args.strict)
 
@@ -163,14 +163,13 @@ def _output(args: argparse.Namespace) -> tuple[str, int | None]:
     if args.output.startswith("-"):
         raise UsageError(because("cli.output_is_neither", output=args.output))
     if not args.quiet:
-        hint = f"--output-tensor {args.output} says the same, and -o ./{args.output} is a directory"
-        print(f"opdiff: note: -o {args.output} selects an output tensor; {hint}", file=sys.stderr)
+        print(f"opdiff: {said('cli.output_selected', output=args.output)}", file=sys.stderr)
     return args.out or ".", int(args.output)
 
 
 def _print_steps(args: argparse.Namespace, job: ConvertJob, result: ConvertResult) -> None:
     for tensor, step in result.steps if args.verbose > args.quiet else ():
-        print(f"opdiff: {printable(job.path)}: {tensor}: {printable(str(step))}", file=sys.stderr)
+        print(f"opdiff: {printable(job.path)}: {tensor}: {printable(in_language(step))}", file=sys.stderr)
 
 
 def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:
@@ -189,7 +188,7 @@ def _write_lists(output: str, plan: ConvertPlan, results: Results) -> str:
         if len(plan.jobs) > 1:
             write_failed_list(path, failures)
     except OSError as error:
-        print(f"opdiff: a list of results cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"opdiff: {said('cli.list_not_written', error=error.strerror)}", file=sys.stderr)
         return ""
     return path if failures and len(plan.jobs) > 1 else ""
 
@@ -199,26 +198,26 @@ def _print_summary(plan: ConvertPlan, results: Results, seconds: float) -> None:
     written = sum(len(result.written) for result in outcomes)
     good = sum(1 for result in outcomes if result.written)
     nbytes = sum(job.nbytes for job in results)
-    files, made = counted(len(plan.jobs), "file"), counted(written, "result")
-    print(f"{good} of {files} converted: {made} from {size(nbytes)} in {seconds:.1f} s")
+    amounts: dict[str, int | str] = {"files": len(plan.jobs), "results": written, "size": size(nbytes)}
+    print(said("cli.converted", good=good, **amounts, seconds=seconds))
     empty = [job for job, result in results.items() if not result.written and not result.failures]
     if empty:
-        print(f"{counted(len(empty), 'file')} with nothing to convert, such as {printable(empty[0].path)}")
+        print(printable(said("cli.nothing_in_files", count=len(empty), path=empty[0].path)))
     if plan.skipped:
-        print(
-            f"{counted(len(plan.skipped), 'file')} skipped, such as {printable(': '.join(map(str, plan.skipped[0])))}"
-        )
+        path, reason = plan.skipped[0]
+        print(printable(said("cli.files_skipped", count=len(plan.skipped), path=path, reason=reason)))
 
 
 def _print_failures(results: Results, failed_list: str) -> None:
     failures = [failure for result in results.values() for failure in result.failures]
     for failure in failures[:_MAX_FAILURES_SHOWN]:
         which = f" {failure.tensor}" if failure.tensor else ""
-        print(f"failed: {printable(failure.path)}{which}: {printable(str(failure.reason))}", file=sys.stderr)
+        told = said("cli.convert_failed", path=failure.path, tensor=which, reason=failure.reason)
+        print(printable(told), file=sys.stderr)
     if len(failures) > _MAX_FAILURES_SHOWN:
-        print(f"… and {len(failures) - _MAX_FAILURES_SHOWN} more; --json lists all", file=sys.stderr)
+        print(said("cli.more_failures", count=len(failures) - _MAX_FAILURES_SHOWN), file=sys.stderr)
     if failed_list:
-        print(f"{printable(failed_list)} lists the failed files", file=sys.stderr)
+        print(printable(said("cli.failed_list", path=failed_list)), file=sys.stderr)
 
 
 def _values(plan: ConvertPlan, results: Results) -> dict[str, object]:

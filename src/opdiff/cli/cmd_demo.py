@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from opdiff.cli.language import in_language, language, said
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
@@ -50,15 +51,15 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.sample import write_sample
 
     sample = write_sample(args.directory, overwrite=args.force)
-    print(f"Sample written to {printable(os.path.abspath(args.directory))}:")
+    print(printable(said("cli.sample", path=os.path.abspath(args.directory))))
     _print_sizes(sample.target, sample.golden)
-    print("\n== comparison ==")
+    print(f"\n== {said('cli.comparison')} ==")
     code = _compare(sample, os.path.join(args.directory, "result"))
-    print("\nInjected faults:")
+    print(f"\n{said('cli.injected_faults')}")
     for fault in sample.faults:
-        print(f"  {fault.operator}: {fault.description}")
+        print(f"  {fault.operator}: {in_language(fault.description)}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.golden)} --rules {shlex.quote(sample.rules)}"
-    print(f"\nTry: opdiff compare {sides}")
+    print(f"\n{said('cli.try_next', command=f'opdiff compare {sides}')}")
     print(f"     opdiff inspect {shlex.quote(sample.target)}")
     return code
 
@@ -81,15 +82,15 @@ def _run_torchair(directory: str, *, force: bool) -> int:
 
     _require_empty(directory, force=force)
     sample = write_graph_sample(directory)
-    print(f"Sample of graph mode written to {printable(os.path.abspath(directory))}:")
+    print(printable(said("cli.graph_sample", path=os.path.abspath(directory))))
     _print_sizes(sample.target, sample.golden)
-    print("\n== comparison ==")
+    print(f"\n== {said('cli.comparison')} ==")
     result = os.path.join(directory, "result")
     options = CompareOptions(sample.target, sample.golden, output=result, mode=Mode.GRAPH)
-    code = compare_and_report(options, MessageOptions())
-    print(f"\nInjected fault: from token {FAULTY_TOKEN} on, the outputs of {FAULTY_OPERATOR} are 5 % too large.")
+    code = compare_and_report(options, MessageOptions(language=language()))
+    print(f"\n{said('cli.graph_fault', token=FAULTY_TOKEN, name=FAULTY_OPERATOR)}")
     sides = f"{shlex.quote(sample.target)} {shlex.quote(sample.fusion_off)}"
-    print(f"\nTry: opdiff compare {sides} --mode torchair")
+    print(f"\n{said('cli.try_next', command=f'opdiff compare {sides} --mode torchair')}")
     return code
 
 
@@ -103,18 +104,19 @@ def _run_stages(directory: str, fault: str, *, force: bool) -> int:
 
     _require_empty(directory, force=force)
     sample = write_stage_sample(directory, [fault])
-    print(f"Sample of all stages written to {printable(os.path.abspath(directory))}.\n")
+    print(printable(said("cli.stage_sample", path=os.path.abspath(directory))) + "\n")
     folders = [sample.original, sample.quantized, sample.fusion_off, sample.fusion_on]
     rules = {"-qfr": sample.quant_rules, "-cfr": sample.fusion_off_rules, "-fr": sample.fusion_on_rules}
     if fault == "version":
         folders, rules = [sample.original, sample.fusion_on, sample.next_version], {"-fr": sample.fusion_on_rules}
     compare = CompareOptions(output=os.path.join(directory, "result"))
     given = (rules["-fr"], rules.get("-cfr", ""), rules.get("-qfr", ""))
-    code = run_stages(StagesOptions(tuple(folders), (), *given, compare=compare), MessageOptions())
+    code = run_stages(StagesOptions(tuple(folders), (), *given, compare=compare), MessageOptions(language=language()))
     injected = STAGE_FAULTS[fault]
-    print(f"\nInjected fault: {injected.operator}: {injected.description}")
+    told = said("cli.injected_fault", name=injected.operator, fault=injected.description)
+    print(f"\n{told}")
     words = [*folders, *(word for item in rules.items() for word in item)]
-    print(f"\nTry: opdiff stages {shlex.join(words)}")
+    print(f"\n{said('cli.try_next', command=f'opdiff stages {shlex.join(words)}')}")
     return code
 
 
@@ -129,4 +131,4 @@ def _compare(sample: Sample, output: str) -> int:
     from opdiff.workflows.compare.options import CompareOptions
 
     options = CompareOptions(sample.target, sample.golden, sample.rules, output=output)
-    return compare_and_report(options, MessageOptions())
+    return compare_and_report(options, MessageOptions(language=language()))

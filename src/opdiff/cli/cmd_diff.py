@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import in_language, said, worded
 from opdiff.core.comparison import Environment
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from opdiff.core.judgement import Level
     from opdiff.report.changes import Change, Changes
     from opdiff.report.summary_text import SummaryLine
 
@@ -68,38 +70,42 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         write_html(new, args.html, changes)
         if args.json != "-":
-            print(printable(f"report: {args.html}"))
+            print(printable(said("report.report_file", path=args.html)))
     losses = changes.losses() if args.fail_on else {}
     if losses:
-        listed = ", ".join(f"{description}: {count}" for description, count in losses.items())
-        print(f"opdiff: gate violated: {listed}", file=sys.stderr)
+        listed = ", ".join(f"{worded(description)}: {count}" for description, count in losses.items())
+        print(f"opdiff: {said('cli.diff_gate', losses=listed)}", file=sys.stderr)
     return ExitCode.GATE if losses else ExitCode.OK
 
 
 def _lines(changes: Changes) -> Iterator[SummaryLine]:
-    from opdiff.core.reasons import render
     from opdiff.report.changes import ChangeKind
     from opdiff.report.summary_text import SummaryLine, Tone
 
     tones = {ChangeKind.WORSE: Tone.BAD, ChangeKind.VANISHED: Tone.WARNING, ChangeKind.BETTER: Tone.GOOD}
     for name, environment in (("old", changes.old), ("new", changes.new)):
         if environment != Environment():
-            facts = f"opdiff {environment.opdiff}, {environment.kernel} kernel, {environment.time}"
-            yield SummaryLine(f"{name}: {facts}")
-    yield from (SummaryLine(render(fault)) for fault in changes.faults)
+            run = {"version": environment.opdiff, "kernel": environment.kernel, "time": environment.time}
+            yield SummaryLine(f"{worded(name)}: {said('cli.run_of', **run)}")
+    yield from (SummaryLine(in_language(fault)) for fault in changes.faults)
     for kind in ChangeKind:
         found = changes.of(kind)
-        yield SummaryLine(f"{kind}: {len(found)}", tones.get(kind, Tone.PLAIN))
+        yield SummaryLine(f"{worded(kind)}: {len(found)}", tones.get(kind, Tone.PLAIN))
         yield from (SummaryLine(f"  {_line(change)}") for change in found[:_MAX_CHANGES])
         if len(found) > _MAX_CHANGES:
-            yield SummaryLine(f"  and {len(found) - _MAX_CHANGES} more")
-    yield SummaryLine(f"as before: {changes.same}, {changes.other_numbers} of them with other numbers")
+            yield SummaryLine(f" {said('core.and_more', count=len(found) - _MAX_CHANGES)}")
+    yield SummaryLine(said("cli.as_before", count=changes.same, others=changes.other_numbers))
 
 
 def _line(change: Change) -> str:
     from opdiff.core.formatting import format_number
 
-    levels = " -> ".join(level or "-" for level in (change.before, change.after))
+    levels = " -> ".join(_level(level) for level in (change.before, change.after))
     cosines = (change.cosine_before, change.cosine_after)
     shown = " -> ".join("-" if cosine is None else format_number(cosine) for cosine in cosines)
-    return f"{change.full_name}: {levels}, cosine {shown}{f', {change.reason}' if change.reason else ''}"
+    reason = f", {in_language(change.reason)}" if change.reason else ""
+    return f"{change.full_name}: {levels}, {said('cli.cosine', values=shown)}{reason}"
+
+
+def _level(level: Level | None) -> str:
+    return said(f"report.level_{level.replace(' ', '_')}") if level else "-"

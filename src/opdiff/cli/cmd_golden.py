@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.model_options import add_input_data, given_inputs, run_model
-from opdiff.cli.terminal import counted, printable, write_json
+from opdiff.cli.terminal import printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
@@ -109,18 +110,18 @@ def _options(args: argparse.Namespace) -> GoldenOptions:
 
 
 def _print_summary(result: GoldenResult, seconds: float) -> None:
-    print(
-        printable(f"{counted(result.files, 'golden file')}, {size(result.nbytes)}, in {seconds:.1f} s: {result.folder}")
-    )
+    amounts: dict[str, int | str] = {"files": result.files, "size": size(result.nbytes), "path": result.folder}
+    print(printable(said("cli.golden_files", **amounts, seconds=seconds)))
     for path in result.input_files:
-        print(printable(f"random input: {path}"))
+        print(printable(said("cli.random_input", path=path)))
     groups: dict[str, list[Omitted]] = {}
     for item in result.omitted:
         groups.setdefault(item.reason.code, []).append(item)
     for items in groups.values():
         names = list(dict.fromkeys(item.name for item in items))
         examples = ", ".join(names[:_MAX_EXAMPLES]) + (", …" if len(names) > _MAX_EXAMPLES else "")
-        print(printable(f"without a file: {counted(len(names), 'operator')} ({examples}): {items[0].reason}"))
+        told = said("cli.without_file", count=len(names), names=examples, reason=items[0].reason)
+        print(printable(told))
 
 
 def _values(result: GoldenResult) -> dict[str, object]:

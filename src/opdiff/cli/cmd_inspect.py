@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_cache, add_cluster, add_json, check_cluster, is_on_host, require_paths
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import in_language, said, worded
 from opdiff.cli.terminal import (
     Progress,
-    counted,
     json_text,
     printable,
     shown_counts,
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     path = path_for_workers(args.path) if args.cluster else args.path
     depth = Depth.HEADERS if args.no_data else Depth.VALUES if args.stats else Depth.SAMPLES
     with (
-        Progress("reading", quiet=args.quiet > 0) as progress,
+        Progress(said("cli.reading"), quiet=args.quiet > 0) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
         require_paths(path)
@@ -109,9 +109,9 @@ def _print(args: argparse.Namespace, report: Report) -> None:
 
 def print_size(report: TreeReport) -> None:
     """Print the kind and the size of a directory."""
-    print(f"{printable(report.path)}: {report.kind}")
-    counts = (counted(report.operators, "operator"), counted(report.tensors, "tensor"))
-    print(f"  {counted(report.files, 'file')}, {size(report.nbytes)}, {', '.join(counts)}")
+    print(f"{printable(report.path)}: {in_language(report.kind)}")
+    counts = {"files": report.files, "operators": report.operators, "tensors": report.tensors}
+    print(said("cli.tree_size", **counts, size=size(report.nbytes)))
 
 
 def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
@@ -130,16 +130,16 @@ def print_tree(report: TreeReport, *, all_locations: bool = False) -> None:
     )
     for name, value in facts:
         if value:
-            print(wrapped(f"  {name}: {value}"))
+            print(wrapped(f"  {worded(name)}: {value}"))
     if len(report.runs) > 1 or report.steps:
         rows = [
             (run.place, _numbers(run.steps), run.operators, run.files, size(run.nbytes))
             for run in report.runs[:_MAX_RUNS]
         ]
         right = ("operators", "files", "bytes")
-        table("runs", ("folder", "steps", "operators", "files", "bytes"), rows, right)
+        table(worded("runs"), ("folder", "steps", "operators", "files", "bytes"), rows, right)
     if len(report.runs) > _MAX_RUNS:
-        print(f"… and {len(report.runs) - _MAX_RUNS} more folders; --json lists them all")
+        print(said("cli.more_folders", count=len(report.runs) - _MAX_RUNS))
     _print_findings(report.findings, all_locations=all_locations)
 
 
@@ -147,29 +147,31 @@ def _print_findings(findings: tuple[CheckResult, ...], *, all_locations: bool) -
     from opdiff.cli.style import styled
     from opdiff.report.summary_text import SummaryLine
 
-    print("checks: " + (counted(len(findings), "finding") if findings else "no findings"))
+    print(said("cli.findings", count=len(findings)) if findings else said("cli.no_findings"))
     for finding in findings:
         shown = finding.where if all_locations else finding.where[:_MAX_LOCATIONS]
-        print(wrapped(f"  {finding.severity}: {finding.what} ({len(finding.where)})  [{finding.code}]"))
+        what = f"{worded(finding.severity)}: {in_language(finding.what)} ({len(finding.where)})"
+        print(wrapped(f"  {what}  [{finding.code}]"))
         for location in shown:
-            print(styled(SummaryLine(f"      {location}", must_be_whole=all_locations)))
+            print(styled(SummaryLine(f"      {in_language(location)}", must_be_whole=all_locations)))
         if len(shown) < len(finding.where):
-            print(f"      … and {len(finding.where) - len(shown)} more; --all lists them")
+            print(said("cli.more_locations", count=len(finding.where) - len(shown)))
 
 
 def _print_file(report: FileReport, *, verbose: bool) -> None:
-    print(f"{printable(report.path)}: {report.container} dump, {size(report.nbytes)}")
+    facts_of_file = {"path": report.path, "container": report.container, "size": size(report.nbytes)}
+    print(printable(said("cli.dump_file", **facts_of_file)))
     facts = (("operator", report.op_name), ("type", report.op_type), ("version", report.version))
     for name, value in (*facts, ("time", _time(report.dump_time))):
         if value:
-            print(f"  {name}: {printable(value)}")
+            print(f"  {worded(name)}: {printable(value)}")
     for name, sizes in (("buffers", report.buffers), ("spaces", report.spaces)):
         if sizes:
-            print(f"  {name}: {', '.join(size(nbytes) for nbytes in sizes)}")
+            print(f"  {worded(name)}: {', '.join(size(nbytes) for nbytes in sizes)}")
     if report.tensors:
         _print_tensors(report.tensors[:_MAX_TENSORS], verbose=verbose)
     if len(report.tensors) > _MAX_TENSORS:
-        print(f"… and {len(report.tensors) - _MAX_TENSORS} more tensors; --json lists them all")
+        print(said("cli.more_tensors", count=len(report.tensors) - _MAX_TENSORS))
     for record in report.records:
         print(json_text(record))
 
@@ -187,7 +189,7 @@ def _print_tensors(tensors: tuple[TensorReport, ...], *, verbose: bool) -> None:
         table("", ("tensor", *locations), [(_name(tensor), *_location(tensor)) for tensor in tensors], right=locations)
     for tensor in tensors:
         for note in (*tensor.notes, *([tensor.problem] if tensor.problem else [])):
-            print(f"  {tensor.slot}:{tensor.index}: {printable(note)}")
+            print(f"  {tensor.slot}:{tensor.index}: {printable(in_language(note))}")
 
 
 def _name(tensor: TensorReport) -> str:
@@ -214,7 +216,7 @@ def _statistics(tensor: TensorReport) -> list[object]:
 
 
 def _print_statistics(report: StatisticsReport) -> None:
-    print(f"{printable(report.path)}: statistics instead of data")
+    print(printable(said("cli.statistics_file", path=report.path)))
     names = [name for name, _ in report.tensors[0].values] if report.tensors else []
     rows = [
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 
 if TYPE_CHECKING:
     import argparse
@@ -36,5 +37,5 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.OK
     limits = find_limits(args.check)
     rules = len(limits.dtypes) + len(limits.types) + len(limits.names)
-    print(printable(f"{args.check}: valid, {rules} changes of the defaults"))
+    print(printable(said("cli.limits_valid", path=args.check, count=rules)))
     return ExitCode.OK

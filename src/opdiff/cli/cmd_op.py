@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,8 +20,11 @@ from opdiff.cli.arguments import (
     compare_options,
 )
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said, worded
 from opdiff.cli.terminal import Progress, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
+from opdiff.core.reasons import because
+from opdiff.report.columns import columns_of, padded, wrapped_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -117,7 +119,7 @@ def examine_and_report(
 
     make_folder(options.output)
     note_owner(options.output)
-    with Progress("comparing elements", quiet=quiet) as progress:
+    with Progress(said("cli.comparing_elements"), quiet=quiet) as progress:
         report = examine_operator(options, element_options, progress.reach)
     for line in _report_lines(report) if json_path != "-" else ():
         print(printable(line))
@@ -130,20 +132,21 @@ def _report_lines(report: ElementReport) -> Iterator[str]:
     """Yield the lines for the terminal, of 80 columns apart from names and paths."""
     detail = report.detail
     unit = f", {report.unit}" if report.unit else ""
-    yield f"{report.key} ({report.op_type or 'unknown type'}){unit}"
-    yield f"  golden: {report.golden_key}"
+    yield f"{report.key} ({report.op_type or worded('unknown type')}){unit}"
+    yield said("op.golden", key=str(report.golden_key))
     if report.evidence:
-        yield from _wrapped(f"  paired by: {report.evidence}")
-    yield f"  {report.target_dtype} against {report.golden_dtype}, shape {_listed(detail.shape)}"
+        yield from _wrapped(said("op.paired_by", evidence=report.evidence))
+    types = {"target": report.target_dtype, "golden": report.golden_dtype}
+    yield said("op.types", **types, shape=_listed(detail.shape))
     for step in report.steps:
-        yield from _wrapped(f"  converted: {step}")
+        yield from _wrapped(said("op.converted", step=step))
     if report.warning:
-        yield from _wrapped(f"  caution: {report.warning}")
+        yield from _wrapped(said("op.caution", warning=report.warning))
     yield ""
     yield from _tensor_lines(report)
     yield ""
-    not_finite = f", {detail.not_finite} of them with an infinite or NaN error" if detail.not_finite else ""
-    yield f"{detail.unequal} of {detail.count} elements differ{not_finite}"
+    not_finite = because("op.not_finite", count=detail.not_finite) if detail.not_finite else None
+    yield said("op.unequal", unequal=detail.unequal, count=detail.count, not_finite=not_finite)
     if detail.unequal:
         yield from _slice_lines(report)
         yield from _element_lines("absolute", detail.worst_absolute)
@@ -155,16 +158,16 @@ def _report_lines(report: ElementReport) -> Iterator[str]:
 
 
 def _file_lines(report: ElementReport) -> Iterator[str]:
-    yield "files:"
+    yield said("op.files")
     yield from (f"  {path}" for path in report.files[:_MAX_FILES_SHOWN])
     if len(report.files) > _MAX_FILES_SHOWN:
-        yield f"  … and {len(report.files) - _MAX_FILES_SHOWN} more tables of elements"
+        yield said("op.more_tables", count=len(report.files) - _MAX_FILES_SHOWN)
     if report.are_tables_omitted:
-        yield f"the tables of all {report.detail.count} elements were omitted; --tables writes them"
+        yield said("op.tables_omitted", count=report.detail.count)
 
 
 def _tensor_lines(report: ElementReport) -> Iterator[str]:
-    yield f"{'tensors of the operator':25}{'cosine':>10}{'max error':>13}{'rel. distance':>15}"
+    yield _row(25, "tensors of the operator", (10, "cosine"), (13, "max error"), (15, "rel. distance"))
     for line in report.tensors:
         mark = "*" if line.key == report.key else " "
         name = f"{line.key.slot}:{line.key.index}"
@@ -176,7 +179,7 @@ def _tensor_lines(report: ElementReport) -> Iterator[str]:
 def _metrics(line: TensorSummary) -> str:
     found = line.metrics
     if found is None:
-        return f" not compared: {line.reason}"
+        return f" {said('op.not_compared', reason=line.reason)}"
     distance = found.relative_euclidean_distance
     return f"{_short(found.cosine):>10}{_short(found.max_absolute_error):>13}{_short(distance):>15}"
 
@@ -187,35 +190,35 @@ def _finite_metrics(found: Metrics) -> str:
     error = None if target is None or golden is None else abs(target - golden)
     distance = None if found.snr_db is None else 10 ** (-found.snr_db / 20)
     numbers = f"{_short(found.finite_cosine):>10}{_short(error):>13}{_short(distance):>15}"
-    return f"  {f'{found.finite_count} finite elements':23}{numbers}"
+    return f"  {padded(said('op.finite_elements', count=found.finite_count), 23)}{numbers}"
 
 
 def _slice_lines(report: ElementReport) -> Iterator[str]:
     yield ""
-    yield "location of the error:"
+    yield said("op.location")
     carried = [axis for axis in report.detail.axes if axis.carriers]
     for axis in carried:
         yield f"  {_carriers(axis, _axis_name(report, axis.axis))}"
     if not carried:
-        yield "  spread over all axes"
+        yield said("op.spread")
     for axis in report.detail.axes:
         parts = ", ".join(f"{_span(part)}: {_weight(part)}" for part in axis.worst[:_MAX_SLICES_SHOWN])
-        yield f"  axis {axis.axis} ({axis.extent} {_axis_name(report, axis.axis)}s): {parts}"
+        slices: dict[str, str | int] = {"axis": axis.axis, "extent": axis.extent, "noun": _axis_name(report, axis.axis)}
+        yield said("op.axis_slices", **slices, parts=parts)
 
 
 def _weight(part: SliceErrors) -> str:
-    return f"{part.not_finite} non-finite" if part.not_finite else f"{part.share:.1%}"
+    return said("op.non_finite", count=part.not_finite) if part.not_finite else f"{part.share:.1%}"
 
 
 def _carriers(axis: AxisErrors, word: str) -> str:
     spans = ", ".join(_span(part) for part in axis.carriers)
-    noun = word if len(axis.carriers) == 1 else f"{word}s"
-    verb = "has" if len(axis.carriers) == 1 else "have"
+    number = "slice" if len(axis.carriers) == 1 else "slices"
+    slices: dict[str, str | int] = {"noun": word, "spans": spans, "axis": axis.axis}
     bad = sum(part.not_finite for part in axis.carriers)
     if bad:
-        return f"{noun} {spans} of axis {axis.axis} {verb} {bad} of the non-finite errors"
-    share = sum(part.share for part in axis.carriers)
-    return f"{noun} {spans} of axis {axis.axis} {verb} {share:.0%} of the squared error"
+        return said(f"op.{number}_with_non_finite", **slices, count=bad)
+    return said(f"op.{number}_with_share", **slices, share=sum(part.share for part in axis.carriers))
 
 
 def _axis_name(report: ElementReport, axis: int) -> str:
@@ -228,12 +231,12 @@ def _span(part: SliceErrors) -> str:
 
 def _element_lines(kind: str, found: tuple[Element, ...]) -> Iterator[str]:
     yield ""
-    yield f"{f'largest {kind} errors, at':28}{'target':>13}{'golden':>13}{'absolute':>12}{'relative':>12}"
+    yield _row(28, f"largest {kind} errors, at", (13, "target"), (13, "golden"), (12, "absolute"), (12, "relative"))
     for item in found[:_MAX_ELEMENTS_SHOWN]:
         errors = f"{_short(item.absolute):>12}{_short(item.relative):>12}"
         yield f"  {_listed(item.at):26}{_short(item.target):>13}{_short(item.golden):>13}{errors}"
     if len(found) > _MAX_ELEMENTS_SHOWN:
-        yield f"  … and {len(found) - _MAX_ELEMENTS_SHOWN} more in the file"
+        yield said("op.more_in_file", count=len(found) - _MAX_ELEMENTS_SHOWN)
 
 
 def _histogram_lines(report: ElementReport) -> Iterator[str]:
@@ -243,25 +246,33 @@ def _histogram_lines(report: ElementReport) -> Iterator[str]:
     if not counts:
         return
     yield ""
-    yield "relative errors:"
-    names = ["equal", f"below {RELATIVE_EDGES[0]:.1e}", *(f"from {edge:.1e}" for edge in RELATIVE_EDGES)]
+    yield said("op.relative_errors")
+    names = [said("op.equal"), said("op.below", edge=RELATIVE_EDGES[0])]
+    names += [said("op.from_edge", edge=edge) for edge in RELATIVE_EDGES]
     filled = [number for number, count in enumerate(counts) if count]
     for number in range(filled[0], filled[-1] + 1):
         bar = "#" * -(-counts[number] * _BAR_WIDTH // max(counts))
-        yield f"  {names[number]:15}{counts[number]:>12}  {bar}".rstrip()
+        yield f"  {padded(names[number], 15)}{counts[number]:>12}  {bar}".rstrip()
 
 
 def _explanation_lines(report: ElementReport) -> Iterator[str]:
     for item in report.explanations:
-        yield from _wrapped(f"explanation: {item.reason}")
-        examined = f", {item.examined} of {item.total} elements examined" if item.is_sampled else ""
-        yield f"  distance {_short(item.before)} before, {_short(item.after)} after ({item.kind}{examined})"
+        yield from _wrapped(said("op.explanation", reason=item.reason))
+        sampled = because("op.examined", count=item.examined, total=item.total) if item.is_sampled else None
+        numbers = {"before": _short(item.before), "after": _short(item.after)}
+        yield said("op.distances", **numbers, kind=item.kind, examined=sampled)
     if report.overflow:
-        yield "the target has infinities, or values at the limit of its type"
+        yield said("op.overflow")
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _LINE_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+def _row(width: int, first: str, *columns: tuple[int, str]) -> str:
+    """Return the titles of a table: the first of a width, the others right-aligned in columns."""
+    titles = ((width, worded(name)) for width, name in columns)
+    return padded(worded(first), width) + "".join(" " * (width - columns_of(title)) + title for width, title in titles)
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    return wrapped_lines(text, _LINE_WIDTH, "    ")
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json, add_output, integer
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import Progress, counted, note_owner, printable, write_json
+from opdiff.cli.language import in_language, said, worded
+from opdiff.cli.terminal import Progress, note_owner, printable, write_json
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     if bool(args.path) == bool(args.dump_path):
         raise UsageError(because("cli.one_dump_directory"))
-    with Progress("examining operators", quiet=args.quiet > 0) as progress:
+    with Progress(said("cli.examining"), quiet=args.quiet > 0) as progress:
         report = find_overflows(args.path or args.dump_path, args.topn, progress.reach)
     for line in _lines(report) if args.json != "-" else ():
         print(printable(line))
@@ -58,30 +59,30 @@ def run(args: argparse.Namespace) -> int:
         make_folder(args.output)
         note_owner(args.output)
         for path in write_overflows(report, args.output)[:1]:
-            print(printable(f"result: {path}"), file=sys.stderr if args.json == "-" else sys.stdout)
+            print(printable(said("report.result_file", path=path)), file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:
         write_json(args.json, report)
     return ExitCode.OK
 
 
 def _lines(report: OverflowReport) -> Iterator[str]:
-    yield f"{counted(report.operators, 'operator')} examined"
-    yield f"{counted(report.all_records, 'debug record')} of an overflow"
+    yield said("cli.operators_examined", count=report.operators)
+    yield said("cli.overflow_records", count=report.all_records)
     for finding in report.records:
         task = finding.task
-        where = f"{finding.operator.op_type} {finding.operator.name}" if finding.operator else "no dump with these ids"
+        where = f"{finding.operator.op_type} {finding.operator.name}" if finding.operator else said("cli.no_such_dump")
         yield f"  {where}"
         status = " ".join(map(hex, task.status))
-        yield f"    {task.unit}, task {task.task_id}, stream {task.stream_id}, status {status}"
+        ids = {"task": task.task_id, "stream": task.stream_id}
+        yield said("cli.overflow_task", unit=task.unit, **ids, status=status)
         if finding.operator is not None:
             yield from _tensor_lines(finding.operator)
-    affected = counted(report.all_affected, "operator")
-    yield f"{affected} with NaN, infinities or the largest value of the type in an output"
+    yield said("cli.operators_affected", count=report.all_affected)
     for state in report.affected:
-        yield f"  {state.op_type} {state.name}: {state.origin}"
+        yield f"  {state.op_type} {state.name}: {in_language(state.origin)}"
         yield from _tensor_lines(state)
     for path, problem in report.problems:
-        yield f"not read: {path}: {problem}"
+        yield said("cli.file_not_read", path=path, problem=problem)
 
 
 def _tensor_lines(state: OperatorState) -> Iterator[str]:
@@ -92,10 +93,10 @@ def _tensor_lines(state: OperatorState) -> Iterator[str]:
 def _state(tensor: TensorState) -> str:
     found = tensor.extremes
     if found is None:
-        return f"not read: {tensor.problem}"
+        return said("cli.tensor_not_read", problem=tensor.problem)
     if not found.any:
-        return f"none in {found.count}"
+        return said("cli.none_in", count=found.count)
     parts = (("NaN", found.nans), ("infinite", found.infs), ("largest of the type", found.saturated))
-    listed = ", ".join(f"{count} {name}" for name, count in parts if count)
-    position = ",".join(map(str, tensor.first or ()))
-    return f"{listed} in {found.count}, first at [{position}]{'' if tensor.is_logical else ' of the stored shape'}"
+    listed = ", ".join(f"{count} {worded(name)}" for name, count in parts if count)
+    code = "cli.specials" if tensor.is_logical else "cli.stored_specials"
+    return said(code, listed=listed, count=found.count, position=tensor.first or ())

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from opdiff.cli.arguments import add_cluster, add_json, check_cluster, integer, is_on_host
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.language import said
-from opdiff.cli.terminal import Progress, counted, printable, write_json
+from opdiff.cli.language import in_language, said
+from opdiff.cli.terminal import Progress, printable, write_json
 from opdiff.core.errors import UsageError
 from opdiff.core.formatting import size
 from opdiff.core.reasons import because
@@ -110,7 +110,7 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> in
     quiet = args.quiet > 0
     totals = ReduceTotals()
     with (
-        Progress("reducing", quiet=quiet, in_bytes=True) as progress,
+        Progress(said("cli.reducing"), quiet=quiet, in_bytes=True) as progress,
         find_cluster(args.cluster, args.cluster_config, progress.show_workers) as cluster,
     ):
         reported = 0
@@ -128,21 +128,22 @@ def _reduce(args: argparse.Namespace, options: ReduceOptions, stop: Event) -> in
 
 
 def _total_line(totals: ReduceTotals, *, keep: bool) -> str:
-    sizes = f"{size(totals.before)} to {size(totals.after)}"
-    saved = "nothing removed" if keep else f"{size(max(totals.before - totals.after, 0))} saved"
-    return f"reduced: {counted(totals.files, 'file')}, {sizes}, {saved}"
+    nbytes = max(totals.before - totals.after, 0)
+    saved = because("cli.nothing_removed") if keep else because("cli.size_saved", size=size(nbytes))
+    sizes = {"before": size(totals.before), "after": size(totals.after)}
+    return said("cli.reduced", count=totals.files, **sizes, saved=saved)
 
 
 def _lines(totals: ReduceTotals, *, keep: bool) -> Iterator[str]:
     yield _total_line(totals, keep=keep)
     if totals.unfinished:
-        yield f"still being written, kept: {counted(totals.unfinished, 'file')}"
+        yield said("cli.unfinished", count=totals.unfinished)
     if totals.problems:
-        yield f"cannot be reduced, kept: {counted(len(totals.problems), 'file')}"
+        yield said("cli.not_reduced", count=len(totals.problems))
         for path, problem in list(totals.problems.items())[:_MAX_PROBLEMS_SHOWN]:
-            yield f"  {path}: {problem}"
+            yield f"  {path}: {in_language(problem)}"
         if len(totals.problems) > _MAX_PROBLEMS_SHOWN:
-            yield f"  and {len(totals.problems) - _MAX_PROBLEMS_SHOWN} more"
+            yield f" {said('core.and_more', count=len(totals.problems) - _MAX_PROBLEMS_SHOWN)}"
 
 
 def _information(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import add_json
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import said
 from opdiff.cli.report_options import add_gate, add_report_options, chosen_reports, print_refused, write_answer
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         comparison = _judge_again(comparison, args.limits)
     paths = list(_write_reports(args, comparison, files[0]))
     for path in paths:
-        print(printable(f"report: {path}"), file=sys.stderr if args.json == "-" else sys.stdout)
+        print(printable(said("report.report_file", path=path)), file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:
         write_answer(comparison, args.json)
     if args.open:
@@ -87,12 +88,12 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
     if args.fail_on is None:
         return ExitCode.OK
     if all(verdict.level is Level.NOT_COMPARABLE for verdict in comparison.judgement.verdicts):
-        print("opdiff: nothing was compared, so the gate cannot be passed", file=sys.stderr)
+        print(f"opdiff: {said('cli.gate_without_rows')}", file=sys.stderr)
         return ExitCode.UNUSABLE_INPUT
     refused = args.fail_on.refused(comparison)
     if not refused:
         return ExitCode.OK
-    print_refused(args.fail_on, refused)
+    print_refused(args.fail_on, refused, args.lang)
     return ExitCode.GATE
 
 

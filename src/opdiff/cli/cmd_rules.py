@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from opdiff.cli.arguments import require_paths
 from opdiff.cli.exit_codes import ExitCode
-from opdiff.cli.terminal import counted, printable
+from opdiff.cli.language import in_language, said
+from opdiff.cli.terminal import printable
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
@@ -44,11 +45,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(because("cli.exists", path=args.output))
     rules = make_rules(args.path)
     for note in rules.notes:
-        print(f"opdiff: {printable(str(note))}", file=sys.stderr)
+        print(f"opdiff: {printable(in_language(note))}", file=sys.stderr)
     if args.output == "-":
         print(rules.content.decode(), end="")
         return ExitCode.OK
     write_rules(rules, args.output)
-    counts = f"{counted(rules.graphs, 'graph')}, {counted(rules.operators, 'operator')}"
-    print(printable(f"result: {args.output} ({counts})"))
+    print(printable(said("cli.rules_file", path=args.output, graphs=rules.graphs, operators=rules.operators)))
     return ExitCode.OK

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from opdiff.cli.arguments import add_json, add_rules, add_sides, compare_options, integer
 from opdiff.cli.exit_codes import ExitCode
+from opdiff.cli.language import in_language, said, worded
 from opdiff.cli.terminal import Progress, table, write_json
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
 
     options = replace(compare_options(args), in_process=True)
     selftest_options = SelftestOptions(choose_faults(args.faults), args.tensors, args.seed)
-    with Progress("injecting faults", quiet=args.quiet > 0) as progress:
+    with Progress(said("cli.injecting"), quiet=args.quiet > 0) as progress:
         results = run_selftest(options, selftest_options, progress.reach)
     if args.json != "-":
         rows = [_row(result) for result in results]
         table("", ("fault", "tensor", "distance", "found", "named"), rows, ("distance",))
-        print(*summary(results), sep="\n")
+        print(*map(in_language, summary(results)), sep="\n")
     if args.json:
         write_json(args.json, results)
     return ExitCode.GATE if any(result.is_found is False for result in results) else ExitCode.OK
@@ -59,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(result: TrialResult) -> tuple[str, ...]:
     if result.is_found is None:
-        return result.fault, str(result.key), "", "not injected", str(result.note)
+        return result.fault, str(result.key), "", worded("not injected"), in_language(result.note)
     distance = "" if result.distance is None else f"{result.distance:.3g}"
-    names = ", ".join(result.names) or "unknown"
-    verdict = "yes" if result.is_named else f"no: {names}"
-    return result.fault, str(result.key), distance, "yes" if result.is_found else "NO", verdict
+    names = ", ".join(result.names) or worded("unknown")
+    verdict = worded("yes") if result.is_named else said("cli.named_as", names=names)
+    return result.fault, str(result.key), distance, worded("yes") if result.is_found else worded("NO"), verdict

@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     stream = sys.stderr if args.json == "-" else sys.stdout
     _print_result(result, Language(args.lang), stream)
     if args.output:
-        print(printable(f"samples: {write_samples(result, args.output)}"), file=stream)
+        print(printable(said("cli.samples_file", path=write_samples(result, args.output))), file=stream)
     if args.json:
         write_json(args.json, _json(result))
     is_hit = args.fail_on is not None and args.fail_on.is_hit(result)

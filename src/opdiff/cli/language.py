@@ -6,12 +6,12 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from opdiff.core.reasons import Language, because, render
+from opdiff.core.reasons import Language, because, render, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opdiff.core.reasons import Fact
+    from opdiff.core.reasons import Fact, Reason
 
 _OPTION = "--lang"
 _language: ContextVar[Language] = ContextVar("language", default=Language.ENGLISH)
@@ -27,6 +27,16 @@ def choose_language(words: Sequence[str]) -> None:
 def language() -> Language:
     """Return the chosen language."""
     return _language.get()
+
+
+def worded(word: str) -> str:
+    """Return a word of the program, such as the heading of a column, in the chosen language."""
+    return show(word, "word", language())
+
+
+def in_language(reason: Reason | str | None) -> str:
+    """Return a reason in the chosen language; strings are unchanged, and `None` is an empty one."""
+    return reason if isinstance(reason, str) else render(reason, language())
 
 
 def said(code: str, /, **facts: Fact) -> str:

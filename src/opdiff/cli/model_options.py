@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from opdiff.cli.arguments import integer
-from opdiff.cli.language import said
+from opdiff.cli.language import in_language, said
 from opdiff.cli.terminal import Progress, printable
 from opdiff.core import filesystem
 from opdiff.core.errors import UsageError
@@ -108,10 +108,10 @@ def run_model(options: GoldenOptions, *, quiet: bool) -> GoldenResult:
     """Make golden data, with progress and remarks on standard error."""
     from opdiff.workflows.golden.pipeline import make_golden
 
-    with Progress("running the model", quiet=quiet, in_bytes=True) as progress:
+    with Progress(said("cli.running_model"), quiet=quiet, in_bytes=True) as progress:
 
         def notify(note: Reason) -> None:
-            progress.say(f"opdiff: {printable(str(note))}", sys.stderr)
+            progress.say(f"opdiff: {printable(in_language(note))}", sys.stderr)
 
         return make_golden(options, notify, progress.reach)
 
@@ -160,8 +160,8 @@ def _golden_of_model(args: argparse.Namespace, options: CompareOptions) -> str:
     )
     result = run_model(wanted, quiet=args.quiet > 0)
     if not args.quiet:
-        verb = "found" if result.is_reused else "made"
-        print(printable(f"opdiff: golden data {verb}: {result.files} files in {result.folder}"), file=sys.stderr)
+        code = "cli.golden_found" if result.is_reused else "cli.golden_made"
+        print(printable(f"opdiff: {said(code, count=result.files, path=result.folder)}"), file=sys.stderr)
     return result.folder
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from opdiff.cli.terminal import counted, printable, shown_counts, shown_shape, table
+from opdiff.cli.language import in_language, said, worded
+from opdiff.cli.terminal import printable, shown_counts, shown_shape, table
 from opdiff.core.formatting import size
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ _MAX_TENSORS = 20
 
 def print_model(report: ModelReport) -> None:
     """Print the facts about a model, its graphs, and inputs and outputs of the first."""
-    print(f"{printable(report.path)}: {report.kind}, {size(report.nbytes)}")
+    print(f"{printable(report.path)}: {worded(report.kind)}, {size(report.nbytes)}")
     for name, value in _facts(report):
         if value:
-            print(f"  {name}: {printable(value)}")
+            print(f"  {worded(name)}: {printable(value)}")
     for note in report.notes:
-        print(f"  note: {printable(str(note))}")
+        print(f"  {worded('note')}: {printable(in_language(note))}")
     if len(report.graphs) > 1:
         _print_graphs(report.graphs)
     for graph in report.graphs[:1]:
@@ -38,13 +39,13 @@ def _facts(report: ModelReport) -> Iterator[tuple[str, str]]:
     yield "processor", origin.processor
     yield "framework", origin.framework
     yield "versions", _versions(report)
-    yield "shapes", "dynamic" if header and header.is_dynamic else ""
+    yield "shapes", worded("dynamic") if header and header.is_dynamic else ""
     yield "command line", shlex.join(origin.command_line)
     operators, fused, inserted = (
         sum(counts) for counts in zip(*((g.operators, g.fused, g.inserted) for g in graphs), strict=True)
     )
     yield "graphs", str(len(graphs))
-    yield "operators", f"{operators} ({fused} fused from several originals, {inserted} without an original)"
+    yield "operators", said("cli.operators_of_model", count=operators, fused=fused, inserted=inserted)
     types: dict[str, int] = {}
     for graph in graphs:
         for name, count in graph.op_types:
@@ -65,15 +66,15 @@ def _versions(report: ModelReport) -> str:
 def _print_graphs(graphs: tuple[GraphReport, ...]) -> None:
     columns = ("graph", "operators", "fused", "without original", "inputs", "outputs")
     rows = [(g.name, g.operators, g.fused, g.inserted, len(g.inputs), len(g.outputs)) for g in graphs[:_MAX_GRAPHS]]
-    table("graphs", columns, rows, right=columns[1:])
+    table(worded("graphs"), columns, rows, right=columns[1:])
     if len(graphs) > _MAX_GRAPHS:
-        print(f"… and {counted(len(graphs) - _MAX_GRAPHS, 'more graph')}; --json lists them all")
+        print(said("cli.more_graphs", count=len(graphs) - _MAX_GRAPHS))
 
 
 def _print_tensors(title: str, tensors: tuple[ModelTensor, ...]) -> None:
     if not tensors:
         return
     rows = [(each.name, each.dtype, each.layout, shown_shape(each.shape)) for each in tensors[:_MAX_TENSORS]]
-    table(title, ("tensor", "type", "layout", "shape"), rows)
+    table(worded(title), ("tensor", "type", "layout", "shape"), rows)
     if len(tensors) > _MAX_TENSORS:
-        print(f"… and {len(tensors) - _MAX_TENSORS} more; --json lists them all")
+        print(said("cli.more_tensors", count=len(tensors) - _MAX_TENSORS))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from opdiff.cli.language import said, worded
 from opdiff.core.atomic_file import find_other_owner, open_atomic
 from opdiff.core.formatting import size
 from opdiff.core.reasons import Reason
@@ -66,7 +67,7 @@ def write_json(path: str, values: object) -> None:
     """Write values as a JSON file, and print its path; if the path is `-`, print the values."""
     write_document(path, (json_text(values) + "\n").encode())
     if path != "-":
-        print(printable(f"result: {path}"))
+        print(printable(said("report.result_file", path=path)))
 
 
 def write_document(path: str, content: bytes) -> None:
@@ -84,7 +85,7 @@ def open_page(path: str) -> None:
     from pathlib import Path
 
     if not webbrowser.open(Path(path).absolute().as_uri()):
-        print(printable(f"opdiff: note: there is no browser to open {path}"), file=sys.stderr)
+        print(printable(f"opdiff: {said('cli.no_browser', path=path)}"), file=sys.stderr)
 
 
 def json_text(values: object) -> str:
@@ -110,8 +111,7 @@ def note_owner(folder: str) -> None:
     """Tell on standard error if an output folder belongs to another user, who can replace the results."""
     owner = find_other_owner(folder)
     if owner:
-        told = f"opdiff: note: {folder} belongs to user {owner}; use a folder of your own for results"
-        print(printable(told), file=sys.stderr)
+        print(printable(f"opdiff: {said('cli.other_owner', folder=folder, owner=owner)}"), file=sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:
@@ -145,7 +145,7 @@ def shown_shape(shape: tuple[int, ...]) -> str:
 def shown_counts(counts: tuple[tuple[str, int], ...]) -> str:
     """Return names with their counts; of many the first."""
     listed = ", ".join(f"{printable(name)} {count}" for name, count in counts[:_MAX_COUNTS])
-    return listed if len(counts) <= _MAX_COUNTS else f"{listed} and {len(counts) - _MAX_COUNTS} more"
+    return listed if len(counts) <= _MAX_COUNTS else listed + said("core.and_more", count=len(counts) - _MAX_COUNTS)
 
 
 def table(
@@ -155,7 +155,7 @@ def table(
     right: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Print a table; `right` names the columns that are aligned to the right."""
+    """Print a table with titles in the chosen language; `right` names the columns that are aligned to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -164,7 +164,9 @@ def table(
         title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for name in titles:
-        grid.add_column(Text(printable(name)), justify="right" if name in set(right) else "left", overflow="fold")
+        grid.add_column(
+            Text(printable(worded(name))), justify="right" if name in set(right) else "left", overflow="fold"
+        )
     for row in rows:
         grid.add_row(*(Text(printable(str(cell))) for cell in row))
     # Not printed by rich, which would end the program when a pipe is closed.
@@ -230,7 +232,8 @@ class Progress:
             self._bar.update(self._task, completed=done, total=total)
         elif not self._quiet and time.monotonic() - self._reported_at > _SECONDS_PER_REPORT:
             self._reported_at = time.monotonic()
-            shown = f"{size(done)} of {size(total)}" if self._in_bytes else f"{done} of {total}"
+            amounts = (size(done), size(total)) if self._in_bytes else (done, total)
+            shown = said("cli.done_of", done=amounts[0], total=amounts[1])
             print(f"opdiff: {self._described()}: {shown}{self._speed(done)}", file=sys.stderr)
 
     def reach_bytes(self, done: int, total: int) -> None:
@@ -248,7 +251,7 @@ class Progress:
             self._bar.update(self._task, description=self._described())
 
     def _described(self) -> str:
-        return f"{self._activity} on {counted(self._workers, 'worker')}" if self._workers else self._activity
+        return self._activity + (said("cli.on_workers", count=self._workers) if self._workers else "")
 
     def _speed(self, done: int) -> str:
         """Return the bytes per second of a cluster."""

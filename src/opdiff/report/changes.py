@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.judgement import LEVELS, Level
-from opdiff.core.reasons import Reason, because, render
+from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ class Change(Struct, frozen=True):
     distance_before: float | None = None
     distance_after: float | None = None
     row: int | None = None
-    reason: str = ""
+    reason: Reason | str = ""
     place: str = ""
 
     @property
@@ -201,7 +201,7 @@ def _find_change(before: _LevelledRow | None, after: _LevelledRow | None) -> Cha
         _distance(old),
         _distance(new),
         after.number if after else None,
-        "" if new or after is None or after.row.reason is None else render(after.row.reason),
+        "" if new or after is None or after.row.reason is None else after.row.reason,
         _unit_text(row),
     )
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Words, and characters that are words of their own; punctuation that closes stays with what is before it.
-_CLOSING = r"\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff09\u300b\u201d"
-_WORDS = re.compile(rf"[\x21-\x7e]+[{_CLOSING}]* ?| |[^\x20-\x7e][{_CLOSING}]*")
+# Words, and characters that are words of their own; punctuation stays with what it opens or closes.
+_OPENING, _CLOSING = r"\uff08\u300a\u201c", r"\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff09\u300b\u201d"
+_WORDS = re.compile(rf" |[{_OPENING}]*(?:[\x21-\x7e]+|[^\x20-\x7e])[{_CLOSING}]* ?")
 
 
 def columns_of(text: str) -> int:

@@ -91,7 +91,7 @@ def write_files(directory: str, files: Mapping[str, bytes]) -> None:
 
 def _manifest(files: Iterable[str], faults: Iterable[Fault]) -> bytes:
     """Return the file that marks the directory as a sample and describes its faults."""
-    described = [{"name": fault.name, "operator": fault.operator, "what": fault.description} for fault in faults]
+    described = [{"name": fault.name, "operator": fault.operator, "what": str(fault.description)} for fault in faults]
     return _json({"made_by": _MAKER, "faults": described, "files": sorted(files)})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opdiff.core import dtypes
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -34,7 +34,7 @@ class Fault:
 
     name: str
     operator: str
-    description: str
+    description: Reason
     make_faulty: Callable[[DeviceOp], DeviceOp]
 
 
@@ -84,20 +84,19 @@ FAULTS: dict[str, Fault] = {
         Fault(
             "overflow",
             "gate/conv",
-            "The output is stored as float16 instead of float32. Values beyond 65504 become infinite; the clip that "
-            "follows hides them from the rest of the network.",
+            because("sample.stored_as_float16"),
             _store_as_float16,
         ),
         Fault(
             "wrong-scale",
             "local/conv1local/conv1_relu",
-            f"All output values are multiplied by {_SCALE}.",
+            because("sample.multiplied", factor=_SCALE),
             partial(corrupt_output, corruption=_scale),
         ),
         Fault(
             "permuted",
             "context/pool",
-            "The output values are right, but height and width are swapped.",
+            because("sample.swapped"),
             partial(corrupt_output, corruption=_swap_height_and_width),
         ),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from opdiff.core.errors import UsageError
-from opdiff.core.reasons import because
+from opdiff.core.reasons import Reason, because
 from opdiff.sample.directory import write_files
 from opdiff.sample.faults import corrupt_output
 from opdiff.sample.graph import SampleNetwork
@@ -48,16 +48,16 @@ class StageFault:
 
     step: str
     operator: str
-    description: str
+    description: Reason
 
 
 STAGE_FAULTS = {
     fault.step: fault
     for fault in (
-        StageFault("quantization", "block1/conv2", "The scale of its input was calibrated 16 times too large."),
-        StageFault("conversion", "pool", "Height and width of the output are swapped, with and without fusion."),
-        StageFault("fusion", "block2/conv1", "The output of the fused operator is a quarter too large."),
-        StageFault("version", "tail", "The next version computes values that are a quarter too large."),
+        StageFault("quantization", "block1/conv2", because("sample.scale_too_large")),
+        StageFault("conversion", "pool", because("sample.swapped_in_both")),
+        StageFault("fusion", "block2/conv1", because("sample.fused_too_large")),
+        StageFault("version", "tail", because("sample.next_too_large")),
     )
 }
 _SCALE_FACTOR = 16.0

@@ -129,7 +129,7 @@ def test_tensors_of_a_host_that_dies_are_listed_with_the_reason(
     processes.add_workers("npu-3")
     (found,) = [finding for finding in report.findings if finding.code == "not-checked"]  # type: ignore[union-attr]  # of a directory
     assert len(found.where) == 6
-    assert all("no worker of the host npu-3 has been there for 1 s" in where for where in found.where)
+    assert all("no worker of the host npu-3 has been there for 1 s" in str(where) for where in found.where)
 
 
 def test_headers_of_a_host_that_dies_are_an_error(

@@ -62,7 +62,7 @@ class ConvertResult(Struct, frozen=True):
 
     written: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
-    steps: tuple[tuple[str, str], ...] = ()
+    steps: tuple[tuple[str, Reason], ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     defect: str = ""
 
@@ -272,8 +272,8 @@ def _result_path(job: ConvertJob, name: str) -> tuple[str, tuple[tuple[str, str]
     return os.path.join(job.folder, short), renamed
 
 
-def _named_steps(slot: Slot, index: int, steps: Sequence[Reason]) -> tuple[tuple[str, str], ...]:
-    return tuple((f"{slot}:{index}", str(step)) for step in steps)
+def _named_steps(slot: Slot, index: int, steps: Sequence[Reason]) -> tuple[tuple[str, Reason], ...]:
+    return tuple((f"{slot}:{index}", step) for step in steps)
 
 
 def _failed_tensor(

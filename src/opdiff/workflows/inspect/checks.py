@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core import dtypes
+from opdiff.core.reasons import Reason, because, quoted
 from opdiff.core.source import MAX_RANK
 from opdiff.core.tensor import Container, Slot
 from opdiff.read.directory import is_debug, is_statistics
@@ -20,7 +21,7 @@ from opdiff.read.npy import NOT_NUMERIC
 from opdiff.workflows.inspect.contents import is_sliced, shared_addresses, tensor_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from opdiff.core.tensor import Tensor, TensorKey
     from opdiff.read.folder import Operator
@@ -48,8 +49,8 @@ class CheckResult(Struct, frozen=True):
 
     severity: Severity
     code: str
-    what: str
-    where: tuple[str, ...]
+    what: Reason
+    where: tuple[Reason, ...]
 
 
 def run_checks(dumps: DumpTree) -> tuple[CheckResult, ...]:
@@ -66,26 +67,25 @@ def _unreadable(dumps: DumpTree) -> Iterator[CheckResult]:
     # FX writes every argument of an operator, also None, types, devices and strings.
     fx = {entry.path for entry in dumps.tree.entries() if isinstance(entry.parsed, FxName)}
     arguments = {path for path, what in found if path in fx and what.code == NOT_NUMERIC}
-    where = tuple(f"{path}: {what}" for path, what in found if path not in arguments)
-    yield CheckResult(Severity.ERROR, "unreadable", "files that cannot be read", where)
-    about = "arguments that are not tensors, such as None or a string; they are not compared"
-    yield CheckResult(Severity.NOTE, "no-tensor", about, tuple(sorted(arguments)))
+    where = tuple(_at(path, what) for path, what in found if path not in arguments)
+    yield _result(Severity.ERROR, "unreadable", where)
+    yield _result(Severity.NOTE, "no-tensor", map(quoted, sorted(arguments)))
 
 
 def _doubtful(dumps: DumpTree) -> Iterator[CheckResult]:
     operators = [operator for record in dumps.records for operator in record.contents.operators]
-    where = tuple(f"{operator.dump.path}: {anomaly}" for operator in operators for anomaly in operator.dump.anomalies)
-    yield CheckResult(Severity.WARNING, "doubtful", "headers that are damaged or of a newer version", where)
+    where = (_at(operator.dump.path, anomaly) for operator in operators for anomaly in operator.dump.anomalies)
+    yield _result(Severity.WARNING, "doubtful", where)
 
 
 def _skipped(dumps: DumpTree) -> Iterator[CheckResult]:
-    where = tuple(f"{problem.path}: {problem.reason}" for problem in dumps.tree.problems)
-    yield CheckResult(Severity.WARNING, "not-taken", "files and folders that were skipped", where)
+    where = (_at(problem.path, problem.reason) for problem in dumps.tree.problems)
+    yield _result(Severity.WARNING, "not-taken", where)
 
 
 def _unrecognized(dumps: DumpTree) -> Iterator[CheckResult]:
-    paths = tuple(path for path in dumps.tree.unrecognized if not path.endswith(".json"))
-    yield CheckResult(Severity.WARNING, "unreadable-name", "file names that match no known pattern; skipped", paths)
+    paths = (path for path in dumps.tree.unrecognized if not path.endswith(".json"))
+    yield _result(Severity.WARNING, "unreadable-name", map(quoted, paths))
 
 
 def _too_short(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -93,19 +93,20 @@ def _too_short(dumps: DumpTree) -> Iterator[CheckResult]:
     for record, key, tensor in _all_tensors(dumps):
         shape, stored = tensor.spec.shape, tensor.source.nbytes
         if len(shape) > MAX_RANK:
-            where.append(f"{_location(record, key)}: {len(shape)} axes")
+            where.append(_at(_location(record, key), because("inspect.axes", count=len(shape))))
         elif (needed := tensor.spec.dtype.nbytes(tensor.spec.count)) > stored:
-            where.append(f"{_location(record, key)}: shape {list(shape)} needs {needed} bytes, {stored} are stored")
-    yield CheckResult(Severity.ERROR, "too-short", "tensors shorter than their shape requires", tuple(where))
+            problem = because("inspect.bytes_needed", shape=shape, needed=needed, stored=stored)
+            where.append(_at(_location(record, key), problem))
+    yield _result(Severity.ERROR, "too-short", where)
 
 
 def _undecodable(dumps: DumpTree) -> Iterator[CheckResult]:
-    where = tuple(
-        f"{_location(record, key)}: {tensor.spec.dtype}: {tensor.spec.dtype.opaque}"
+    where = (
+        _at(f"{_location(record, key)}: {tensor.spec.dtype}", tensor.spec.dtype.opaque)
         for record, key, tensor in _all_tensors(dumps)
         if tensor.spec.dtype.kind is dtypes.Kind.OPAQUE
     )
-    yield CheckResult(Severity.WARNING, "undecodable", "tensors whose element type cannot be decoded", where)
+    yield _result(Severity.WARNING, "undecodable", where)
 
 
 def _lost_types(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -116,17 +117,16 @@ def _lost_types(dumps: DumpTree) -> Iterator[CheckResult]:
         for index, tensor in enumerate(operator.dump.outputs)
         if tensor.spec.dtype is dtypes.BFLOAT16
     )
-    what = "NumPy files without an element type (V2), read as bfloat16"
-    yield CheckResult(Severity.WARNING, "lost-type", what, where)
+    yield _result(Severity.WARNING, "lost-type", map(quoted, where))
 
 
 def _not_checked(dumps: DumpTree) -> Iterator[CheckResult]:
-    where = tuple(
-        f"{_location(record, key)}: {facts.problem}"
+    where = (
+        _at(_location(record, key), facts.problem)
         for record, key, facts in _all_facts(dumps)
         if facts.problem is not None
     )
-    yield CheckResult(Severity.ERROR, "not-checked", "tensors whose data could not be read", where)
+    yield _result(Severity.ERROR, "not-checked", where)
 
 
 def _constants(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -136,17 +136,17 @@ def _constants(dumps: DumpTree) -> Iterator[CheckResult]:
         if facts.constant is not None:
             value = f": {facts.constant}" if facts.constant else ""
             (constant if facts.constant else zero).append(_location(record, key) + value)
-    yield CheckResult(Severity.WARNING, "all-zero", "tensors in which all elements are zero", tuple(zero))
-    yield CheckResult(Severity.NOTE, "constant", "tensors in which all elements are equal", tuple(constant))
+    yield _result(Severity.WARNING, "all-zero", map(quoted, zero))
+    yield _result(Severity.NOTE, "constant", map(quoted, constant))
 
 
 def _not_finite(dumps: DumpTree) -> Iterator[CheckResult]:
-    where = tuple(
-        f"{_location(record, key)}: {facts.nans} NaN and {facts.infs} infinite of {facts.count}"
+    where = (
+        _at(_location(record, key), because("inspect.specials", nans=facts.nans, infs=facts.infs, count=facts.count))
         for record, key, facts in _all_facts(dumps)
         if facts.nans + facts.infs
     )
-    yield CheckResult(Severity.WARNING, "not-finite", "tensors with NaN or infinities", where)
+    yield _result(Severity.WARNING, "not-finite", where)
 
 
 def _shared_addresses(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -154,9 +154,8 @@ def _shared_addresses(dumps: DumpTree) -> Iterator[CheckResult]:
     for record in dumps.records:
         for address, sharers in shared_addresses(record).items() if record.facts else ():
             if len({record.facts[position].sample for position, _ in sharers}) > 1:
-                where.append(f"{record.folder.path}: {address:#x}: {_list_first([key for _, key in sharers])}")
-    what = "device addresses with different contents in several operators: memory is reused there"
-    yield CheckResult(Severity.NOTE, "shared-address", what, tuple(where))
+                where.append(_at(f"{record.folder.path}: {address:#x}", _first_of([str(key) for _, key in sharers])))
+    yield _result(Severity.NOTE, "shared-address", where)
 
 
 def _repeated(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -165,14 +164,12 @@ def _repeated(dumps: DumpTree) -> Iterator[CheckResult]:
         parsed = [entry.parsed for entry in operator.files]
         if len(parsed) < 2 or is_sliced(operator):
             continue
-        location = f"{record.folder.path}: {operator.name}: {len(parsed)} files"
+        location = _at(f"{record.folder.path}: {operator.name}", because("inspect.files", count=len(parsed)))
         several.append(location)
         if len({name.timestamp for name in parsed}) < len(parsed):
             same_time.append(location)
-    what = "operators that were dumped several times; the newest dump is used"
-    yield CheckResult(Severity.NOTE, "several-dumps", what, tuple(several))
-    what = "operators with several files of the same time; the newest is ambiguous"
-    yield CheckResult(Severity.WARNING, "same-timestamp", what, tuple(same_time))
+    yield _result(Severity.NOTE, "several-dumps", several)
+    yield _result(Severity.WARNING, "same-timestamp", same_time)
 
 
 def _missing_tensors(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -181,11 +178,12 @@ def _missing_tensors(dumps: DumpTree) -> Iterator[CheckResult]:
         expected = [pair for pair in typed if slot is Slot.OUTPUT or pair[1].op_type not in _TYPES_WITHOUT_INPUTS]
         without = [pair for pair in expected if not pair[1].dump.tensors(slot)]
         if expected and len(without) == len(expected):
-            where = tuple({record.folder.path: None for record, _ in without})
-            yield CheckResult(severity, f"no-{slot}s", f"folders in which no operator has {slot}s", where)
+            what = because("inspect.folders_without", slot=slot)
+            where = dict.fromkeys(record.folder.path for record, _ in without)
         else:
-            where = tuple(f"{record.folder.path}: {operator.name}" for record, operator in without)
-            yield CheckResult(severity, f"no-{slot}s", f"operators without {slot}s", where)
+            what = because("inspect.operators_without", slot=slot)
+            where = dict.fromkeys(f"{record.folder.path}: {operator.name}" for record, operator in without)
+        yield CheckResult(severity, f"no-{slot}s", what, tuple(map(quoted, where)))
 
 
 def _missing_steps(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -193,25 +191,25 @@ def _missing_steps(dumps: DumpTree) -> Iterator[CheckResult]:
     for record in dumps.records:
         if record.folder.location.step is not None:
             runs[record.folder.run_path][record.folder.location.step].append(record)
-    gaps: list[str] = []
-    uneven: list[str] = []
+    gaps: list[Reason] = []
+    uneven: list[Reason] = []
     for path, steps in runs.items():
         first, last = min(steps), max(steps)
         missing = sorted(set(range(first, last)) - set(steps)) if last - first < _MAX_STEP_RANGE else []
         if missing:
-            gaps.append(f"{path}: no step {_list_first(missing)}")
+            gaps.append(_at(path, because("inspect.no_step", steps=_first_of([str(step) for step in missing]))))
         uneven += _uneven_operators(path, steps)
-    yield CheckResult(Severity.WARNING, "missing-steps", "gaps in the step numbers", tuple(gaps))
-    yield CheckResult(Severity.WARNING, "uneven-steps", "operators that are missing in some steps", tuple(uneven))
+    yield _result(Severity.WARNING, "missing-steps", gaps)
+    yield _result(Severity.WARNING, "uneven-steps", uneven)
 
 
-def _uneven_operators(path: str, steps: dict[int, list[FolderRecord]]) -> Iterator[str]:
+def _uneven_operators(path: str, steps: dict[int, list[FolderRecord]]) -> Iterator[Reason]:
     names = [
         {operator.name for record in records for operator in record.contents.operators} for records in steps.values()
     ]
     for name, count in Counter(name for step in names for name in step).items():
         if count < len(steps):
-            yield f"{path}: {name}: in {count} of {len(steps)} steps"
+            yield _at(f"{path}: {name}", because("inspect.in_steps", count=count, total=len(steps)))
 
 
 def _debug_files(dumps: DumpTree) -> Iterator[CheckResult]:
@@ -224,13 +222,9 @@ def _debug_files(dumps: DumpTree) -> Iterator[CheckResult]:
             (without_overflow if entry.path in quiet else overflows).append(entry.path)
         elif is_statistics(entry):
             statistics.append(entry.path)
-    yield CheckResult(
-        Severity.WARNING, "overflow-records", "overflow debug records that report an overflow", tuple(overflows)
-    )
-    yield CheckResult(
-        Severity.NOTE, "no-overflow", "overflow debug records that report no overflow", tuple(without_overflow)
-    )
-    yield CheckResult(Severity.NOTE, "statistics", "files with statistics instead of data", tuple(statistics))
+    yield _result(Severity.WARNING, "overflow-records", map(quoted, overflows))
+    yield _result(Severity.NOTE, "no-overflow", map(quoted, without_overflow))
+    yield _result(Severity.NOTE, "statistics", map(quoted, statistics))
 
 
 def _all_operators(dumps: DumpTree) -> Iterator[tuple[FolderRecord, Operator]]:
@@ -253,10 +247,18 @@ def _location(record: FolderRecord, key: TensorKey) -> str:
     return f"{record.folder.path}: {key}"
 
 
-def _list_first(items: Sequence[object]) -> str:
+def _at(location: str, problem: Reason | None) -> Reason:
+    return because("core.in_file", path=location, problem=problem)
+
+
+def _result(severity: Severity, code: str, where: Iterable[Reason]) -> CheckResult:
+    return CheckResult(severity, code, Reason(f"inspect.{code.replace('-', '_')}"), tuple(where))
+
+
+def _first_of(items: Sequence[str]) -> Reason:
     """List the first items, and give the number of the others."""
-    listed = ", ".join(map(str, items[:_MAX_LISTED]))
-    return listed if len(items) <= _MAX_LISTED else f"{listed} and {len(items) - _MAX_LISTED} more"
+    more = because("core.and_more", count=len(items) - _MAX_LISTED) if len(items) > _MAX_LISTED else None
+    return because("core.first_of_many", items=tuple(items[:_MAX_LISTED]), more=more)
 
 
 _CHECKS = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opdiff.core import filesystem
 from opdiff.core.errors import OpdiffError
+from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.hosts import host_of
 from opdiff.core.tensor import Slot
 from opdiff.read import read_operator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-_WITH_PADDING = "the statistics include padding"
+_WITH_PADDING = Reason("inspect.with_padding")
 
 
 class TensorReport(Struct, frozen=True):
@@ -52,9 +53,9 @@ class TensorReport(Struct, frozen=True):
     offset: int | None
     nbytes: int
     address: int | None
-    notes: tuple[str, ...]
+    notes: tuple[Reason, ...]
     statistics: FiniteStats | None = None
-    problem: str = ""
+    problem: Reason | str = ""
 
 
 class FileReport(Struct, frozen=True):
@@ -95,7 +96,7 @@ class TreeReport(Struct, frozen=True):
     """A directory: kind of dump, amount of data, and findings of the checks."""
 
     path: str
-    kind: str
+    kind: Reason
     files: int
     nbytes: int
     operators: int
@@ -208,12 +209,12 @@ def _tensor_report(operator: OpDump, slot: Slot, index: int, *, statistics: bool
     found, problem, notes = _statistics(tensor) if statistics else (None, "", ())
     return TensorReport(
         slot, index, tensor.name, spec.dtype.name, spec.layout, spec.shape, spec.origin_shape, spec.groups,
-        getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*map(str, tensor.notes), *notes),
+        getattr(tensor.source, "offset", None), tensor.source.nbytes, spec.address, (*tensor.notes, *notes),
         found, problem,
     )  # fmt: skip
 
 
-def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, str, tuple[str, ...]]:
+def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, Reason | str, tuple[Reason, ...]]:
     """Return statistics of the logical tensor, or of the stored one with a note if its padding is unknown."""
     from opdiff.align import LAYOUTS, convert
     from opdiff.align.plain import is_plain
@@ -230,7 +231,7 @@ def _statistics(tensor: Tensor) -> tuple[FiniteStats | None, str, tuple[str, ...
             notes = (_WITH_PADDING,)
         return finite_stats(codes, spec.dtype), "", notes
     except OpdiffError as error:
-        return None, str(error.brief), ()
+        return None, error.brief, ()
 
 
 def _tree_report(dumps: DumpTree) -> TreeReport:
@@ -265,25 +266,27 @@ def _tree_report(dumps: DumpTree) -> TreeReport:
     )
 
 
-def dump_kind(tree: Tree) -> str:
+def dump_kind(tree: Tree) -> Reason:
     """Return the kind of dump, or the number of files of each kind if there are several."""
     kinds = Counter(_entry_kind(entry) for entry in tree.entries())
     if not kinds:
-        return "no dump files"
+        return because("inspect.no_dump_files")
     if len(kinds) == 1:
-        return f"{next(iter(kinds))}s"
-    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.most_common())
+        return Reason(f"inspect.{next(iter(kinds))}s")
+    counted = (because(f"inspect.{kind}", count=count) for kind, count in kinds.most_common())
+    return reduce(lambda first, second: because("inspect.kinds", first=first, second=second), counted)
 
 
 def _entry_kind(entry: Entry) -> str:
+    """Return the kind of a file, by which it is counted."""
     parsed = entry.parsed
     if parsed.reduced:
-        return "reduced dump"
+        return "reduced_dump"
     if isinstance(parsed, DumpName):
         if parsed.statistics:
-            return "NPU statistics file"
-        return "overflow debug record" if parsed.is_debug else "NPU dump"
-    return {GoldenName: "golden tensor", FxName: "FX tensor", ConvertedName: "converted NPU tensor"}[type(parsed)]
+            return "npu_statistics_file"
+        return "overflow_debug_record" if parsed.is_debug else "npu_dump"
+    return {GoldenName: "golden_tensor", FxName: "fx_tensor", ConvertedName: "converted_npu_tensor"}[type(parsed)]
 
 
 def _present(numbers: Iterable[int | None]) -> tuple[int, ...]:

@@ -199,11 +199,11 @@ def _find_other(row: MeasuredPair, values: AnyArray, context: _TrialContext) -> 
     return None
 
 
-def summary(results: Sequence[TrialResult]) -> Iterator[str]:
+def summary(results: Sequence[TrialResult]) -> Iterator[Reason]:
     """Yield the numbers of faults that were found and named correctly."""
     injected = [result for result in results if result.is_found is not None]
     found = [result for result in injected if result.is_found]
     named = [result for result in found if result.is_named]
-    yield f"{len(found)} of {len(injected)} injected faults were found, {len(named)} were named correctly"
+    yield because("workflows.faults_found", found=len(found), injected=len(injected), named=len(named))
     if len(injected) < len(results):
-        yield f"{len(results) - len(injected)} faults could not be injected"
+        yield because("workflows.faults_not_injected", count=len(results) - len(injected))
