@@ -273,7 +273,7 @@ def dump_kind(tree: Tree) -> Reason:
         return because("inspect.no_dump_files")
     if len(kinds) == 1:
         return Reason(f"inspect.{next(iter(kinds))}s")
-    counted = (because(f"inspect.{kind}", count=count) for kind, count in kinds.most_common())
+    counted = (Reason(f"inspect.{kind}", (("count", count),)) for kind, count in kinds.most_common())
     return reduce(lambda first, second: because("inspect.kinds", first=first, second=second), counted)
 
 
