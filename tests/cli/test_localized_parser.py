@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextvars import copy_context
 
 import pytest
 
 from command_line import run
+from opdiff.cli.language import choose_language
 from opdiff.cli.localized_parser import LocalizedParser, chinese_help, help_key, split_example
 from opdiff.cli.parsers import COMMANDS, command_parser, overview_parser
 from opdiff.report.columns import columns_of
@@ -76,11 +78,12 @@ def test_wrong_arguments_are_reported_in_chinese(
 
 
 def test_a_group_of_which_one_is_required_is_named_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
-    run(capsys, "inspect", "nowhere", "--lang", "zh")  # chooses the language
     parser = LocalizedParser("p")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("-a")
     group.add_argument("-b", nargs="?")
+    context = copy_context()
+    context.run(choose_language, ["--lang", "zh"])
     with pytest.raises(SystemExit):
-        parser.parse_args([])
+        context.run(parser.parse_args, [])
     assert "必须给出以下参数之一\uff1a-a -b" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from opdiff.cli.exit_codes import ExitCode
@@ -34,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.disable()
     try:
         prepare_streams()
-        return _run(sys.argv[1:] if argv is None else argv)
+        # The choices of language and colour end with the command.
+        return copy_context().run(_run, sys.argv[1:] if argv is None else argv)
     finally:
         if collects_garbage:
             gc.enable()

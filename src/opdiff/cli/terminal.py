@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from opdiff.cli.language import said, worded
+from opdiff.cli.language import language, said, worded
 from opdiff.core.atomic_file import find_other_owner, open_atomic
 from opdiff.core.formatting import size
-from opdiff.core.reasons import Reason
+from opdiff.core.reasons import Reason, because, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -183,6 +183,8 @@ class Progress:
         self._activity = activity
         self._quiet = quiet
         self._in_bytes = in_bytes
+        # Other threads, which report progress, do not have the choice of the language.
+        self._language = language()
         self._reported_at = self._started_at = time.monotonic()
         self._workers = 0
         self._bar: RichProgress | None = None
@@ -233,7 +235,7 @@ class Progress:
         elif not self._quiet and time.monotonic() - self._reported_at > _SECONDS_PER_REPORT:
             self._reported_at = time.monotonic()
             amounts = (size(done), size(total)) if self._in_bytes else (done, total)
-            shown = said("cli.done_of", done=amounts[0], total=amounts[1])
+            shown = render(because("cli.done_of", done=amounts[0], total=amounts[1]), self._language)
             print(f"opdiff: {self._described()}: {shown}{self._speed(done)}", file=sys.stderr)
 
     def reach_bytes(self, done: int, total: int) -> None:
@@ -251,7 +253,9 @@ class Progress:
             self._bar.update(self._task, description=self._described())
 
     def _described(self) -> str:
-        return self._activity + (said("cli.on_workers", count=self._workers) if self._workers else "")
+        return self._activity + (
+            render(because("cli.on_workers", count=self._workers), self._language) if self._workers else ""
+        )
 
     def _speed(self, done: int) -> str:
         """Return the bytes per second of a cluster."""
