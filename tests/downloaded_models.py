@@ -12,7 +12,9 @@ import pytest
 
 _FOLDER = Path(__file__).parent.parent / "build" / "models"
 # Packages and their versions.
-_PACKAGES = {"rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "onnxruntime-extensions": "0.15.2"}
+_PACKAGES = {
+    "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "onnxruntime-extensions": "0.15.2", "magika": "1.0.3",
+}  # fmt: skip
 _EXTRACTED = (".onnx", ".so")
 
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from opdiff.workflows.replay.variants.outputs import OutputVariant
     from opdiff.workflows.replay.variants.variant import Variant
 
+# Of computing time, which does not depend on what else runs on the machine.
 _MAX_SECONDS = 10.0
 _MAX_COMPUTATIONS = 120
 # The error under a variant, relative to the own error; more is no explanation.
@@ -140,7 +141,7 @@ class _Search:
         self._fed = fed
         self._base = base
         self._outputs = outputs
-        self._ends = time.monotonic() + _MAX_SECONDS
+        self._ends = time.thread_time() + _MAX_SECONDS
         self._arithmetic = replay.arithmetics[0]
         # Reasons and errors of accumulations in 16 bits.
         self._narrow: list[tuple[Reason, float]] = []
@@ -171,7 +172,7 @@ class _Search:
             narrow_sums(subject, replay.device_type),
         )
         for number, variant in enumerate(variants):
-            if number >= _MAX_COMPUTATIONS or time.monotonic() > self._ends:
+            if number >= _MAX_COMPUTATIONS or time.thread_time() > self._ends:
                 return
             found = self._try(variant)
             if found is not None:
@@ -273,7 +274,7 @@ class _Search:
         dtype = self._replay.output_of(worst.original).tensor.spec.dtype
         allowance = self._allowance(worst.original)
         for variant in variants:
-            if time.monotonic() > self._ends:
+            if time.thread_time() > self._ends:
                 return
             if dtype.kind is Kind.INTEGER:
                 first, second = (np.rint(array).astype(np.int64) for array in (variant.target, variant.replayed))
