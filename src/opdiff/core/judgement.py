@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003  msgspec reads it
 from enum import StrEnum
 
 from msgspec import Struct
@@ -232,13 +233,13 @@ class Judgement(Struct, frozen=True):
     """
 
     limits: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     findings: tuple[Finding, ...] = ()
     first_bad: str = ""
     worst: str = ""
     advice: tuple[Reason, ...] = ()
     noise: float = 1.0
-    documented: tuple[DocumentedResult, ...] = ()
+    documented: Sequence[DocumentedResult] = ()
     defects: tuple[str, ...] = ()
     coverage: Coverage = Coverage()
     outputs: ModelOutputs = ModelOutputs()

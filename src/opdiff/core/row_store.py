@@ -15,8 +15,9 @@ import os
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import msgspec
@@ -25,9 +26,10 @@ from msgspec.structs import replace
 
 from opdiff.core.atomic_file import make_folder
 from opdiff.core.comparison import DataMode, Row
+from opdiff.core.dump import Unit  # noqa: TC001  msgspec reads it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -40,12 +42,24 @@ _ROWS_PER_BLOCK = 2_000
 _MAX_DECODED_BLOCKS = 2
 
 
+class Run(Struct, frozen=True):
+    """Number of consecutive rows of one unit that were compared by the same data."""
+
+    unit: Unit | None
+    by: DataMode
+    count: int
+
+
 class Block(Struct, frozen=True):
-    """Encoded values; the values themselves, as `kept`, if they have integers or names that cannot be encoded."""
+    """Encoded values; the values themselves, as `kept`, if they have integers or names that cannot be encoded.
+
+    `runs` are those of rows.
+    """
 
     data: bytes
     count: int
     kept: tuple[Any, ...] = ()
+    runs: tuple[Run, ...] = ()
 
 
 class EncodedRows(Struct, frozen=True):
@@ -64,6 +78,27 @@ def encode_blocks(values: Sequence[object]) -> Iterator[Block]:
             yield Block(encode(some), len(some))
         except (OverflowError, UnicodeEncodeError):
             yield Block(b"", len(some), tuple(some))
+
+
+def encode_rows(rows: Sequence[Row]) -> Iterator[Block]:
+    """Yield the blocks of some rows, with their runs."""
+    start = 0
+    for block in encode_blocks(rows):
+        yield replace(block, runs=tuple(_runs(rows[start : start + block.count])))
+        start += block.count
+
+
+def _runs(rows: Iterable[Row]) -> Iterator[Run]:
+    for (unit, by), some in groupby(rows, key=attrgetter("unit", "by")):
+        yield Run(unit, by, sum(1 for _ in some))
+
+
+def runs_of(rows: Sequence[Row]) -> Iterator[tuple[Run, range]]:
+    """Yield the runs of all rows with the numbers of their rows; stored rows are not decoded for it."""
+    start = 0
+    for run in rows.runs if isinstance(rows, StoredRows) else _runs(rows):
+        yield run, range(start, start + run.count)
+        start += run.count
 
 
 class RowStore:
@@ -95,7 +130,7 @@ class RowStore:
         """Move the first rows from memory to the file."""
         if self._stored is None:
             self._stored = StoredRows(_TemporaryFile(self._folder), Row)
-        self._stored.append(encode_blocks(self._rows[:count]))
+        self._stored.append(encode_rows(self._rows[:count]))
         del self._rows[:count]
         return self._stored
 
@@ -237,4 +272,33 @@ class StoredValues(Sequence[_T]):
 
 
 class StoredRows(StoredValues[Row]):
-    """Rows in a file."""
+    """Rows in a file; `runs` says to which units they belong."""
+
+    def __init__(self, file: _TemporaryFile, kind: type[Row]) -> None:
+        super().__init__(file, kind)
+        self.runs: list[Run] = []
+
+    def append(self, blocks: Iterable[Block], first: Mapping[DataMode, int] | None = None) -> None:
+        """Append encoded rows; `first` is that of `EncodedRows`."""
+        for block in blocks:
+            super().append([block], first)
+            self.runs += block.runs
+
+
+MapJobs = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Calls a function for each job, in this process or in others; results are in the order of the jobs."""
+
+Part = StoredPart[_T] | tuple[_T, ...]
+"""Some consecutive values for another process: where they are stored, or the values themselves."""
+
+
+def part_of(values: Sequence[_T], numbers: range) -> Part[_T]:
+    """Return consecutive values for another process."""
+    if isinstance(values, StoredValues):
+        return values.part(numbers.start, numbers.stop)
+    return tuple(values[numbers.start : numbers.stop])
+
+
+def load_part(part: Part[_T]) -> tuple[_T, ...]:
+    """Return the values of a part."""
+    return part if isinstance(part, tuple) else part.load()

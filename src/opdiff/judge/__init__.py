@@ -11,11 +11,13 @@ Nothing is loaded and nothing is measured: a saved comparison can be judged agai
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Verdict
+from opdiff.core.row_store import runs_of
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import misfit_of
 from opdiff.judge.defects import result_or_defect
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import ModelGraph, Row
     from opdiff.core.error_facts import ErrorFacts
+    from opdiff.core.row_store import MapJobs
 
 __all__ = ["judge"]
 
 
-def judge(
+def judge(  # noqa: PLR0913  what is judged, by what, and how; all but the rows may be left out
     rows: Sequence[Row],
     graphs: Sequence[ModelGraph] = (),
     limits: Limits | None = None,
@@ -40,15 +43,17 @@ def judge(
     left_out: int = 0,
     check_fit: bool = True,
     facts: Sequence[ErrorFacts] = (),
+    map_jobs: MapJobs = map,
 ) -> Judgement:
     """Judge a comparison: each row, and the operators at fault; in graph mode unit by unit.
 
     `left_out` is the number of files that could not be taken for dumps. Unless `check_fit` is false, no operator is
     blamed if most dumped operators are unknown to the rules. `facts` are those about tensors of findings, which decide
-    on the kinds of their errors; without them the metrics do.
+    on the kinds of their errors; without them the metrics do. `map_jobs` is a `map` that may use other processes.
     """
     defects: list[str] = []
-    judgement = result_or_defect(lambda: _judge(rows, graphs, limits or Limits(), facts, check_fit=check_fit), defects)
+    assess = partial(_judge, rows, graphs, limits or Limits(), facts, map_jobs, check_fit=check_fit)
+    judgement = result_or_defect(assess, defects)
     if isinstance(judgement, Judgement):
         judgement = replace(judgement, coverage=replace(judgement.coverage, left_out=left_out))
         return replace(judgement, advice=advice_of(judgement))
@@ -63,13 +68,14 @@ def _judge(
     graphs: Sequence[ModelGraph],
     limits: Limits,
     facts: Sequence[ErrorFacts],
+    map_jobs: MapJobs,
     *,
     check_fit: bool,
 ) -> Judgement:
-    if any(row.unit is not None for row in rows):
+    if any(run.unit is not None for run, _ in runs_of(rows)):
         from opdiff.judge.graph.units import judge_units
 
-        return judge_units(rows, graphs, limits, facts)
+        return judge_units(rows, graphs, limits, facts, map_jobs)
     judgement = judge_network(rows, build_network(rows, graphs[0].nodes if graphs else ()), limits, facts)
     misfit = misfit_of(rows) if check_fit else None
     if misfit is None:

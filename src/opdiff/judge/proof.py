@@ -129,9 +129,7 @@ def finding_by_replay(replay: Replay, level: Level) -> Finding:
     return replace(finding, evidence=evidence, remedies=remedies, is_proved=True)
 
 
-def _with_inherited(
-    verdicts: tuple[Verdict, ...], rows: Sequence[Row], withdrawn: frozenset[str]
-) -> tuple[Verdict, ...]:
+def _with_inherited(verdicts: Sequence[Verdict], rows: Sequence[Row], withdrawn: frozenset[str]) -> Sequence[Verdict]:
     """Return the verdicts; errors of innocent operators come from their inputs."""
     if not withdrawn:
         return verdicts

@@ -60,6 +60,13 @@ def write_rows(path: str, header: Sequence[Cell], rows: Iterable[Sequence[Cell]]
         text.detach()
 
 
+def csv_lines(rows: Iterable[Sequence[Cell]]) -> bytes:
+    """Return the lines of a CSV file, as `write_rows` writes them."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
 def format_cells(cells: Iterable[Cell]) -> list[Cell]:
     """Return cells for people: numbers by `format_number`, strings by `escape_formula`."""
     # In one expression, because networks have tens of thousands of cells.

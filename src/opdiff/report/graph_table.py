@@ -11,23 +11,28 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from opdiff.core.atomic_file import open_atomic
 from opdiff.core.comparison import DataMode
 from opdiff.core.metrics import ExtraMetrics
 from opdiff.core.reasons import render, render_all
+from opdiff.core.row_store import runs_of
 from opdiff.core.tensor_stats import TensorStats, differences
-from opdiff.report.cells import escape_formula
-from opdiff.report.table import Columns, JudgedRow, JudgedRows, Table
+from opdiff.report.cells import csv_lines, escape_formula
+from opdiff.report.table import Columns, JudgedPart, JudgedRow, JudgedRows, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison, Row, SideInfo
+    from opdiff.core.row_store import MapJobs
     from opdiff.core.tensor import Shape
     from opdiff.report.cells import Cell
 
 NOT_KNOWN = "N/A"
 """Documented cell of a value that could not be computed."""
 
+# Rows of a job: their lines take 1 KB each.
+_ROWS_PER_JOB = 2_000
 _NO_STATS = TensorStats()
 _NO_EXTRA = (None,) * len(ExtraMetrics.__struct_fields__)
 # PyTorch lacks these types and shows the next wider ones.
@@ -44,14 +49,37 @@ class TableKey(Struct, frozen=True):
 
 def graph_tables(comparison: Comparison) -> dict[TableKey, Table]:
     """Return the tables of a comparison in graph mode; those of one graph are in the order of `DataMode`."""
-    found: dict[TableKey, list[int]] = {}
-    for number, row in enumerate(comparison.rows):
-        if row.unit is not None:
-            found.setdefault(TableKey(row.unit.rank, row.unit.graph, row.by), []).append(number)
+    found: dict[TableKey, list[range]] = {}
+    for run, numbers in runs_of(comparison.rows):
+        if run.unit is not None:
+            found.setdefault(TableKey(run.unit.rank, run.unit.graph, run.by), []).append(numbers)
     graphs = list(dict.fromkeys((key.rank, key.graph) for key in found))
     modes = list(DataMode)
     keys = sorted(found, key=lambda key: (graphs.index((key.rank, key.graph)), modes.index(key.by)))
     return {key: graph_table(JudgedRows(comparison, found[key]), key.by) for key in keys}
+
+
+class TableJob(Struct, frozen=True):
+    """Some rows of a table, to be written by another process."""
+
+    part: JudgedPart
+    by: DataMode
+
+
+def write_graph_csv(table: Table, by: DataMode, path: str, map_jobs: MapJobs = map) -> None:
+    """Write a table of rows that were compared in one `DataMode`, as `write_csv` does, by jobs of some rows."""
+    rows = table.rows
+    if not isinstance(rows, JudgedRows):
+        raise TypeError("the rows are not those of a comparison in graph mode")
+    with open_atomic(path) as file:
+        file.write(csv_lines([_format_cells(table.header())]))
+        jobs = [TableJob(part, by) for part in rows.parts(_ROWS_PER_JOB)]
+        file.writelines(map_jobs(table_lines, jobs))
+
+
+def table_lines(job: TableJob) -> bytes:
+    """Return some lines of a table."""
+    return csv_lines(map(_format_cells, graph_table(job.part.load(), job.by).cells()))
 
 
 def graph_table(rows: Collection[JudgedRow], by: DataMode) -> Table:

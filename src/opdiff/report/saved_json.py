@@ -26,7 +26,7 @@ from opdiff.core.errors import InputError
 from opdiff.core.input_file import read_input, regular_file
 from opdiff.core.judgement import DocumentedResult, Verdict
 from opdiff.core.reasons import Reason, because, render
-from opdiff.core.row_store import RowStore
+from opdiff.core.row_store import RowStore, load_part, part_of
 from opdiff.report.packed_columns import pack_columns, unpack_columns
 from opdiff.report.saved_pictures import pack_pictures, unpack_pictures
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from opdiff.core.reasons import Fact
+    from opdiff.core.row_store import MapJobs, Part
 
 _T = TypeVar("_T")
 
@@ -53,8 +54,23 @@ class _Packed(Struct):
     pictures: bytes = b""
 
 
-def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
-    """Write a comparison to a file; `files` has the names of the other files of its run."""
+class _SavedPart(Struct, frozen=True):
+    """Some rows, their verdicts and documented results, to be packed by another process."""
+
+    rows: Part[Row]
+    verdicts: Part[Verdict]
+    documented: Part[DocumentedResult]
+
+
+def save(comparison: Comparison, path: str, files: Sequence[str] = (), map_jobs: MapJobs = map) -> None:
+    """Write a comparison to a file.
+
+    Args:
+        comparison: the comparison.
+        path: the file.
+        files: names of the other files of its run.
+        map_jobs: a `map` that may use other processes.
+    """
     fields = {name: getattr(comparison, name) for name in Comparison.__struct_fields__ if name != "rows"}
     fields["judgement"] = replace(comparison.judgement, verdicts=(), documented=())
     fields["graphs"] = _base64(graphs=comparison.graphs)
@@ -63,16 +79,24 @@ def save(comparison: Comparison, path: str, files: Sequence[str] = ()) -> None:
     encode = json.JSONEncoder(default=_to_json, check_circular=False).encode
     with open_atomic(path) as file:
         file.write(f'{encode(head)[:-1]}, "rows": ['.encode())
-        for number, block in enumerate(_blocks(comparison)):
+        for number, block in enumerate(map_jobs(pack_part, list(_parts(comparison)))):
             file.write(f'{"," if number else ""}\n"{block}"'.encode())
         file.write(b"\n]}\n")
 
 
-def _blocks(comparison: Comparison) -> Iterator[str]:
-    rows, judgement = comparison.rows, comparison.judgement
-    for start in range(0, len(rows), _ROWS_PER_BLOCK):
-        part = slice(start, start + _ROWS_PER_BLOCK)
-        yield _base64(rows=rows[part], verdicts=judgement.verdicts[part], documented=judgement.documented[part])
+def _parts(comparison: Comparison) -> Iterator[_SavedPart]:
+    judgement = comparison.judgement
+    for start in range(0, len(comparison.rows), _ROWS_PER_BLOCK):
+        numbers = range(start, min(start + _ROWS_PER_BLOCK, len(comparison.rows)))
+        documented = part_of(judgement.documented, numbers) if judgement.documented else ()
+        verdicts = part_of(judgement.verdicts, numbers) if judgement.verdicts else ()
+        yield _SavedPart(part_of(comparison.rows, numbers), verdicts, documented)
+
+
+def pack_part(part: _SavedPart) -> str:
+    """Return some rows as a string."""
+    rows, verdicts, documented = load_part(part.rows), load_part(part.verdicts), load_part(part.documented)
+    return _base64(rows=rows, verdicts=verdicts, documented=documented)
 
 
 def _base64(**tables: Sequence[object]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opdiff.core.row_store import load_part, part_of
 from opdiff.report.cells import write_rows
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison, Row
     from opdiff.core.judgement import DocumentedResult, Verdict
+    from opdiff.core.row_store import Part
     from opdiff.report.cells import Cell
 
 
@@ -26,21 +28,45 @@ class JudgedRow(Struct, frozen=True):
 
 
 class JudgedRows(Collection[JudgedRow]):
-    """Some rows of a comparison in graph mode, by their numbers; each is looked up when it is needed."""
+    """Some rows of a comparison in graph mode, by ranges of their numbers; each is looked up when it is needed."""
 
-    def __init__(self, comparison: Comparison, numbers: Sequence[int]) -> None:
-        self._comparison, self._numbers = comparison, numbers
+    def __init__(self, comparison: Comparison, ranges: Sequence[range]) -> None:
+        self._comparison, self._ranges = comparison, ranges
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return sum(map(len, self._ranges))
 
     def __iter__(self) -> Iterator[JudgedRow]:
         rows, judgement = self._comparison.rows, self._comparison.judgement
-        for number in self._numbers:
-            yield JudgedRow(rows[number], judgement.verdicts[number], judgement.documented[number])
+        for numbers in self._ranges:
+            for number in numbers:
+                yield JudgedRow(rows[number], judgement.verdicts[number], judgement.documented[number])
 
     def __contains__(self, row: object) -> bool:
         return any(row == each for each in self)
+
+    def parts(self, max_rows: int) -> Iterator[JudgedPart]:
+        """Yield the rows in parts of up to so many, or of one range, for other processes."""
+        rows, judgement = self._comparison.rows, self._comparison.judgement
+        for numbers in self._ranges:
+            for start in range(numbers.start, numbers.stop, max_rows):
+                some = range(start, min(start + max_rows, numbers.stop))
+                yield JudgedPart(
+                    part_of(rows, some), part_of(judgement.verdicts, some), part_of(judgement.documented, some)
+                )
+
+
+class JudgedPart(Struct, frozen=True):
+    """Some consecutive rows of a comparison in graph mode, to be loaded by another process."""
+
+    rows: Part[Row]
+    verdicts: Part[Verdict]
+    results: Part[DocumentedResult]
+
+    def load(self) -> list[JudgedRow]:
+        """Return the rows."""
+        columns = load_part(self.rows), load_part(self.verdicts), load_part(self.results)
+        return [JudgedRow(*each) for each in zip(*columns, strict=True)]
 
 
 class Columns(Struct, frozen=True):

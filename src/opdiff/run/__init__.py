@@ -91,3 +91,15 @@ def run(work: Work[Job, Result], jobs: Sequence[Job], workers: int = 0) -> Itera
 def run_serial(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     """Yield each job and its result, in order."""
     return ((job, function(job)) for job in jobs)
+
+
+def map_jobs(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> Iterator[Result]:
+    """Yield the result of each job, in order, by so many processes; by this one if that is 1.
+
+    `function` and the jobs must be picklable if there are several.
+    """
+    if workers <= 1 or len(jobs) <= 1:
+        return map(function, jobs)
+    from opdiff.run.processes import map_processes
+
+    return map_processes(function, jobs, min(workers, len(jobs)))

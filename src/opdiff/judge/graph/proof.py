@@ -137,8 +137,8 @@ def _withdrawn(findings: Iterable[Finding], by_key: ByKey) -> dict[UnitKey, None
 
 
 def _with_inherited(
-    verdicts: tuple[Verdict, ...], rows: Sequence[Row], withdrawn: Mapping[UnitKey, None]
-) -> tuple[Verdict, ...]:
+    verdicts: Sequence[Verdict], rows: Sequence[Row], withdrawn: Mapping[UnitKey, None]
+) -> Sequence[Verdict]:
     """Return the verdicts; errors of innocent operators come from their inputs."""
     if not withdrawn:
         return verdicts

@@ -6,15 +6,17 @@ documented result.
 
 from __future__ import annotations
 
+from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core.comparison import DataMode
-from opdiff.core.judgement import Colour, Judgement, Level, Origin, Verdict
+from opdiff.core.judgement import Colour, DocumentedResult, Judgement, Level, Origin, Verdict
 from opdiff.core.reasons import all_of, because
+from opdiff.core.row_store import Block, StoredRows, encode_blocks, load_part, part_of, runs_of
 from opdiff.core.tensor import Slot
 from opdiff.judge.coverage import merge_coverage, model_outputs, worst_outputs
 from opdiff.judge.graph.criteria import (
@@ -28,13 +30,14 @@ from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from opdiff.core.comparison import GraphNode, ModelGraph, Row
     from opdiff.core.dump import Unit
     from opdiff.core.error_facts import ErrorFacts
-    from opdiff.core.judgement import DocumentedResult, Finding
+    from opdiff.core.judgement import Finding
     from opdiff.core.reasons import Reason
+    from opdiff.core.row_store import MapJobs, Part
     from opdiff.judge.limits import Limits
     from opdiff.judge.network import Network
 
@@ -42,8 +45,35 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+# Units of a job, which has their network besides.
+_UNITS_PER_JOB = 8
 _GOOD_STATISTICS = because("judge.statistics_agree", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
 _BAD_STATISTICS = because("judge.statistics_differ", relative=MAX_STATISTIC_ERROR, share=MAX_STATISTIC_SHARE)
+
+
+class UnitJob(Struct, frozen=True):
+    """One unit to be judged.
+
+    Attributes:
+        unit: rank, token and graph.
+        numbers: numbers of its rows.
+        parts: its rows.
+        facts: facts about its tensors.
+    """
+
+    unit: Unit
+    numbers: Sequence[int]
+    parts: tuple[Part[Row], ...]
+    facts: tuple[ErrorFacts, ...] = ()
+
+
+class UnitsJob(Struct, frozen=True):
+    """Units of one network, which may be judged in another process; verdicts are then returned encoded."""
+
+    units: tuple[UnitJob, ...]
+    nodes: tuple[GraphNode, ...]
+    limits: Limits
+    encoded: bool = False
 
 
 class UnitRows(Struct, frozen=True):
@@ -62,8 +92,10 @@ class JudgedUnit(Struct, frozen=True):
     Attributes:
         unit: rank, token and graph.
         numbers: numbers of its rows.
-        judgement: its judgement.
-        results: documented results of its rows.
+        judgement: its judgement, without verdicts.
+        verdicts: verdicts for its rows, or blocks of them.
+        results: documented results of its rows, or blocks of them.
+        levels: the levels of its rows.
         first_bad: first operator at fault, or with a bad row; empty for none.
         failed: number of compared rows with FAIL.
         failed_good: those of them that are good except for small values.
@@ -72,7 +104,9 @@ class JudgedUnit(Struct, frozen=True):
     unit: Unit
     numbers: Sequence[int]
     judgement: Judgement
-    results: Sequence[DocumentedResult]
+    verdicts: Sequence[Verdict] | Sequence[Block]
+    results: Sequence[DocumentedResult] | Sequence[Block]
+    levels: frozenset[Level]
     first_bad: str
     failed: int
     failed_good: int
@@ -84,24 +118,27 @@ class JudgedUnit(Struct, frozen=True):
 
 
 def judge_units(
-    rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, facts: Sequence[ErrorFacts] = ()
+    rows: Sequence[Row],
+    graphs: Sequence[ModelGraph],
+    limits: Limits,
+    facts: Sequence[ErrorFacts] = (),
+    map_jobs: MapJobs = map,
 ) -> Judgement:
     """Judge all units of graph mode together; the rows of one unit are in memory at a time."""
-    networks: Networks = {}
-    by_row = {each.row: each for each in facts}
-    judged = [_judged(unit, limits, networks, by_row) for unit in _iter_units(rows, graphs)]
+    jobs = _jobs(rows, graphs, limits, facts)
+    judged = [unit for some in map_jobs(judge_job, jobs) for unit in some]
     in_order = sorted(judged, key=lambda unit: unit.order)
     judgements = [unit.judgement for unit in judged]
     findings = _merge_findings(in_order)
     first = _first_bad(in_order)
     return Judgement(
         limits.path,
-        _by_row([(unit.numbers, unit.judgement.verdicts) for unit in judged]),
+        _by_row(rows, Verdict, [(unit.numbers, unit.verdicts) for unit in judged]),
         findings,
         "" if first is None else first.first_bad,
         findings[0].operator if findings else "",
         noise=max((judgement.noise for judgement in judgements), default=1.0),
-        documented=_by_row([(unit.numbers, unit.results) for unit in judged]),
+        documented=_by_row(rows, DocumentedResult, [(unit.numbers, unit.results) for unit in judged]),
         defects=tuple(defect for judgement in judgements for defect in judgement.defects),
         coverage=merge_coverage(judgement.coverage for judgement in judgements),
         outputs=worst_outputs([judgement.outputs for judgement in judgements]),
@@ -111,24 +148,68 @@ def judge_units(
     )
 
 
-def _iter_units(rows: Sequence[Row], graphs: Sequence[ModelGraph]) -> Iterator[UnitRows]:
-    """Yield the units in the order of their rows."""
+def _jobs(
+    rows: Sequence[Row], graphs: Sequence[ModelGraph], limits: Limits, facts: Sequence[ErrorFacts]
+) -> list[UnitsJob]:
+    """Return the units in the order of their rows, some of the same network together."""
+    ranges: dict[Unit, list[range]] = {}
+    for run, numbers in runs_of(rows):
+        if run.unit is not None:
+            _extend(ranges.setdefault(run.unit, []), numbers)
+    # Verdicts of stored rows are stored beside them, unit by unit.
+    is_in_order = all(len(found) == 1 for found in ranges.values())
+    encoded = isinstance(rows, StoredRows) and is_in_order
     nodes = {unit: graph.nodes for graph in graphs for unit in graph.units}
+    by_row = {each.row: each for each in facts}
+    units = [_unit_job(unit, found, rows, by_row) for unit, found in ranges.items()]
+    jobs: list[UnitsJob] = []
+    for network, some in groupby(units, key=lambda job: nodes.get(job.unit, ())):
+        same = tuple(some)
+        parts = (same[start : start + _UNITS_PER_JOB] for start in range(0, len(same), _UNITS_PER_JOB))
+        jobs += (UnitsJob(part, network, limits, encoded) for part in parts)
+    return jobs
+
+
+def _extend(ranges: list[range], more: range) -> None:
+    """Append a range of numbers, or make the last one longer."""
+    if ranges and ranges[-1].stop == more.start:
+        ranges[-1] = range(ranges[-1].start, more.stop)
+    else:
+        ranges.append(more)
+
+
+def _unit_job(unit: Unit, ranges: Sequence[range], rows: Sequence[Row], facts: Mapping[int, ErrorFacts]) -> UnitJob:
+    numbers = ranges[0] if len(ranges) == 1 else [number for some in ranges for number in some]
+    own = tuple(facts[number] for number in numbers if number in facts) if facts else ()
+    return UnitJob(unit, numbers, tuple(part_of(rows, some) for some in ranges), own)
+
+
+def judge_job(job: UnitsJob) -> list[JudgedUnit]:
+    """Judge some units of one network."""
+    networks: Networks = {}
     known: dict[DocumentedResult, DocumentedResult] = {}
-    members: dict[Unit, list[int]] = {}
-    for number, row in enumerate(rows):
-        if row.unit is not None:
-            members.setdefault(row.unit, []).append(number)
-    for unit, numbers in members.items():
-        own = [rows[number] for number in numbers]
+    found: list[JudgedUnit] = []
+    for each in job.units:
+        rows = [row for part in each.parts for row in load_part(part)]
         # Most rows have one of a few results.
-        results = [known.setdefault(result, result) for result in documented_results(own)]
-        yield UnitRows(unit, numbers, own, results, nodes.get(unit, ()))
+        results = [known.setdefault(result, result) for result in documented_results(rows)]
+        unit = UnitRows(each.unit, each.numbers, rows, results, job.nodes)
+        judged = _judged(unit, job.limits, networks, {facts.row: facts for facts in each.facts})
+        if job.encoded:
+            blocks = tuple(encode_blocks(judged.verdicts)), tuple(encode_blocks(results))
+            judged = replace(judged, verdicts=blocks[0], results=blocks[1])
+        found.append(judged)
+    return found
 
 
-def _by_row(parts: Sequence[tuple[Sequence[int], Sequence[_T]]]) -> tuple[_T, ...]:
-    """Return the values of all units in the order of the rows."""
+def _by_row(rows: Sequence[Row], kind: type[_T], parts: Sequence[tuple[Sequence[int], Sequence[Any]]]) -> Sequence[_T]:
+    """Return the values of all units in the order of the rows; blocks of them go to the file of the rows."""
     found = sorted(((numbers[0], numbers, values) for numbers, values in parts), key=itemgetter(0))
+    if isinstance(rows, StoredRows) and all(isinstance(values[0], Block) for _, _, values in found):
+        stored = rows.beside(kind)
+        for _, _, blocks in found:
+            stored.append(blocks)
+        return stored
     if all(numbers[-1] - numbers[0] + 1 == len(numbers) for _, numbers, _ in found):
         return tuple(value for _, _, values in found for value in values)
     pairs = [pair for _, numbers, values in found for pair in zip(numbers, values, strict=True)]
@@ -158,7 +239,18 @@ def _judged(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[i
         if result.result == "FAIL" and row.is_compared
     ]
     first_bad = judgement.first_bad or _first_row(unit, judgement)
-    return JudgedUnit(unit.unit, unit.numbers, judgement, unit.results, first_bad, len(failed), sum(failed))
+    levels = frozenset(verdict.level for verdict in judgement.verdicts)
+    return JudgedUnit(
+        unit.unit,
+        unit.numbers,
+        replace(judgement, verdicts=()),
+        judgement.verdicts,
+        unit.results,
+        levels,
+        first_bad,
+        len(failed),
+        sum(failed),
+    )
 
 
 def _judge_unit(unit: UnitRows, limits: Limits, networks: Networks, facts: Mapping[int, ErrorFacts]) -> Judgement:
@@ -230,7 +322,7 @@ def _first_bad(judged: Sequence[JudgedUnit]) -> JudgedUnit | None:
     """Return the first unit with a wrong row, or else with a suspicious one."""
     for level in (Level.WRONG, Level.SUSPICIOUS):
         for unit in judged:
-            if any(verdict.level is level for verdict in unit.judgement.verdicts):
+            if level in unit.levels:
                 return unit
     return None
 

@@ -15,7 +15,7 @@ from opdiff.core.comparison import DataMode, Pairing
 from opdiff.core.dump import GraphKind, GraphOp, Unit
 from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
-from opdiff.core.row_store import EncodedRows, encode_blocks
+from opdiff.core.row_store import EncodedRows, encode_rows
 from opdiff.core.tensor import Slot
 from opdiff.pair.graph.token import pair_token
 from opdiff.read.graph.token_files import read_token
@@ -167,7 +167,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
         units.append(token.unit)
-        blocks += encode_blocks(measured.rows)
+        blocks += encode_rows(measured.rows)
         defects += measured.defects
         kept += measured.pairs
         operators |= token.operators

@@ -13,22 +13,24 @@ from msgspec import Struct
 
 from opdiff import __version__
 from opdiff.core.atomic_file import make_folder, open_atomic, remove_old_drafts
-from opdiff.core.comparison import Environment, Mode
+from opdiff.core.comparison import DataMode, Environment, Mode
 from opdiff.core.reasons import render
+from opdiff.core.row_store import StoredRows
 from opdiff.measure.documented import select_metrics
 from opdiff.measure.kernel import library as native
 from opdiff.report import find_forms
 from opdiff.report.file_names import graph_file_name, mapping_file_name, write_new
 from opdiff.report.offline_table import MetricColumn, SelectedMetrics, offline_table
 from opdiff.report.saved_json import save
-from opdiff.report.table import write_csv
+from opdiff.report.table import Table, write_csv
+from opdiff.run import map_jobs, usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from opdiff.core.comparison import Comparison, Pair
+    from opdiff.core.comparison import Comparison, Pair, Row
+    from opdiff.core.row_store import MapJobs
     from opdiff.report import ReportForm
-    from opdiff.report.table import Table
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.pipeline import Compared
 
@@ -64,34 +66,57 @@ def write_outputs(compared: Compared, options: CompareOptions) -> Written:
     in_graph_mode = comparison.mode is Mode.GRAPH
     whole_forms = [form for form in forms if form.write_table is None or not in_graph_mode]
     table_forms = [form for form in forms if form not in whole_forms]
-    tables = tuple(path for named in named_tables(compared) for path in _write_table(*named, folder, table_forms))
+    map_jobs = map_rows(comparison.rows, options)
+    tables = tuple(
+        path for named in named_tables(compared) for path in _write_table(named, folder, table_forms, map_jobs)
+    )
     summary = _write_summary(comparison, folder) if in_graph_mode else ""
     stem = _stem(summary).replace("msprobe_cmp_summary", "result") if in_graph_mode else _stem(tables[0])
     reports = tuple(write_new(folder, form.file_name(stem), partial(form.write, comparison)) for form in whole_forms)
     files = [os.path.basename(path) for path in (*tables, summary, *reports) if path]
-    saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files))
+    saved = write_new(folder, f"{stem}.json", lambda draft: save(comparison, draft, files, map_jobs))
     return Written(tables, saved, reports, summary)
 
 
-def _write_table(name: str, table: Table, folder: str, forms: Sequence[ReportForm]) -> Iterator[str]:
+class NamedTable(Struct, frozen=True):
+    """File name and contents of a documented table; `by` is given in graph mode."""
+
+    name: str
+    table: Table
+    by: DataMode | None = None
+
+
+def map_rows(rows: Sequence[Row], options: CompareOptions) -> MapJobs:
+    """Return a `map` for jobs of rows: by several processes if the rows are stored, since there are many of them."""
+    is_parallel = isinstance(rows, StoredRows) and not options.in_process
+    return partial(map_jobs, workers=(options.workers or usable_cores()) if is_parallel else 1)
+
+
+def _write_table(named: NamedTable, folder: str, forms: Sequence[ReportForm], map_jobs: MapJobs) -> Iterator[str]:
     """Write a table as CSV and in the given forms; yield the paths."""
-    path = write_new(folder, name, partial(write_csv, table))
+    table, by = named.table, named.by
+    if by is None:
+        path = write_new(folder, named.name, partial(write_csv, table))
+    else:
+        from opdiff.report.graph_table import write_graph_csv
+
+        path = write_new(folder, named.name, lambda draft: write_graph_csv(table, by, draft, map_jobs))
     yield path
     for form in forms:
         if form.write_table is not None:
             yield write_new(folder, f"{_stem(path)}{form.suffix}", partial(form.write_table, table))
 
 
-def named_tables(compared: Compared) -> Iterator[tuple[str, Table]]:
-    """Yield file names and contents of the documented tables of a comparison."""
+def named_tables(compared: Compared) -> Iterator[NamedTable]:
+    """Yield the documented tables of a comparison."""
     comparison = compared.comparison
     if comparison.mode is Mode.OFFLINE:
-        yield compared.name, offline_table(comparison, selected_metrics(comparison, compared.metrics))
+        yield NamedTable(compared.name, offline_table(comparison, selected_metrics(comparison, compared.metrics)))
         return
     from opdiff.report.graph_table import graph_tables
 
     for key, table in graph_tables(comparison).items():
-        yield graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table
+        yield NamedTable(graph_file_name(time.gmtime(), key.rank, key.graph, key.by), table, key.by)
 
 
 def selected_metrics(comparison: Comparison, custom: Iterable[str] = ()) -> SelectedMetrics:

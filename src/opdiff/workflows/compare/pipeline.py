@@ -26,7 +26,7 @@ from opdiff.workflows.compare.inputs import NotCompared, read_inputs
 from opdiff.workflows.compare.judging import find_limits, with_input_facts
 from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
-from opdiff.workflows.compare.outputs import find_environment, write_outputs
+from opdiff.workflows.compare.outputs import find_environment, map_rows, write_outputs
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
 
@@ -159,7 +159,15 @@ def _compare(
         notes += batch.notes
         pairs += kept.apply(measured.pairs)
     rows = store.finish()
-    assess = partial(judge, rows, graphs, limits, left_out=inputs.left_out, check_fit=not options.force)
+    assess = partial(
+        judge,
+        rows,
+        graphs,
+        limits,
+        left_out=inputs.left_out,
+        check_fit=not options.force,
+        map_jobs=map_rows(rows, options),
+    )
     judgement = assess()
     loaded = LoadedPairs(pairs, measuring.options.conversions)
     facts = find_error_facts(rows, judgement, loaded) if pairs else ()
