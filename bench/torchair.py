@@ -5,6 +5,12 @@ large   20 operators of 64 MB of golden data each
 tokens  500 tokens x 2,000 operators of tiny tensors: a million rows, in two million files (8 GB on disk). Only with
         --preset tokens; with CSV, JSON, page and Parquet, and without `reduce`
 
+    bench/torchair.py --preset tokens --tokens 50 --write DIR   only write the data, of fewer tokens
+    bench/torchair.py --preset tokens --data DIR                measure on data that was written before, which is kept
+
+CPU time and memory are those of all processes of a run: memory is the largest sum of proportional set sizes, sampled
+every half second.
+
 GE tensors are float16, FX tensors float32; every operator has one input and one output, those of `tokens` an output
 only. `reduce` works on a copy.
 """
@@ -18,12 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 OPDIFF = (sys.executable, "-m", "opdiff")
 MB = 1_000_000
 STAMP = 20_240_130_064_151_000_000
 TIME = 1_706_596_911_000_000
+SECONDS_PER_SAMPLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,12 @@ def main() -> int:
     parser.add_argument("--preset", choices=names, help="measure only this one")
     parser.add_argument("--smoke", action="store_true", help="tiny tensors and few of them: does it run?")
     parser.add_argument("--dir", help="where to put the data (5 GB); default: the folder for temporary files")
+    parser.add_argument("--tokens", type=int, help="tokens of the preset `tokens`; default: 500")
+    parser.add_argument("--write", metavar="DIR", help="only write the data of --preset here")
+    parser.add_argument("--data", metavar="DIR", help="measure on data that --write has written; it is kept")
     args = parser.parse_args()
+    if args.write or args.data:
+        return on_kept_data(args)
     print(f"{os.cpu_count()} cores")
     known = SMOKE if args.smoke else (*PRESETS, TOKENS) if args.preset else PRESETS
     for preset in known:
@@ -57,7 +70,21 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:
             write(preset, folder)
-            measure(preset, folder)
+            measure(preset, folder, folder)
+    return 0
+
+
+def on_kept_data(args: argparse.Namespace) -> int:
+    """Write data to be kept, or measure on such data."""
+    preset = next((preset for preset in (*PRESETS, TOKENS) if preset.name == args.preset), None)
+    if preset is None:
+        raise SystemExit("--write and --data need --preset")
+    if args.write:
+        write(replace(preset, tokens=args.tokens or preset.tokens), args.write)
+        return 0
+    tokens = len(os.listdir(next(Path(args.data).glob("fx/*/graph_1"))))
+    with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:
+        measure(replace(preset, tokens=tokens), args.data, folder)
     return 0
 
 
@@ -104,11 +131,11 @@ def put(path: str, content: bytes) -> None:
         file.write(content)
 
 
-def measure(preset: Preset, folder: str) -> None:
+def measure(preset: Preset, data: str, folder: str) -> None:
     rows = preset.ranks * preset.tokens * preset.operators * len(preset.slots)
     nbytes = rows * preset.elements * 6
     print(f"{preset.name:<8} {rows} tensors, {nbytes / MB:,.0f} MB on both sides")
-    sides = [os.path.join(folder, side) for side in ("ge", "fx")]
+    sides = [os.path.join(data, side) for side in ("ge", "fx")]
     if preset.name == TOKENS.name:
         measure_forms(folder, sides, rows, nbytes)
         return
@@ -131,16 +158,40 @@ def measure_forms(folder: str, sides: list[str], rows: int, nbytes: int) -> None
 
 
 def report(name: str, command: list[str], rows: int, nbytes: int) -> None:
+    before = os.times()
     started = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    wall_s = time.perf_counter() - started
-    child.returncode = os.waitstatus_to_exitcode(status)
+    largest_kb = 0
+    while child.poll() is None:
+        largest_kb = max(largest_kb, sum(map(proportional_kb, family(child.pid))))
+        time.sleep(SECONDS_PER_SAMPLE)
+    wall_s, after = time.perf_counter() - started, os.times()
     if child.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {child.returncode}")
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
     speed = f"{rows / wall_s:,.0f} tensors/s, {nbytes / wall_s / MB:,.0f} MB/s"
-    cpu_s = usage.ru_utime + usage.ru_stime
-    print(f"  {name:<20} {wall_s:.2f} s ({cpu_s:.2f} s CPU), {speed}, {usage.ru_maxrss * 1024 / MB:.0f} MB at most")
+    print(f"  {name:<20} {wall_s:.2f} s ({cpu_s:.2f} s CPU), {speed}, {largest_kb * 1024 / MB:.0f} MB at most")
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    found = [pid]
+    for each in found:
+        try:
+            children = [Path(path).read_text() for path in Path(f"/proc/{each}/task").glob("*/children")]
+        except OSError:
+            continue
+        found += (int(child) for text in children for child in text.split())
+    return found
+
+
+def proportional_kb(pid: int) -> int:
+    """Return the memory of a process, of shared pages its part; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ def load_v1(paths: Sequence[str]) -> Comparison:
         raise InputError(
             paths[0], because("report.not_saved_because", kind=type(error).__name__, error=str(error))
         ) from error
-    return replace(comparison, rows=tuple(comparison.rows))
+    judgement = comparison.judgement
+    judgement = replace(judgement, verdicts=tuple(judgement.verdicts), documented=tuple(judgement.documented))
+    return replace(comparison, rows=tuple(comparison.rows), judgement=judgement)
 
 
 def _object(value: Object, **changes: object) -> Object:
