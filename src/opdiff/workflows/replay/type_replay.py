@@ -1,8 +1,8 @@
 """Replay without the original model: a one-operator model from type and attributes, with dumped inputs and weights.
 
 A fused operator has no attributes for what was fused into it, so that likely compositions are tried. Where golden data
-is known, an operator is guilty only if the same computation turns its golden inputs into its golden output; without
-golden data a fused operator is never guilty.
+is known, a computation counts only if it turns the golden inputs of the operator into its golden output; without golden
+data a fused operator is never guilty.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 _OPSET = 17
 _ELEMENTS = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
 _PLAIN = frozenset({"ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC", "CN", "NCL"})
-# Errors below this share of the allowed ones are less than a rounding.
-_LEAST_SYSTEMATIC_EXCESS = 0.25
 _LAYOUT_BY_RANK = {4: "NCHW", 5: "NCDHW"}
 
 
@@ -102,37 +100,28 @@ def _replay(context: TypeContext, operator: RuleOp) -> Replay:
     if is_fused(operator, call):
         return _replay_fused(prepared, builder, call)
     subject = prepared.to_replay(builder, call)
-    if context.golden is None:
-        return subject.replay()
-    found = subject.replay(with_cause=False)
-    if found.verdict is ReplayVerdict.GUILTY and not prepared.reproduces_golden(subject):
+    if not prepared.is_confirmed(subject):
         return not_replayable(operator, because("replay.not_confirmed"))
-    return _with_cause(prepared, subject, found)
-
-
-def _with_cause(prepared: _Prepared, subject: OperatorReplay, found: Replay) -> Replay:
-    """Return a result with its cause; that of small errors is searched if the computation is known to be right."""
-    if found.verdict is ReplayVerdict.INNOCENT:
-        may_be_systematic = found.outputs[0].excess > _LEAST_SYSTEMATIC_EXCESS
-        return subject.replay() if may_be_systematic and prepared.reproduces_golden(subject) else found
-    return subject.replay() if found.verdict is ReplayVerdict.GUILTY else found
+    return subject.replay()
 
 
 def _replay_fused(prepared: _Prepared, builder: Builder, call: Call) -> Replay:
-    """Replay by the first composition that agrees with the device; if none does, by one that the golden data has."""
-    tried = []
+    """Replay by a composition that agrees with the device; if none does, by the first that golden data confirms."""
+    disagreeing = []
     for composition, guess in compositions(builder, prepared.operator, call):
         try:
             subject = prepared.to_replay(composition, guess)
+            if not prepared.is_confirmed(subject):
+                continue
             found = subject.replay(with_cause=False)
         except (UnsupportedOperatorError, InputError):
             continue
         if found.verdict is not ReplayVerdict.GUILTY:
-            return _with_cause(prepared, subject, found)
-        tried.append(subject)
-    subjects = tried if prepared.context.golden is not None else []
-    right = next((subject for subject in subjects if prepared.reproduces_golden(subject)), None)
-    return right.replay() if right is not None else not_replayable(prepared.operator, because("replay.fused_unknown"))
+            return subject.replay()
+        disagreeing.append(subject)
+    if disagreeing and prepared.context.golden is not None:
+        return disagreeing[0].replay()
+    return not_replayable(prepared.operator, because("replay.fused_unknown"))
 
 
 class _Prepared(Struct, frozen=True):
@@ -191,8 +180,13 @@ class _Prepared(Struct, frozen=True):
         context = ReplayContext(CutEncoder(parts, types), self.context.values, self.context.limits)
         return OperatorReplay(context, self.operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
 
-    def reproduces_golden(self, subject: OperatorReplay) -> bool:
-        """Return whether a computation turns the golden inputs into the golden outputs; not if these are not known."""
+    def is_confirmed(self, subject: OperatorReplay) -> bool:
+        """Return whether a computation turns the golden inputs into the golden outputs.
+
+        Without any golden data it cannot be told, and is taken to be right.
+        """
+        if self.context.golden is None:
+            return True
         fed = []
         for item in subject.load_inputs():
             number = next(number for number, (value, _) in enumerate(self.inputs) if value.original == item.name)
