@@ -94,24 +94,28 @@ def iter_outputs(output: Output) -> Iterator[OutputVariant]:
 
 def has_small_errors(output: Output) -> bool:
     """Return whether most elements have small errors, without outliers; those that are 0 on both sides do not count."""
-    errors = _visible_errors(output)
+    errors, replayed = _visible(output)
+    scale = float(np.sqrt(np.square(replayed).mean())) if errors.size else 0.0
     spread = float(np.sqrt(np.square(errors).mean())) if errors.size else 0.0
-    if errors.size < _MIN_NOISE_ELEMENTS or np.linalg.norm(errors) > _MAX_NOISE * np.linalg.norm(output.replayed):
+    if errors.size < _MIN_NOISE_ELEMENTS or spread > _MAX_NOISE * scale:
         return False
-    is_common = int(np.count_nonzero(np.abs(errors) > spread / 10)) > errors.size / 2
+    # Errors of elements that are small beside the others count relative to themselves.
+    least = spread / 10 * np.minimum(np.abs(replayed) / scale, 1.0)
+    is_common = int(np.count_nonzero(np.abs(errors) > least)) > errors.size / 2
     return is_common and float(np.abs(errors).max()) < _MAX_NOISE_PEAK * spread
 
 
 def has_both_signs(output: Output) -> bool:
     """Return whether errors are not of one sign, as those of fewer digits; means of few elements are not near 0."""
-    errors = _visible_errors(output)
+    errors, _ = _visible(output)
     spread = float(np.sqrt(np.square(errors).mean()))
     return abs(float(errors.mean())) < max(_MAX_NOISE_BIAS, _CHANCE / sqrt(errors.size)) * spread
 
 
-def _visible_errors(output: Output) -> AnyArray:
+def _visible(output: Output) -> tuple[AnyArray, AnyArray]:
+    """Return errors and replayed values of the elements that are not 0 on both sides."""
     shown = (output.target != 0) | (output.replayed != 0)
-    return np.asarray((output.target - output.replayed)[shown])
+    return (output.target - output.replayed)[shown], output.replayed[shown]
 
 
 def _orders(output: Output) -> Iterator[OutputVariant]:
