@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import structs
 
+from fault_injection.evaluation import REPLAYED
 from fault_injection.faults import inject
 from fault_injection.kernels import attend_roughly
 from fault_injection.networks import NETWORKS, cancelling
@@ -85,7 +86,7 @@ class Outcome(NamedTuple):
 
 def evaluate(case: Case) -> Outcome:
     """Compare, and check the verdict against the truth."""
-    options = case.options
+    options = structs.replace(case.options, replay=REPLAYED if case.options.fusion_rules else 0)
     rules = {"rules": options.fusion_rules, "fusion_off_rules": options.fusion_off_rules}
     try:
         found = compare(options.target, options.golden, options=options, **rules)

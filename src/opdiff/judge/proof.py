@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Replay
 
 _INPUT_PART = f":{Slot.INPUT}:"
+# The golden values exceed the element type of the output, in which the operator is replayed as well.
+_TOO_SMALL_TYPE = frozenset({"judge.beyond_range", "judge.saturated"})
 # Own error in units of the allowed one, without a cause, that is reported though noise hides it in the comparison.
 _MIN_HIDDEN_EXCESS = 1.5
 
@@ -92,8 +94,9 @@ def _is_refuted(finding: Finding, by_name: Mapping[str, Replay]) -> bool:
 
 
 def is_about_output(finding: Finding) -> bool:
-    """Return whether a finding is about the computation of an operator, not about its input or the pairing."""
-    return _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING
+    """Return whether a finding is about the computation of an operator, not about its input, type or pairing."""
+    is_about_type = any(reason.code in _TOO_SMALL_TYPE for reason in finding.evidence)
+    return _INPUT_PART not in finding.tensor and finding.kind is not ErrorKind.PAIRING and not is_about_type
 
 
 def _found_by_replay(judgement: Judgement, rows: Sequence[Row], replays: Sequence[Replay]) -> list[Finding]:

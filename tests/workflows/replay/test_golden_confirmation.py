@@ -14,7 +14,7 @@ from fault_injection.faults import inject
 from opdiff.api import compare
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.replay import ReplayVerdict
-from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
+from opdiff.sample.directory import golden_files, sample_in, target_files, write_files, write_sample
 from opdiff.workflows.compare.options import CompareOptions
 
 if TYPE_CHECKING:
@@ -104,3 +104,10 @@ def test_suspects_are_replayed_without_being_asked_for(tmp_path: Path, capsys: p
     sides = ("compare", files.target, files.golden, "--rules", files.rules, "-o", tmp_path / "out", "--no-html")
     assert f"{operator} (Add) is proved to be at fault" in run(capsys, *sides).out
     assert "proved" not in run(capsys, *sides, "--replay", "none").out
+
+
+def test_an_overflow_of_the_element_type_is_not_withdrawn(tmp_path: Path) -> None:
+    """The operator overflows again when it is computed in the type of its output, which is the fault."""
+    files = write_sample(str(tmp_path / "sample"), faults=["overflow"])
+    (finding,) = compared(files).judgement.findings
+    assert (finding.operator, finding.kind) == ("gate/conv", ErrorKind.OVERFLOW)
