@@ -9,12 +9,15 @@ import pytest
 
 from command_line import run
 from graph_dumps import GraphCase
+from opdiff.core.comparison import Mode
 from opdiff.core.dtypes import FLOAT32
 from opdiff.core.dump import Unit
 from opdiff.core.replay import ReplayVerdict
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_text import TextNode
 from opdiff.workflows.compare.judging import find_limits, judge_again
+from opdiff.workflows.compare.options import CompareOptions
+from opdiff.workflows.compare.pipeline import Compared, compare
 from opdiff.workflows.compare.saved import load_saved
 from opdiff.workflows.replay.graph_replay import replay_graph_dump
 from opdiff.workflows.replay.options import ReplayOptions
@@ -257,3 +260,41 @@ def test_an_input_that_the_output_replaced_is_taken_from_its_producer(case: Grap
     case.ge("Add", (result, y), (result,), op_type="Add")
     found = replayed(case, operators=("Add",))["Add rank 0, token 0"]
     assert (found.verdict, found.error) == (ReplayVerdict.INNOCENT, 0.0)
+
+
+def test_the_time_is_limited_and_progress_is_reported(case: GraphCase) -> None:
+    """Without time, the first suspect of the earliest token is computed, and a note says that there are more."""
+    write_both(case, {(0, 0): lambda array: array * 1.5, (1, 1): lambda array: array * 1.5})
+    seen: list[tuple[int, int]] = []
+    wanted = CompareOptions(str(case.target), str(case.off), mode=Mode.GRAPH, replay=5, replay_seconds=0.0)
+    report = lambda done, total, _left: seen.append((done, total))  # noqa: E731  a callback of one line
+    (result,) = compare(wanted, lambda _done, _total: None, report_replay=report)
+    assert isinstance(result, Compared)
+    assert [(replay.operator, replay.unit) for replay in result.comparison.replays] == [("Mul", Unit(0, 0, None))]
+    assert "only 1 suspect had been computed again" in " ".join(map(str, result.comparison.notes))
+    (found,) = result.comparison.judgement.findings
+    assert (found.units, found.proved_units) == ((Unit(0, 0, None), Unit(1, 1, None)), (Unit(0, 0, None),))
+    assert "proved in rank 0, token 0 (1 of 2 units with this error)" in map(str, found.evidence)
+    assert seen == [(0, 2)]
+
+
+def test_ranks_of_a_table_have_their_own_texts(case: GraphCase) -> None:
+    """Each rank has a directory of its own, and no folder of a rank in it."""
+    lines = []
+    for rank in (0, 1):
+        for side, faulty in (("ge", rank == 1), ("off", False)):
+            root = case.root / f"{side}{rank}" / "msprobe_ge_dump"
+            folder = "20240130064151/0/graph_1_0/1/0"
+            for stage in ("original", "optimized"):
+                case.text(*TEXT, stage=stage, rank=rank, root=root)
+            relu = np.maximum(-X, 0) * (2 if faulty else 1)
+            steps = {"Neg": ((X,), -X), "Relu": ((-X,), relu), "Mul": ((relu, -X), relu * -X)}
+            for name, (inputs, output) in steps.items():
+                case.ge(name, inputs, (output,), op_type=name, folder=folder, root=root)
+        target, golden = (case.root / f"{side}{rank}" / "msprobe_ge_dump" for side in ("ge", "off"))
+        lines += [f"[rank.{rank}]", f'target = "{target}"', f'golden = "{golden}"']
+    table = case.add(case.root / "ranks.toml", "\n".join(lines).encode())
+    outcome = run(case.capsys, "compare", "--ranks", table, "--replay", 5, "-o", case.out)
+    assert outcome.code == 0, outcome
+    (found,) = load_saved([str(case.out)]).judgement.findings
+    assert (found.operator, found.kind, found.proved_units) == ("Relu", "scale", (Unit(1, 0, None),))
