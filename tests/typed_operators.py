@@ -51,7 +51,7 @@ def onnx_result(op_type: str, *inputs: Array, **attributes: Any) -> Array:
     return plain_run(made, dict(zip(names, inputs, strict=True)))["y"]
 
 
-def attribute(key: str, content: Any) -> dict[str, Any]:
+def encode_attribute(key: str, content: Any) -> dict[str, Any]:
     """An attribute as ATC writes it."""
     if isinstance(content, bool):
         return {"key": key, "value": {"b": content}}
@@ -77,7 +77,7 @@ def replay_case(folder: Path, case: Case, outputs: list[Array]) -> Replay:
     names = {"key": "_datadump_original_op_names", "value": {"list": {"s": list(case.originals), "val_type": 1}}}
     operator = {
         "name": "op", "type": case.op_type, "input": [f"in{number}:0" for number in range(len(inputs))],
-        "attr": [names, *(attribute(*item) for item in case.attributes.items())],
+        "attr": [names, *(encode_attribute(*item) for item in case.attributes.items())],
     }  # fmt: skip
     (folder / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": [operator]}]}))
     options = ReplayOptions(str(folder / "npu"), str(folder / "rules.json"))

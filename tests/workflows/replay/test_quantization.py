@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ import onnx
 import pytest
 
 from device_runs import DeviceRun, Fused
-from onnx_models import model, node, value, weight
+from dump_files import TIME, add, dump
+from onnx_models import model, node, value, weight, write
 from opdiff.core.reasons import Language, render
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import replay
-from typed_operators import Array, Case, half, onnx_result, replay_case
+from typed_operators import Array, Case, encode_attribute, encoded, half, onnx_result, replay_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,6 +154,8 @@ def test_right_results_are_innocent(tmp_path: Path, case: Case, output: Array) -
             replace(SCALED_CONV, inputs=[IMAGE, KERNEL, BIAS, PACKED | np.uint64(1 << 33)]),
             "the scales have a shift or an offset in their upper bits",
         ),
+        (replace(QUANT, attributes={}), "scale is not known"),
+        (replace(ANTI_QUANT, attributes={"scale": 0.25}), "offset is not known"),
         (replace(DEQUANT, inputs=[SUMS, PACKED[:5]]), "5 scales for a tensor of shape [1, 16, 12, 12]"),
     ],
 )
@@ -241,3 +245,48 @@ def test_faults_of_fake_quantized_models(
     found = {item.operator: item for item in replay_model(tmp_path, *operators)}
     assert {name for name, item in found.items() if item.verdict == "guilty"} == {operator.name}
     assert_cause(found[operator.name], sentence)
+
+
+def described(name: str, op_type: str, inputs: list[str], attributes: dict[str, Any], origin: str) -> dict[str, Any]:
+    """An operator in the JSON of ATC; without an original, the quantization tool inserted it."""
+    names = {"key": "_datadump_original_op_names", "value": {"list": {"s": [origin] if origin else [], "val_type": 1}}}
+    output = [{"key": "_datadump_origin_name", "value": {"s": origin}}] if origin else []
+    return {
+        "name": name, "type": op_type, "input": inputs, "output_desc": [{"attr": output}],
+        "attr": [names, *(encode_attribute(*item) for item in attributes.items())],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "innocent"), (1.3, "guilty")])
+def test_a_float_model_does_not_hide_quantized_operators(tmp_path: Path, factor: float, verdict: str) -> None:
+    """The original model has no quantization: its convolution was quantized by a tool later."""
+    image = half(1, 32, 9, 9)
+    small = quantized(20 * image + 3)
+    floats = [array.astype(np.float32) for array in (small, KERNEL)]
+    sums = onnx_result("Conv", *floats, strides=[2, 2], pads=[1, 1, 1, 1]).astype(np.int32)
+    result = sums * BY_CHANNEL * np.float32(factor)
+    files = {
+        "AscendQuant.q": ([image], small, ("NC1HWC0",)),
+        "Conv2D.c": ([small, KERNEL], sums, ("NC1HWC0", "FRACTAL_Z")),
+        "AscendDequant.d": ([sums, PACKED], result, ("NC1HWC0", "ND")),
+    }
+    for number, (name, (inputs, output, layouts)) in enumerate(files.items()):
+        encoded_inputs = tuple(encoded(array, layout) for array, layout in zip(inputs, layouts, strict=True))
+        add(tmp_path / "npu", f"{name}.1.0.{TIME + number}", dump(encoded(output, "NC1HWC0"), inputs=encoded_inputs))
+    operators = [
+        described("q", "AscendQuant", ["x:0"], {"scale": 20.0, "offset": 3.0}, ""),
+        described("c", "Conv2D", ["q:0", "w:0"], WINDOW, ""),
+        described("d", "AscendDequant", ["c:0", "s:0"], {}, "conv"),
+    ]
+    (tmp_path / "rules.json").write_text(json.dumps({"name": "m", "graph": [{"name": "g", "op": operators}]}))
+    made = model(
+        [node("Conv", "x w", "y", "conv", strides=[2, 2], pads=[1, 1, 1, 1])],
+        [value("x", image.shape)],
+        weights=[weight("w", floats[1])],
+    )
+    write(tmp_path / "m.onnx", made)
+    options = ReplayOptions(str(tmp_path / "npu"), str(tmp_path / "rules.json"), str(tmp_path / "m.onnx"))
+    found = {item.operator: item for item in replay(options, lambda _done, _total: None)}
+    assert [found[name].verdict.value for name in "qcd"] == ["innocent", "innocent", verdict], found
+    if verdict == "guilty":
+        assert_cause(found["d"], "wrong: numbers are 1.3 times as large")

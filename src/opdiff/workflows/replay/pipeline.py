@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opdiff.core.dtypes import Kind
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
 from opdiff.core.replay import ReplayVerdict
@@ -34,6 +35,7 @@ from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from opdiff.core.dump import DumpedOp
     from opdiff.core.graph import RuleOp
     from opdiff.core.replay import Replay
     from opdiff.judge.limits import Limits
@@ -106,10 +108,17 @@ def _open_types(
 def _replay_by_model(context: ReplayContext, by_type: TypeContext | None, operator: RuleOp) -> Replay:
     """Replay an operator by the model; on quantized values that the model does not have, by type and attributes."""
     found = replay_operator(context, operator)
-    if by_type is None or found.reason is None or found.reason.code != "replay.quantized":
+    is_unknown = found.verdict is ReplayVerdict.NOT_REPLAYABLE
+    if by_type is None or not is_unknown or not _is_on_integers(by_type.target.find(operator.name)):
         return found
     typed = replay_by_type(by_type, operator)
     return found if typed.verdict is ReplayVerdict.NOT_REPLAYABLE else typed
+
+
+def _is_on_integers(dump: DumpedOp | None) -> bool:
+    """Return whether an operator reads or makes quantized values."""
+    tensors = (dump.inputs.get(0), dump.outputs.get(0)) if dump is not None else ()
+    return any(tensor is not None and tensor.spec.dtype.kind is Kind.INTEGER for tensor in tensors)
 
 
 def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) -> ReplayContext:

@@ -25,13 +25,20 @@ def quantize(graph: OnnxGraph, call: Call) -> str:
     if mode not in _ROUNDING:
         raise UnsupportedOperatorError(f"round_mode {mode}")
     scaled = graph.add("Mul", [call.operand(0).tensor, graph.number(_scale(call))])
-    shifted = graph.add(_ROUNDING[mode], [graph.add("Add", [scaled, graph.number(call.get("offset", 0.0))])])
+    shifted = graph.add(_ROUNDING[mode], [graph.add("Add", [scaled, graph.number(_known(call, "offset"))])])
     clipped = graph.add("Clip", [shifted, graph.number(-128.0), graph.number(127.0)])
     return graph.add("Cast", [clipped], {"to": _INT8})
 
 
+def _known(call: Call, name: str) -> float:
+    """Return a number that rules always have; those that were written without attributes do not."""
+    if name not in call.attributes:
+        raise UnsupportedOperatorError(f"{name} is not known")
+    return call.get(name, 0.0)
+
+
 def _scale(call: Call) -> float:
-    scale = call.get("scale", 1.0)
+    scale = _known(call, "scale")
     return scale * scale if call.get("sqrt_mode", default=False) else scale
 
 
@@ -72,7 +79,7 @@ def dequantization_scales(scale: Operand) -> AnyArray:
 def restore(graph: OnnxGraph, call: Call) -> str:
     """Build `AscendAntiQuant`: offset, then scale."""
     numbers = graph.add("Cast", [call.operand(0).tensor], {"to": _FLOAT})
-    shifted = graph.add("Add", [numbers, graph.number(call.get("offset", 0.0))])
+    shifted = graph.add("Add", [numbers, graph.number(_known(call, "offset"))])
     return graph.add("Mul", [shifted, graph.number(_scale(call))])
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
+from opdiff.workflows.replay.variants.channels import by_axis, channel_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.workflows.replay.own_error import Allowance
 
-_MAX_CHANNELS = 4096
 _MAX_PRODUCT = 1 << 31
 # Elements per channel below which a fitted number per channel fits by chance.
 _MIN_CHANNEL_ELEMENTS = 8
@@ -139,8 +139,8 @@ def _orders(output: Output) -> Iterator[OutputVariant]:
 
 def _permuted_channels(output: Output) -> Iterator[OutputVariant]:
     """Slices along an axis in another order, found by their distances."""
-    for axis in _channel_axes(output.target):
-        target, replayed = _by_axis(output.target, axis), _by_axis(output.replayed, axis)
+    for axis in channel_axes(output.target):
+        target, replayed = by_axis(output.target, axis), by_axis(output.replayed, axis)
         if target.shape[0] ** 2 * target.shape[1] > _MAX_PRODUCT:
             continue
         squares = np.square(replayed).sum(axis=1)
@@ -184,15 +184,15 @@ def _scaled(output: Output) -> Iterator[OutputVariant]:
 
 def _by_channel(output: Output) -> Iterator[OutputVariant]:
     """An offset or a factor for each channel; offsets before a Relu, too."""
-    for axis in _channel_axes(output.target):
-        target, replayed = _by_axis(output.target, axis), _by_axis(output.replayed, axis)
+    for axis in channel_axes(output.target):
+        target, replayed = by_axis(output.target, axis), by_axis(output.replayed, axis)
         if target.shape[1] < _MIN_CHANNEL_ELEMENTS:
             continue
         biased = because("replay.cause_channel_offsets", axis=axis)
         offsets = np.mean(target - replayed, axis=1, keepdims=True)
         found = [OutputVariant(ErrorKind.BIAS, biased, target, replayed + offsets)]
         if output.before_activation is not None and output.activation == "Relu":
-            before = _by_axis(output.before_activation, axis)
+            before = by_axis(output.before_activation, axis)
             moved = np.maximum(before + _offsets(target, before), 0.0)
             found.append(OutputVariant(ErrorKind.BIAS, biased, target, moved))
         scaled = because("replay.cause_channel_scales", axis=axis)
@@ -298,15 +298,3 @@ def _shuffled(output: Output) -> Iterator[OutputVariant]:
     if np.linalg.norm(target - replayed) > _MIN_SHUFFLED_ERROR * np.linalg.norm(replayed):
         reason = because("replay.cause_shuffled")
         yield OutputVariant(ErrorKind.PERMUTED, reason, np.sort(target), np.sort(replayed))
-
-
-def _channel_axes(array: AnyArray) -> list[int]:
-    """Return the axes that may be those of channels: the second one, and the last one."""
-    axes = dict.fromkeys(axis for axis in (1, array.ndim - 1) if 0 <= axis < array.ndim)
-    return [axis for axis in axes if 1 < array.shape[axis] <= _MAX_CHANNELS]
-
-
-def _by_axis(array: AnyArray, axis: int) -> AnyArray:
-    """Return the slices along an axis as rows."""
-    moved: AnyArray = np.moveaxis(array, axis, 0)
-    return moved.reshape(moved.shape[0], -1)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
+from opdiff.workflows.replay.variants.channels import by_axis, channel_axes
 from opdiff.workflows.replay.variants.outputs import OutputVariant
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ def _fitted_factor(target: AnyArray, values: AnyArray, output: Rounded) -> float
 
 def _channel_scales(output: Rounded) -> Iterator[OutputVariant]:
     """Other scales of a few channels only."""
-    for axis in _channel_axes(output.target):
-        target, values = _by_axis(output.target, axis), _by_axis(output.values, axis)
+    for axis in channel_axes(output.target):
+        target, values = by_axis(output.target, axis), by_axis(output.values, axis)
         wrong = np.flatnonzero((target != output.made(values)).mean(axis=1) > 0.05)
         factors = np.ones(target.shape[0])
         for index in wrong if _is_few(wrong, target.shape[0]) else ():
@@ -183,8 +184,8 @@ def _few_scales(target: AnyArray, made: AnyArray, axis: int, factors: AnyArray) 
 def scaled_otherwise(output: Scaled) -> Iterator[OutputVariant]:
     """Yield variants of a dequantization: zero point, scale, one scale for all, scales of single channels."""
     yield from _sixteen_bits(output)
-    for axis in _channel_axes(output.target):
-        target, replayed, integers = (_by_axis(array, axis) for array in _arrays(output))
+    for axis in channel_axes(output.target):
+        target, replayed, integers = (by_axis(array, axis) for array in _arrays(output))
         if target.shape[1] < _MIN_ELEMENTS:
             continue
         lines = _lines(replayed, integers)
@@ -195,9 +196,9 @@ def scaled_otherwise(output: Scaled) -> Iterator[OutputVariant]:
 
 def scales_of_channels(target: AnyArray, replayed: AnyArray) -> Iterator[OutputVariant]:
     """Yield variants of a result of dequantized values: another scale of all channels, or of a few."""
-    for axis in _channel_axes(target):
+    for axis in channel_axes(target):
         if target.size >= _MIN_ELEMENTS * target.shape[axis]:
-            yield from _factors(_by_axis(target, axis), _by_axis(replayed, axis), axis)
+            yield from _factors(by_axis(target, axis), by_axis(replayed, axis), axis)
 
 
 def _arrays(output: Scaled) -> tuple[AnyArray, AnyArray, AnyArray]:
@@ -280,15 +281,3 @@ def summed_otherwise(target: AnyArray, replayed: AnyArray) -> Iterator[OutputVar
     if np.abs(replayed).max(initial=0) > _INT16[1]:
         for code, integers in sixteen_bit_sums(replayed):
             yield _variant(code, target, integers, bits=16)
-
-
-def _channel_axes(array: AnyArray) -> list[int]:
-    """Return the axes that may be those of channels: the second one, and the last one."""
-    axes = dict.fromkeys(axis for axis in (1, array.ndim - 1) if 0 <= axis < array.ndim)
-    return [axis for axis in axes if array.shape[axis] > 1]
-
-
-def _by_axis(array: AnyArray, axis: int) -> AnyArray:
-    """Return the slices along an axis as rows."""
-    moved: AnyArray = np.moveaxis(array, axis, 0)
-    return moved.reshape(moved.shape[0], -1)
