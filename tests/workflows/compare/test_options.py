@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import errno
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from command_line import run, run_outside
 from made_dumps import DOCUMENTED, Case, assert_measured, describe, expected, numbers, perturbed, read_result, rule
+from opdiff.measure.kernel import library as native
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -333,6 +336,17 @@ def test_quiet_run_prints_no_progress(case: Case) -> None:
     rules = one(case)
     outcome = run(case.capsys, "compare", "-q", case.target, case.golden, "--rules", rules, "-o", case.out)
     assert (outcome.code, outcome.err) == (0, "")
+
+
+@pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
+def test_a_comparison_by_the_kernel_does_not_import_numpy(case: Case) -> None:
+    # Bad tensors would be looked at more closely, by NumPy.
+    rules = case.one(GOLDEN[0], GOLDEN[0])
+    code = "import sys\nfrom opdiff.cli import main\nmain(sys.argv[1:])\nassert 'numpy' not in sys.modules\n"
+    arguments = ["compare", *map(str, (case.target, case.golden, "--rules", rules, "-o", case.out))]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(case.results()) == 1
 
 
 def test_help_has_every_documented_option(case: Case) -> None:

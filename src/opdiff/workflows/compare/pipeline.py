@@ -206,10 +206,12 @@ def _with_replays(
     if options.replay == 0 or compared.comparison.judgement.misfit is not None:
         return compared
     from opdiff.workflows.replay.golden_values import GoldenValues
-    from opdiff.workflows.replay.graph_proof import prove_units
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions, prove
 
+    prove_all = prove
+    if compared.comparison.mode is Mode.GRAPH:
+        from opdiff.workflows.replay.graph_proof import prove_units as prove_all
     wanted = ReplayOptions(
         compared.comparison.target.path,
         options.fusion_rules,
@@ -220,7 +222,6 @@ def _with_replays(
     )
     golden = GoldenValues(compared.comparison.rows, pairs) if pairs.pairs and not options.model else None
     seconds = inf if options.replay is None else options.replay_seconds
-    prove_all = prove_units if compared.comparison.mode is Mode.GRAPH else prove
     proved = prove_all(
         compared.comparison,
         ProofOptions(wanted, golden, options.replay, seconds, cluster),

@@ -5,6 +5,7 @@ While the kernel measures the tensors of one call, those of the next are fetched
 
 from __future__ import annotations
 
+import ctypes
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -58,10 +59,13 @@ class Payloads:
 
 
 def _address(data: Data) -> int:
+    # An empty tensor needs an address, too, which is never read.
+    data = data or b"\0"
+    if isinstance(data, bytes):
+        return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
     import numpy as np
 
-    # An empty tensor needs an address, too, which is never read.
-    return int(np.frombuffer(data or b"\0", np.uint8).ctypes.data)
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 def calls_of(jobs: Sequence[Job], max_pairs: int) -> Iterator[Sequence[Job]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from opdiff.core.tensor import file_safe_name
 
@@ -21,14 +20,21 @@ class GoldenValues:
     """Lookup of the golden values that dumped tensors were compared with."""
 
     def __init__(self, rows: Sequence[Row], pairs: LoadedPairs) -> None:
-        self._pairs = pairs
-        self._numbers: dict[tuple[str, str, int], int] = {}
-        for number, row in enumerate(rows):
+        self._rows, self._pairs = rows, pairs
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[str, str, int], int]:
+        """Numbers of the rows that were measured."""
+        found: dict[tuple[str, str, int], int] = {}
+        for number, row in enumerate(self._rows):
             if row.key is not None and row.metrics is not None:
-                self._numbers.setdefault(_form(row.key), number)
+                found.setdefault(_form(row.key), number)
+        return found
 
     def find(self, key: TensorKey, dumped: AnyArray) -> AnyArray | None:
         """Return the golden values in the order of the dumped ones; `None` if these were compared in another order."""
+        import numpy as np
+
         number = self._numbers.get(_form(key))
         values = None if number is None else self._pairs.values(number)
         if values is None or values.target.size != dumped.size:

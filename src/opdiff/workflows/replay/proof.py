@@ -12,7 +12,6 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.workflows.compare.judging import judge_replays
-from opdiff.workflows.replay.pipeline import replay
 from opdiff.workflows.replay.suspects import operators_with_errors, operators_with_noise, suspects_of
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ def _replay_suspects(comparison: Comparison, options: ProofOptions, report: Repo
 
 
 def _run(options: ProofOptions, operators: Sequence[str], ends: float, report: Report) -> tuple[list[Replay], bool]:
+    from opdiff.workflows.replay.pipeline import replay
+
     def progress(done: int, total: int) -> None:
         report(done, total, max(ends - time.monotonic(), 0.0))
 
