@@ -5,54 +5,29 @@
 #include <memory>
 #include <new>
 
-#include "file_data.hpp"
-#include "job.hpp"
+#include "pair_blocks.hpp"
 
 namespace opdiff {
 namespace {
 
-// Larger errors would overflow when squared.
-constexpr double kMaxError = 1e150;
-
 struct Work {
-    Side target, golden;
-    int64_t count = 0;
+    PairBlocks pair;
     const od_sample *sample = nullptr;
     const od_axis_slices *axes = nullptr;
     int64_t axis_count = 0;
     od_slice *slices = nullptr;
-    alignas(64) double x[kBlock], y[kBlock];
-    unsigned char codes[kBlock * 8];
-
-    void decode(const Side &side, int64_t start, int n, double *numbers) {
-        const unsigned char *from = codes;
-        if (side.view.contiguous())
-            from = side.view.at(start);
-        else
-            side.view.gather(start, n, codes);
-        kernel().doubles.decode(from, side.kind, side.table, n, numbers);
-    }
-
-    // Replaces `x` by the absolute errors; infinity if not finite.
-    void subtract(int n) {
-        for (int i = 0; i < n; ++i) {
-            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-            const double error = same ? 0.0 : std::fabs(x[i] - y[i]);
-            x[i] = std::isfinite(error) ? error : INFINITY;
-        }
-    }
 
     void add(const od_axis_slices &axis, int64_t start, int n, od_slice *out) const {
         int64_t index = start / axis.inner_count % axis.extent, left = axis.inner_count - start % axis.inner_count;
         od_slice *slice = out + index / axis.width;
         for (int i = 0; i < n; ++i) {
             ++slice->count;
-            if (std::isinf(x[i])) {
+            if (std::isinf(pair.x[i])) {
                 ++slice->not_finite;
             } else {
-                const double error = std::min(x[i], kMaxError);
+                const double error = std::min(pair.x[i], kMaxError);
                 slice->squares += error * error;
-                slice->largest = std::max(slice->largest, x[i]);
+                slice->largest = std::max(slice->largest, pair.x[i]);
             }
             if (--left == 0) {
                 left = axis.inner_count;
@@ -65,10 +40,9 @@ struct Work {
     void run() {
         for (int64_t k = 0; k < sample->count; ++k) {
             const int64_t start = sample->starts[k];
-            const int n = static_cast<int>(std::min(sample->length, count - start));
-            decode(target, start, n, x);
-            decode(golden, start, n, y);
-            subtract(n);
+            const int n = static_cast<int>(std::min(sample->length, pair.count() - start));
+            pair.read(start, n);
+            subtract(pair.x, pair.y, n);
             od_slice *out = slices;
             for (int64_t i = 0; i < axis_count; ++i) {
                 add(axes[i], start, n, out);
@@ -91,29 +65,6 @@ bool is_possible(const od_batch &batch, const od_sample &sample, const od_axis_s
     return is_usable(job.target, batch) && is_usable(job.golden, batch);
 }
 
-int64_t measure(const od_batch &batch, Work &work) {
-    const od_job &job = batch.jobs[0];
-    Mapping mappings[2];
-    const void *data[2];
-    const od_side *sides[2] = {&job.target, &job.golden};
-    for (int i = 0; i < 2; ++i) {
-        data[i] = reinterpret_cast<const void *>(sides[i]->data);
-        if (sides[i]->path < 0)
-            continue;
-        const Failure failure = mappings[i].open(batch.paths + sides[i]->path, sides[i]->offset, sides[i]->nbytes);
-        if (failure.status != OD_DONE)
-            return failure.status;
-        data[i] = mappings[i].data();
-    }
-    work.count = job.count;
-    if (!set_side(job.target, batch, data[0], job.count, work.target) ||
-        !set_side(job.golden, batch, data[1], job.count, work.golden))
-        return OD_BAD_JOB;
-    const FaultHandler handler;
-    const void *fault_address = guarded([](void *argument) { static_cast<Work *>(argument)->run(); }, &work);
-    return fault_address ? OD_TOO_SHORT : OD_DONE;
-}
-
 }  // namespace
 }  // namespace opdiff
 
@@ -127,7 +78,7 @@ extern "C" int64_t od_axis_errors(const od_batch *batch, const od_sample *sample
         work->axes = axes;
         work->axis_count = count;
         work->slices = slices;
-        return opdiff::measure(*batch, *work);
+        return work->pair.run(*batch, [](void *argument) { static_cast<opdiff::Work *>(argument)->run(); }, work.get());
     } catch (const std::bad_alloc &) {
         return OD_NO_MEMORY;
     }

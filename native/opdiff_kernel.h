@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define OD_VERSION 4
+#define OD_VERSION 5
 #define OD_API __attribute__((visibility("default")))
 
 /* Element types. OD_TABLE: one byte, an index of a table of 256 floats. */
@@ -134,6 +134,25 @@ typedef struct {
     int64_t count, length;
 } od_sample;
 
+/* An axis of the shape of a picture: parts of its index in the numbers of plane and cell, index * plane and
+   index / width * cell. */
+typedef struct {
+    int64_t extent, plane, width, cell;
+} od_grid_axis;
+
+/* Planes and cells of a picture, and the range of values that is divided into `bins` bins. */
+typedef struct {
+    const od_grid_axis *axes;
+    int64_t rank, planes, cells, bins;
+    double low, high;
+} od_grid;
+
+/* Errors in one plane or cell: as in od_slice. */
+typedef struct {
+    int64_t count, not_finite;
+    double squares;
+} od_cell;
+
 OD_API int64_t od_version(void);
 /* Sizes of od_axis, od_side, od_job, od_result and od_batch, to be checked by the caller. */
 OD_API void od_sizes(int64_t sizes[5]);
@@ -145,6 +164,14 @@ OD_API int64_t od_measure(od_batch *batch);
    if the description is invalid. */
 OD_API int64_t od_axis_errors(const od_batch *batch, const od_sample *sample, const od_axis_slices *axes, int64_t count,
                               od_slice *slices);
+/* Smallest and largest finite value of both sides of the first job; infinity and -infinity if there is none. Returns as
+   od_axis_errors. */
+OD_API int64_t od_value_range(const od_batch *batch, double ends[2]);
+/* Adds the errors of the first job to planes and cells, the pairs that are finite on both sides to bins of the golden and
+   the target value, golden bin by golden bin, and to `counts` the pairs outside of the range and those that are not
+   finite. Returns as od_axis_errors. */
+OD_API int64_t od_picture(const od_batch *batch, const od_grid *grid, od_cell *planes, od_cell *cells, int64_t *density,
+                          int64_t counts[2]);
 /* Sum of the 64-bit words, except for a rest of less than 128 bytes: memory bandwidth for benchmarks. */
 OD_API uint64_t od_read(const void *data, int64_t nbytes);
 

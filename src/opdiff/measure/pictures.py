@@ -1,6 +1,6 @@
 """Pictures of two tensors, from all elements or a sample of them. `core.pictures` describes the result.
 
-values of a sample ──► range, histograms, density, error of each plane ──► the worst planes ──take──► frames
+values of a sample ──► range ──tally, by the kernel or of the sample──► density, error of each plane ──take──► frames
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 
 from opdiff.core.pictures import (
-    BINS,
     INF_CODE,
     MAX_CODE,
     NAN_CODE,
@@ -20,14 +19,16 @@ from opdiff.core.pictures import (
     Frame,
     TensorPicture,
 )
+from opdiff.measure.picture_tally import Grid, GridAxis, clipped_numbers, errors_of, squared_errors, tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.tensor import Shape
+    from opdiff.measure.picture_tally import Errors, Tally, WholePair
 
     Index = npt.NDArray[np.intp]
     Take = Callable[[Index], tuple[AnyArray, AnyArray]]
@@ -45,8 +46,8 @@ _MAX_ERROR_RATIO = 10.0
 # It begins at this share of its end, or at this share of the largest error if that is smaller.
 _MIN_ERROR_SHARE, _MIN_LARGEST_SHARE = 1e-3, 1e-2
 _MIN_SCALE_RATIO = 1e-12
-# Larger values are clipped, and larger errors before they are squared: their sums and squares overflow.
-_MIN_VALUE, _MAX_VALUE, _MAX_SQUARED_ERROR = 1e-290, 1e300, 1e150
+# Smallest end of the scale of errors.
+_MIN_VALUE = 1e-290
 
 
 class SampledValues(Struct, frozen=True):
@@ -59,6 +60,7 @@ class SampledValues(Struct, frozen=True):
         target: target values of the examined elements.
         golden: golden values of the examined elements.
         take: returns target and golden values of other elements.
+        whole: both tensors, if all elements can be looked at without loading them.
     """
 
     shape: Shape
@@ -67,6 +69,7 @@ class SampledValues(Struct, frozen=True):
     target: AnyArray
     golden: AnyArray
     take: Take
+    whole: WholePair | None = None
 
     @property
     def share(self) -> float:
@@ -97,18 +100,14 @@ class _Plane(Struct, frozen=True):
         """Number of planes."""
         return prod(self.shape[axis] for axis in self.others)
 
-    def cells(self, coordinates: Sequence[Index]) -> Index:
-        """Return the numbers of the cells of elements."""
-        nowhere = np.zeros_like(coordinates[0])
-        vertical, horizontal = ([nowhere] * 2 + [coordinates[axis] for axis in self.axes])[-2:]
-        return np.asarray(vertical // self.cell[0] * self.extents[1] + horizontal // self.cell[1])
-
-    def planes(self, coordinates: Sequence[Index]) -> Index:
-        """Return the numbers of the planes of elements."""
-        number = np.zeros_like(coordinates[0])
-        for axis in self.others:
-            number = number * self.shape[axis] + coordinates[axis]
-        return number
+    def grid(self, low: float, high: float) -> Grid:
+        """Return the parts of the axes in the numbers of planes and cells."""
+        weights = {axis: prod(self.shape[other] for other in self.others if other > axis) for axis in self.others}
+        cells = dict(zip(self.axes[::-1], zip(self.cell[::-1], (1, self.extents[1]), strict=True), strict=False))
+        axes = (
+            GridAxis(extent, weights.get(axis, 0), *cells.get(axis, (1, 0))) for axis, extent in enumerate(self.shape)
+        )
+        return Grid(tuple(axes), self.count, prod(self.extents), low, high)
 
     def index(self, number: int) -> Shape:
         """Return the coordinates of a plane along the other axes."""
@@ -149,18 +148,13 @@ def draw_picture(
     if not values.target.size or np.iscomplexobj(values.target) or np.iscomplexobj(values.golden):
         return None
     plane = _Plane.of(values.shape, values.labels, max_cells)
-    x, y = _numbers(values.target), _numbers(values.golden)
-    coordinates = [np.asarray(each) for each in np.unravel_index(values.positions, values.shape)]
-    planes, cells = plane.planes(coordinates), plane.cells(coordinates)
-    squares, is_special = _squared_errors(x, y)
-    weights = np.bincount(planes, np.where(is_special, 0.0, squares), plane.count)
-    specials = np.bincount(planes, is_special, plane.count)
-    overall = _root_mean_square(squares, is_special, cells, plane)
+    low, high = _value_range(values)
+    found, share = _tally(values, plane.grid(low, high))
+    overall = _root_mean_square(found.cells)
+    weights = found.planes.squares
     total = float(weights.sum()) or 1.0
     # NaN and infinities first: their errors have no size.
-    worst = np.lexsort((-weights, -specials))[: max(max_image_cells // prod(plane.extents), 1)]
-    low, high = _value_range(x, y)
-    is_finite = np.isfinite(x) & np.isfinite(y)
+    worst = np.lexsort((-weights, -found.planes.not_finite))[: max(max_image_cells // prod(plane.extents), 1)]
     sides = [_FrameSides.of(plane, int(number), values.take) for number in worst]
     largest = max(float(np.nanmax(each, initial=0.0)) for each in (overall, *(side.error for side in sides)))
     scale = _error_scale(high - low, largest)
@@ -182,13 +176,22 @@ def draw_picture(
         overall=_error_codes(overall, *scale),
         frames=frames,
         frame_count=plane.count,
-        golden_counts=_bin_counts(y[is_finite], low, high),
-        target_counts=_bin_counts(x[is_finite], low, high),
-        density=_pair_counts(x[is_finite], y[is_finite], low, high),
-        outside=int(np.count_nonzero(is_finite & ~(_is_within(x, low, high) & _is_within(y, low, high)))),
-        not_finite=int(np.count_nonzero(~is_finite)),
-        sampled_share=values.share,
+        golden_counts=tuple(found.density.sum(1).tolist()),
+        target_counts=tuple(found.density.sum(0).tolist()),
+        density=tuple(found.density.reshape(-1).tolist()),
+        outside=found.outside,
+        not_finite=found.not_finite,
+        sampled_share=share,
     )
+
+
+def _tally(values: SampledValues, grid: Grid) -> tuple[Tally, float]:
+    """Return errors and value pairs, and the share of the elements that was looked at."""
+    whole = values.whole.tally(grid) if values.whole is not None else None
+    if whole is not None:
+        return whole, 1.0
+    coordinates = [np.asarray(each) for each in np.unravel_index(values.positions, values.shape)]
+    return tally(values.target, values.golden, coordinates, grid), values.share
 
 
 class _FrameSides(Struct, frozen=True):
@@ -201,42 +204,27 @@ class _FrameSides(Struct, frozen=True):
     @classmethod
     def of(cls, plane: _Plane, number: int, take: Take) -> _FrameSides:
         positions = plane.positions(number)
-        x, y = map(_numbers, take(positions))
-        cells = plane.cells([np.asarray(each) for each in np.unravel_index(positions, plane.shape)])
-        error = _root_mean_square(*_squared_errors(x, y), cells, plane)
-        return cls(_mean(y, cells, plane), _mean(x, cells, plane), error)
+        x, y = map(clipped_numbers, take(positions))
+        coordinates = np.unravel_index(positions, plane.shape)
+        grid = plane.grid(0.0, 1.0)
+        parts = (index // axis.width * axis.cell for axis, index in zip(grid.axes, coordinates, strict=True))
+        cells = sum(parts, np.zeros(x.size, np.intp))
+        error = _root_mean_square(errors_of(cells, grid.cells, *squared_errors(x, y)))
+        return cls(_mean(y, cells, grid.cells), _mean(x, cells, grid.cells), error)
 
     def frame(self, index: Shape, share: float, ends: tuple[float, float], scale: tuple[float, float]) -> Frame:
         golden, target = (_value_codes(side, *ends) for side in (self.golden, self.target))
         return Frame(index, share, golden, target, _error_codes(self.error, *scale))
 
 
-def _numbers(array: AnyArray) -> AnyArray:
-    """Return values as float64, finite ones so that sums and differences of them are finite."""
-    numbers = array.astype(np.float64)
-    return np.where(np.isfinite(numbers), np.clip(numbers, -_MAX_VALUE, _MAX_VALUE), numbers)
-
-
-def _squared_errors(x: AnyArray, y: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return the squared errors, 0 for equal elements, and where they are not finite."""
-    with np.errstate(all="ignore"):
-        errors = np.abs(x - y)
-    errors[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
-    is_special = ~np.isfinite(errors)
-    return np.square(np.minimum(np.where(is_special, 0.0, errors), _MAX_SQUARED_ERROR)), is_special
-
-
-def _root_mean_square(squares: AnyArray, is_special: AnyArray, cells: Index, plane: _Plane) -> AnyArray:
+def _root_mean_square(errors: Errors) -> AnyArray:
     """Return the errors of the cells; NaN for cells with an error that is not finite."""
-    size = prod(plane.extents)
-    sums, counts = np.bincount(cells, squares, size), np.bincount(cells, minlength=size)
-    result: AnyArray = np.sqrt(sums / np.maximum(counts, 1))
-    return np.where(np.bincount(cells, is_special, size) > 0, np.nan, result)
+    result: AnyArray = np.sqrt(errors.squares / np.maximum(errors.counts, 1))
+    return np.where(errors.not_finite > 0, np.nan, result)
 
 
-def _mean(values: AnyArray, cells: Index, plane: _Plane) -> AnyArray:
+def _mean(values: AnyArray, cells: Index, size: int) -> AnyArray:
     """Return the means of the cells; NaN or an infinity for cells with one."""
-    size = prod(plane.extents)
     is_finite = np.isfinite(values)
     counts = np.maximum(np.bincount(cells, is_finite, size), 1)
     result: AnyArray = np.bincount(cells, np.where(is_finite, values, 0.0), size) / counts
@@ -276,35 +264,21 @@ def _positions_in(values: AnyArray, low: float, high: float) -> AnyArray:
     return np.clip(positions, 0.0, 1.0)
 
 
-def _value_range(x: AnyArray, y: AnyArray) -> tuple[float, float]:
+def _value_range(values: SampledValues) -> tuple[float, float]:
     """Return the range of the finite values of both sides, without those that are far from all others."""
-    sides = [side[np.isfinite(side)] for side in (x, y)]
+    sides = [side[np.isfinite(side)] for side in map(clipped_numbers, (values.target, values.golden))]
     both = np.concatenate([side[:: max(side.size // _MAX_QUANTILE_ELEMENTS, 1)] for side in sides])
+    ends = values.whole.value_range() if values.whole is not None else None
     if not both.size:
         return 0.0, 1.0
-    smallest, largest = (float(end([end(side) for side in sides if side.size])) for end in (np.min, np.max))
+    smallest, largest = ends or (
+        min(side.min() for side in sides if side.size),
+        max(side.max() for side in sides if side.size),
+    )
     first, last = (float(each) for each in np.quantile(both, _QUANTILES))
     margin = _MAX_RANGE_RATIO * (last - first)
-    low, high = max(smallest, first - margin), min(largest, last + margin)
+    low, high = max(float(smallest), first - margin), min(float(largest), last + margin)
     if low < high:
         return low, high
     around = max(abs(low) * 1e-3, 1e-6)
     return low - around, high + around
-
-
-def _is_within(values: AnyArray, low: float, high: float) -> AnyArray:
-    return np.asarray((values >= low) & (values <= high))
-
-
-def _bins(values: AnyArray, low: float, high: float) -> Index:
-    return np.minimum((_positions_in(values, low, high) * BINS).astype(np.intp), BINS - 1)
-
-
-def _bin_counts(values: AnyArray, low: float, high: float) -> tuple[int, ...]:
-    return tuple(np.bincount(_bins(values, low, high), minlength=BINS).tolist())
-
-
-def _pair_counts(x: AnyArray, y: AnyArray, low: float, high: float) -> tuple[int, ...]:
-    """Return the number of elements by golden and target bin."""
-    numbers = _bins(y, low, high) * BINS + _bins(x, low, high)
-    return tuple(np.bincount(numbers, minlength=BINS * BINS).tolist())

@@ -50,9 +50,19 @@ def test_a_bad_tensor_is_drawn_in_its_logical_layout(case: Case) -> None:
     assert len(found.frames) == found.frame_count == 24
 
 
-@pytest.mark.parametrize("limit", [("_MAX_FULL_ELEMENTS", 100), ("_MAX_ELEMENTS", 0)])
-def test_large_tensors_are_drawn_as_others(case: Case, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]) -> None:
-    monkeypatch.setattr(drawing, *limit)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"_RANGE_ELEMENTS": 128},
+        {"_MAX_FULL_ELEMENTS": 100, "_MAX_NATIVE_ELEMENTS": 1999},
+        {"_MAX_NATIVE_ELEMENTS": 0},
+    ],
+    ids=["whole", "range-of-a-sample", "sample", "nothing-left"],
+)
+def test_large_tensors_are_drawn_as_others(case: Case, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(drawing, name, limit)
     monkeypatch.setattr("opdiff.workflows.compare.error_facts._MAX_ELEMENTS", 0)
     monkeypatch.setattr("opdiff.measure.slices.MAX_FULL_ELEMENTS", 100)
     found = picture(case)

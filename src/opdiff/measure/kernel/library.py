@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opdiff.measure.reference.ulp import UlpScale
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "_kernel.so")
-_VERSION = 4
+_VERSION = 5
 # Bytes of od_axis, od_side, od_job, od_result and od_batch.
 _SIZES = (32, 64, 168, 904, 88)
 ROW = _SIZES[3]
@@ -117,7 +117,8 @@ def _load(path: str) -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(path)
         library.od_measure.restype = ctypes.c_int64
-        library.od_axis_errors.restype = ctypes.c_int64
+        for function in (library.od_axis_errors, library.od_value_range, library.od_picture):
+            function.restype = ctypes.c_int64
         library.od_instructions.restype = ctypes.c_char_p
         sizes = (ctypes.c_int64 * len(_SIZES))()
         library.od_sizes(sizes)

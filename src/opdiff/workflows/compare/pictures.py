@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Pairing, Row
     from opdiff.core.judgement import Judgement
     from opdiff.core.pictures import TensorPicture
+    from opdiff.measure.picture_tally import WholePair
     from opdiff.measure.pictures import SampledValues
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs, PairValues
 
@@ -40,9 +41,12 @@ _MAX_TENSORS = 20
 _MAX_NBYTES = 1 << 20
 # Cells of the frames of a tensor: 6 planes of 64 by 64 cells, or more of smaller ones.
 _MAX_IMAGE_CELLS = 6 * 64 * 64
-# Larger tensors are drawn from a sample, and all of them from the moment when this many elements were loaded.
-_MAX_FULL_ELEMENTS = 1 << 20
-_MAX_ELEMENTS = 1 << 22
+# Larger tensors are drawn from a sample, and all of them when this many elements were looked at. NumPy, which loads
+# them, takes many times as long for an element as the kernel, which reads them where they are stored.
+_MAX_FULL_ELEMENTS, _MAX_NATIVE_ELEMENTS = 1 << 20, 1 << 26
+_NUMPY_COST = _MAX_NATIVE_ELEMENTS >> 22
+# Elements by which the range of values is chosen, if the kernel looks at all of them; in runs of this length.
+_RANGE_ELEMENTS, _RANGE_RUN_LENGTH = 1 << 16, 64
 _BASE64_RATIO = 4 / 3
 
 
@@ -73,13 +77,13 @@ def find_pictures(
 ) -> tuple[TensorPicture, ...]:
     """Return the pictures of the worst tensors."""
     found: list[TensorPicture] = []
-    nbytes, elements = 0.0, _MAX_ELEMENTS
+    nbytes, budget = 0.0, _MAX_NATIVE_ELEMENTS
     for number in _worst_rows(rows, judgement) if bounds.tensors else ():
-        picture = _draw(number, loaded, min(elements, _MAX_FULL_ELEMENTS))
+        picture, cost = _draw(number, loaded, budget)
         if picture is None:
             continue
         nbytes += _BASE64_RATIO * len(zlib.compress(msgspec.msgpack.encode(picture), 1))
-        elements -= prod(picture.shape) if picture.sampled_share == 1.0 else 0
+        budget -= cost
         if nbytes > bounds.nbytes:
             break
         found.append(picture)
@@ -111,21 +115,24 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
     yield from (number for *_, number in sorted(ranks))
 
 
-def _draw(number: int, loaded: LoadedPairs, max_elements: int) -> TensorPicture | None:
-    """Draw a tensor; `None` if it cannot be read, has no numbers, or is too large for its layout."""
+def _draw(number: int, loaded: LoadedPairs, budget: int) -> tuple[TensorPicture | None, int]:
+    """Return a picture and the cost of its elements; `None` if the tensor cannot be read, or is too large to be."""
     from opdiff.measure.pictures import draw_picture
 
     pairing = loaded.pairing(number)
     if pairing is None:
-        return None
+        return None, 0
     try:
-        values = values_of(number, pairing, loaded, max_elements)
-        return None if values is None else draw_picture(number, values, _MAX_IMAGE_CELLS)
+        values = _values_of(number, pairing, loaded, budget)
+        picture = None if values is None else draw_picture(number, values, _MAX_IMAGE_CELLS)
     except (OpdiffError, MemoryError):
-        return None
+        return None, 0
+    if values is None or picture is None or picture.sampled_share < 1.0:
+        return picture, 0
+    return picture, prod(picture.shape) * (1 if values.whole is not None else _NUMPY_COST)
 
 
-def values_of(number: int, pairing: Pairing, loaded: LoadedPairs, max_elements: int) -> SampledValues | None:
+def _values_of(number: int, pairing: Pairing, loaded: LoadedPairs, budget: int) -> SampledValues | None:
     """Return the values of a pairing: all of a small one, a sample of a large one; `None` if it cannot be read.
 
     Raises:
@@ -133,12 +140,29 @@ def values_of(number: int, pairing: Pairing, loaded: LoadedPairs, max_elements: 
     """
     from opdiff.align.element_reader import open_pair
 
-    if loaded.has_values(number):
+    whole = find_whole_pair(pairing, loaded.custom, budget)
+    if whole is None and loaded.has_values(number):
         values = loaded.values(number)
         return None if values is None else _all_values(values)
     if not _is_small(pairing) and not _is_read_in_place(pairing, loaded.custom):
         return None
-    return read_values(open_pair(*pairing.operands, loaded.custom), max_elements)
+    max_elements = min(budget // _NUMPY_COST, _MAX_FULL_ELEMENTS)
+    return read_values(open_pair(*pairing.operands, loaded.custom), max_elements, whole)
+
+
+def find_whole_pair(pairing: Pairing, custom: Conversions | None, max_elements: int) -> WholePair | None:
+    """Return a pair that the kernel reads in place; `None` if it cannot, or if there are more elements than allowed."""
+    from opdiff.measure.kernel import library as native
+    from opdiff.measure.kernel.pictures import NativePair
+    from opdiff.workflows.compare.batch import native_job
+
+    is_real = native.parts_of(pairing.target.data.spec.dtype) == 1
+    if native.find_library() is None or not is_real or not _is_read_in_place(pairing, custom):
+        return None
+    aligned = native_job(pairing)
+    if aligned is None or prod(aligned[1].shape) > max_elements:
+        return None
+    return NativePair(aligned[1], aligned[2])
 
 
 def _is_small(pairing: Pairing) -> bool:
@@ -165,20 +189,15 @@ def _all_values(values: PairValues) -> SampledValues:
     return SampledValues(shape, labels, np.arange(target.size), target, golden, lambda at: (target[at], golden[at]))
 
 
-def read_values(pair: PairReader, max_elements: int) -> SampledValues:
-    """Return the values of two tensors: all, or a sample if there are more elements than allowed."""
-    import numpy as np
+def read_values(pair: PairReader, max_elements: int, whole: WholePair | None = None) -> SampledValues:
+    """Return the values of two tensors: all, or a sample if there are more elements than allowed.
 
+    With the whole pair, values of fewer elements suffice.
+    """
     from opdiff.core import codes
     from opdiff.measure.pictures import SampledValues
-    from opdiff.measure.slices import choose_sample
 
-    count = prod(pair.shape)
-    positions = np.arange(count)
-    if count > max_elements:
-        sample = choose_sample(count)
-        runs = np.asarray(sample.starts)[:, None] + np.arange(sample.length)
-        positions = np.unique(np.minimum(runs.reshape(-1), count - 1))
+    positions = _positions(prod(pair.shape), max_elements, for_range=whole is not None)
 
     def take(at: Index) -> tuple[AnyArray, AnyArray]:
         target, golden = (codes.decode(side.take(at), side.dtype) for side in (pair.target, pair.golden))
@@ -186,7 +205,23 @@ def read_values(pair: PairReader, max_elements: int) -> SampledValues:
         return target, golden
 
     shape = pair.shape or (1,)
-    return SampledValues(shape, _labels(pair.layout, len(pair.shape)), positions, *take(positions), take)
+    return SampledValues(shape, _labels(pair.layout, len(pair.shape)), positions, *take(positions), take, whole)
+
+
+def _positions(count: int, max_elements: int, *, for_range: bool) -> Index:
+    """Return the indices of all elements, or of evenly distributed runs."""
+    import numpy as np
+
+    from opdiff.measure.slices import choose_sample
+
+    if for_range and count > _RANGE_ELEMENTS:
+        starts = np.linspace(0, count - _RANGE_RUN_LENGTH, _RANGE_ELEMENTS // _RANGE_RUN_LENGTH).astype(np.intp)
+        return (starts[:, None] + np.arange(_RANGE_RUN_LENGTH)).reshape(-1)
+    if count <= max_elements:
+        return np.arange(count)
+    sample = choose_sample(count)
+    runs = np.asarray(sample.starts)[:, None] + np.arange(sample.length)
+    return np.unique(np.minimum(runs.reshape(-1), count - 1))
 
 
 def _labels(layout: str, rank: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from opdiff.core.comparison import Comparison
+from opdiff.core.comparison import Comparison, Pairing
 from opdiff.core.errors import OpdiffError
 from opdiff.judge import judge
 from opdiff.report.html_page import write_html
@@ -15,7 +16,7 @@ from opdiff.workflows.compare.error_facts import find_error_facts
 from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.outputs import find_environment
-from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, read_values
+from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, find_whole_pair, read_values
 from opdiff.workflows.compare.profiles import find_profiles
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from opdiff.core.pictures import TensorPicture
     from opdiff.workflows.compare.inputs import Inputs
 
-# Elements for histograms and densities, cells of all planes together, and cells along an axis of a plane.
+# Elements for histograms and densities if the kernel does not look at all of them, cells of all planes together, and
+# cells along an axis of a plane.
 _MAX_ELEMENTS = 1 << 22
 _MAX_IMAGE_CELLS = 1 << 23
 _MAX_CELLS = 128
@@ -101,7 +103,9 @@ class OperatorPage(Struct, frozen=True):
         from opdiff.measure.pictures import draw_picture
 
         try:
-            values = read_values(self.pair, _MAX_ELEMENTS)
+            pairing = self.measured.pairs[self.measured.number]
+            whole = find_whole_pair(pairing, self.custom, maxsize) if isinstance(pairing, Pairing) else None
+            values = read_values(self.pair, _MAX_ELEMENTS, whole)
             found = draw_picture(self.measured.number, values, _MAX_IMAGE_CELLS, _MAX_CELLS)
         except (OpdiffError, MemoryError):
             return
