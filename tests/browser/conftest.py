@@ -34,10 +34,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def demo_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the sample, as written by `opdiff demo`."""
+    """The report of the sample, without replay."""
     folder = tmp_path_factory.mktemp("demo")
     sample = write_sample(str(folder / "sample"))
-    assert main(["compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(folder), "-q"]) == 0
+    sides = [sample.target, sample.golden, "--rules", sample.rules]
+    assert main(["compare", *sides, "--replay", "none", "-o", str(folder), "-q"]) == 0
     (report,) = folder.glob("report_*.html")
     return report
 

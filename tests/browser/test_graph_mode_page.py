@@ -68,6 +68,19 @@ def test_selection_of_another_token(real: Opened) -> None:
     assert real.page.inner_text(".place") == "rank 1 · token 0"
 
 
+def test_the_selected_token_is_in_the_address(real: Opened) -> None:
+    real.page.click(".unit >> nth=2")
+    assert real.page.evaluate("() => location.hash") == "#/?rank=1&token=0"
+    real.go("graph/MatMul_1?rank=1&token=1")
+    real.page.wait_for_selector(".graph-view[data-laid]")
+    assert [real.page.input_value(f".graph-tools select >> nth={index}") for index in (0, 1)] == ["1", "1"]
+    real.go("?rank=0&token=0")
+    assert real.page.get_attribute(".unit >> nth=0", "aria-pressed") == "true"
+    # There is no such token: the last one stays.
+    real.go("?rank=7&token=0")
+    assert real.page.get_attribute(".unit >> nth=0", "aria-pressed") == "true"
+
+
 def test_the_table_is_filtered_and_sorted_by_rank_and_token(real: Opened) -> None:
     real.go("table")
     assert real.page.inner_text(".count") == "84 of 88"
@@ -90,6 +103,8 @@ def test_the_table_is_filtered_and_sorted_by_rank_and_token(real: Opened) -> Non
 def test_the_page_of_a_tensor_has_the_documented_metrics_and_only_its_own_token(real: Opened) -> None:
     real.page.click("h1 a")
     shown = real.page.inner_text("main")
+    assert "One Thousandth Err Ratio" in shown
+    assert "are within 1 ‰" in shown
     for text in ("Documented metrics", "MaxRelativeErr", "< 0.01 ✕", "Result: FAIL", "mm_1-aten.mm.default", "100 %"):
         assert text in shown
     # Graph mode does not record layout conversions, so none are shown.

@@ -87,6 +87,25 @@ def test_escape_closes_the_panel_first(graph: Opened) -> None:
     assert graph.page.locator(".graph-view").count() == 1
 
 
+def test_the_selected_operator_is_in_the_address(graph: Opened) -> None:
+    assert graph.page.evaluate("() => location.hash") == "#/graph/context%2Fpool"
+    graph.page.click(".panel .look >> text=split")
+    assert graph.page.evaluate("() => location.hash") == "#/graph/split"
+    graph.page.click(".top nav >> text=Overview")
+    graph.go("graph/split")
+    graph.page.wait_for_selector(".panel:not([hidden])")
+    assert graph.page.inner_text(".panel .name.big") == "split"
+
+
+def test_networks_are_folded_until_they_can_be_read(opened: Callable[..., Opened], tmp_path: Path) -> None:
+    """Too many operators are bad for folding good stretches, so modules are folded by name."""
+    write_html(with_network(5000), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    report.go("graph")
+    report.page.wait_for_selector(".graph-view[data-laid='250']")
+    assert report.page.input_value(".graph-tools select") == "scope"
+
+
 def test_five_thousand_operators_fill_the_window(opened: Callable[..., Opened], tmp_path: Path) -> None:
     write_html(with_network(5000), str(tmp_path / "report.html"))
     report = opened(tmp_path / "report.html")

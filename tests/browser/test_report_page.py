@@ -136,7 +136,8 @@ def test_the_table_starts_with_the_worst(demo: Opened) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "hidden"), [(1280, {"ulp", "dtype"}), (400, {"ulp", "dtype", "shape", "type", "cosine"}), (1600, set())]
+    ("width", "hidden"),
+    [(1600, set()), (1440, {"ulp"}), (1280, {"ulp", "dtype"}), (400, {"ulp", "dtype", "shape", "type", "cosine"})],
 )
 def test_the_table_shows_the_columns_that_there_is_room_for(demo: Opened, width: int, hidden: set[str]) -> None:
     demo.page.set_viewport_size({"width": width, "height": 800})
@@ -146,10 +147,11 @@ def test_the_table_shows_the_columns_that_there_is_room_for(demo: Opened, width:
     )
     assert {"level", "operator", "distance"} <= shown
     assert not hidden & shown
-    if width > 1000:
-        assert demo.page.evaluate(
-            "() => { const t = document.querySelector('.vtable'); return t.scrollWidth <= t.clientWidth }"
-        )
+    assert demo.page.evaluate(
+        "() => { const t = document.querySelector('.vtable'); return t.scrollWidth <= t.clientWidth }"
+    )
+    # In a narrow window levels are signs.
+    assert ("wrong" in demo.page.inner_text(".vrow >> nth=0")) == (width > 700)
 
 
 def test_columns_can_be_chosen(demo: Opened) -> None:
@@ -308,6 +310,68 @@ def test_address_has_what_is_chosen(demo: Opened) -> None:
     assert demo.page.title() == f"{demo.page.inner_text('.row-head h1')} · opdiff"
     demo.page.click(".row-head >> text=Back")
     assert demo.page.evaluate("() => location.hash") == "#/table?search=context&levels=wrong&outputs=1&sort=-distance"
+
+
+def test_every_view_has_a_title_and_starts_at_its_top(demo: Opened) -> None:
+    titles = []
+    for view in ("", "graph", "table", "missing", "about"):
+        demo.go("tensor/context%2Fpool:output:0")
+        demo.page.evaluate("() => scrollTo(0, 600)")
+        demo.go(view)
+        assert demo.page.evaluate("() => scrollY") == 0
+        titles.append(demo.page.title())
+    views = [f"{view} · opdiff · context/pool" for view in ("Graph", "Tensors", "Not compared", "About")]
+    assert titles == ["opdiff · context/pool", *views]
+
+
+def test_a_sorted_table_starts_at_its_top(demo: Opened) -> None:
+    demo.go("table")
+    demo.page.evaluate("() => { document.querySelector('.vtable').scrollTop = 2000 }")
+    demo.page.click(".vhead >> text=Cosine")
+    assert demo.page.evaluate("() => document.querySelector('.vtable').scrollTop") == 0
+
+
+def test_tabs_lead_back_to_a_view_whose_address_was_completed(demo: Opened) -> None:
+    demo.go("table")
+    demo.page.fill(".search", "context")
+    demo.page.wait_for_timeout(300)
+    assert demo.page.evaluate("() => location.hash") == "#/table?search=context"
+    demo.page.click(".top nav >> text=Tensors")
+    assert demo.page.input_value(".search") == "context"
+    assert demo.page.evaluate("() => location.hash") == "#/table?search=context"
+
+
+def test_the_curve_starts_with_the_relative_distance_and_numbers_the_findings(demo: Opened) -> None:
+    assert demo.page.input_value(".curve-card .tools select") == "relative_euclidean_distance"
+    label = demo.page.get_attribute(".curve canvas", "aria-label")
+    assert label is not None
+    curve, first, second, *others = label.split(", ")
+    assert curve == "Accuracy along the execution"
+    assert (first, second) == ("1 context/pool:output:0", "2 local/conv1local/conv1_relu:output:0")
+    assert len(others) == demo.page.locator(".finding").count() - 2
+
+
+def test_the_error_along_the_path_is_above_the_fold(demo: Opened) -> None:
+    demo.page.set_viewport_size({"width": 1440, "height": 820})
+    plot = demo.page.locator(".path-plot svg >> nth=0").bounding_box()
+    assert plot is not None
+    assert plot["y"] + plot["height"] < 820
+
+
+def test_pictures_of_the_only_finding_are_as_large_as_those_of_several(opened: Open, tmp_path: Path) -> None:
+    write_html(with_judgement(), str(tmp_path / "report.html"))
+    report = opened(tmp_path / "report.html")
+    plot, words = (report.page.locator(f".finding {name}").bounding_box() for name in (".path-plot svg", ".words"))
+    assert plot is not None
+    assert words is not None
+    assert plot["height"] < 130
+    # The evidence is beside it.
+    assert words["x"] > plot["x"] + plot["width"]
+    report.page.set_viewport_size({"width": 400, "height": 800})
+    plot, words = (report.page.locator(f".finding {name}").bounding_box() for name in (".path-plot svg", ".words"))
+    assert plot is not None
+    assert words is not None
+    assert words["y"] > plot["y"] + plot["height"]
 
 
 @pytest.mark.parametrize("where", ["nowhere", "tensor/none%3Aoutput%3A0", "row/99999"])

@@ -60,7 +60,8 @@ export class Curve {
 
   constructor(private readonly app: App) {
     this.element = h("div", { class: "curve" }, this.canvas, this.tip);
-    this.canvas.setAttribute("aria-label", app.t("curve"));
+    const numbered = app.report.story.findings.slice(0, MOST_NUMBERS).map(({ tensor }, n) => `${n + 1} ${tensor}`);
+    this.canvas.setAttribute("aria-label", [app.t("curve"), ...numbered].join(", "));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerleave", () => this.hover(null));
     this.canvas.addEventListener("pointerdown", (event) => this.pressed(event));
@@ -214,7 +215,7 @@ export class Curve {
         mark(context, this.x(point.order), this.y.at(point.value), radius + (origin === BORN ? 2 : 0), paint, colour("card"), origin === INHERITED);
       }
     });
-    this.drawNumbers(context, colour, seen);
+    this.drawNumbers(context, colour, [...seen, ...this.strange.filter(({ order }) => order >= this.range[0] && order <= this.range[1])]);
     if (this.hovered) {
       context.strokeStyle = colour("text");
       context.lineWidth = 1.5;
@@ -231,7 +232,8 @@ export class Curve {
     context.fillStyle = colour("text");
     for (const point of seen) {
       const number = this.app.report.origins[point.row] === BORN ? numbers.get(this.app.report.tensor(point.row)) : undefined;
-      if (number) context.fillText(String(number), this.x(point.order), this.y.at(point.value) - 8);
+      if (number && Number.isFinite(point.value)) context.fillText(String(number), this.x(point.order), this.y.at(point.value) - 8);
+      else if (number) context.fillText(String(number), this.x(point.order), TOP + 12);
     }
   }
 

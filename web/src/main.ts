@@ -10,10 +10,10 @@ import { missing } from "./views/missing";
 import { overview } from "./views/overview";
 import { row } from "./views/row";
 import { table } from "./views/table";
+import { unitOfQuery } from "./views/units";
 
 const root = document.getElementById("app")!;
 let view: View | null = null;
-let shownAddress = "";
 let isPrinting = false;
 
 function preferredLanguage(): Language {
@@ -37,7 +37,7 @@ async function start(): Promise<void> {
   const app = new App(report, () => show(app));
   app.language = language;
   app.theme = preferredTheme();
-  window.addEventListener("hashchange", () => { if (location.hash !== shownAddress) show(app); });
+  window.addEventListener("hashchange", () => { if (location.hash !== app.address) show(app); });
   window.addEventListener("keydown", (event) => pressed(app, event));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (!isPrinting) setTheme(app, preferredTheme()); });
   window.addEventListener("beforeprint", () => print(app, true));
@@ -60,6 +60,12 @@ function address(app: App): [where: string, argument: string] {
 
 /** An address without its mark and without what is chosen in the view. */
 const pathOf = (hash: string): string => hash.replace(/^#\/?/, "").split("?")[0]!;
+
+/** Overview and graph show the token that their address names. */
+function chooseUnit(app: App): void {
+  const [path, query = ""] = location.hash.split("?");
+  if (/^(#?\/?|#\/graph(\/.*)?)$/.test(path!)) app.unit = unitOfQuery(app, new URLSearchParams(query)) ?? app.unit;
+}
 
 /** What the address names is read first; `null` if it has been read. */
 function reading({ report, unit }: App): Promise<void> | null {
@@ -88,6 +94,7 @@ function safeDecode(text: string): string {
 }
 
 function show(app: App): void {
+  chooseUnit(app);
   const wait = reading(app);
   if (wait) {
     const wanted = location.hash;
@@ -95,8 +102,8 @@ function show(app: App): void {
     return;
   }
   view?.gone?.();
-  const isOther = pathOf(shownAddress) !== pathOf(location.hash);
-  shownAddress = location.hash;
+  const isOther = pathOf(app.address) !== pathOf(location.hash);
+  app.address = location.hash;
   document.documentElement.lang = app.language;
   const [where] = address(app);
   const isUnknown = where === "overview" && pathOf(location.hash) !== "";
@@ -104,10 +111,8 @@ function show(app: App): void {
   document.title = titleOf(app, where);
   root.replaceChildren(topBar(app), ...(isUnknown ? [h("p", { class: "notice", attrs: { role: "alert" } }, app.t("unknown_address", { address: safeDecode(location.hash) }))] : []), view.element);
   if (isOther) scrollTo(0, 0);
-  view.shown?.();
-  // A view may add to the address what is chosen in it.
-  shownAddress = location.hash;
   if (where !== "row") app.from = location.hash || "#/";
+  view.shown?.();
 }
 
 /** What the tab is called: the tensor, or the view and the headline. */

@@ -7,7 +7,7 @@ const known = new WeakMap<Report, Map<string, string>>();
 export function readable(report: Report, operator: string): string {
   let names = known.get(report);
   if (!names) known.set(report, (names = namesOf(report)));
-  return names.get(operator) ?? operator;
+  return names.get(operator) ?? (operator.includes(",") ? operator.split(",").map((one) => names!.get(one) ?? one).join(", ") : operator);
 }
 
 function namesOf(report: Report): Map<string, string> {

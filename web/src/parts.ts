@@ -1,6 +1,7 @@
 // Small pieces that several views share.
 import { LEVELS } from "./data";
 import { button, h } from "./dom";
+import { readable } from "./names";
 import type { App } from "./state";
 import { type Key, hasText } from "./texts";
 
@@ -55,7 +56,9 @@ function copy(text: string): void {
 
 /** A name that may be long: its end tells most, so it is cut at the front. A short form is shown in its place, if there is one. */
 export function name(text: string, className = "", short = text): HTMLElement {
-  return h("code", { class: `name ${className}`, title: text }, short);
+  // Long names are broken behind the steps of their path, where there is a choice.
+  const steps = className === "big" ? short.split(/(?<=[/.])/).flatMap((step, n) => (n ? [h("wbr"), step] : [step])) : [short];
+  return h("code", { class: `name ${className}`, title: text }, ...steps);
 }
 
 /** What is made of rows: at once if they have been read, otherwise when they are. */
@@ -64,6 +67,12 @@ export function whenRead(app: App, isRead: boolean, read: () => Promise<void>, m
   const waiting = h("p", { class: "muted reading" }, app.t("loading"));
   void read().then(() => { const made = make(); if (made) waiting.replaceWith(made); else waiting.remove(); });
   return waiting;
+}
+
+/** The tensor of a row, its operator by its short name; the full name is the hover text. */
+export function tensorName({ report }: App, row: number): HTMLElement {
+  const tensor = report.tensor(row) || report.text("target", row), operator = report.text("operator", row);
+  return name(tensor, "", operator ? readable(report, operator) + tensor.slice(operator.length) : tensor);
 }
 
 export function definition(pairs: [string, Node | string][]): HTMLElement {

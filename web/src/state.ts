@@ -32,6 +32,8 @@ export class App {
   selected = -1;
   /** The rows of the table as they are filtered and sorted; next and previous go by them. */
   order: ArrayLike<number> = [];
+  /** The address that is shown. */
+  address = "";
   /** The address of the view from which a tensor was opened. */
   from = "#/table";
   /** The token of one graph of one rank that the curve and the graph show. */
@@ -77,6 +79,13 @@ export class App {
   go(...parts: (string | number)[]): void {
     location.hash = `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
     this.redraw();
+  }
+
+  /** Add to the address what is chosen in the view that is shown. */
+  setAddress(hash: string): void {
+    history.replaceState(null, "", hash);
+    this.address = hash;
+    this.from = hash;
   }
 
   back(): void {

@@ -7,6 +7,10 @@ export interface ColumnSpec { key: string; title: string; width: string; right?:
 /** Where rows are read from. */
 export interface RowSource { has: (row: number) => boolean; load: (rows: number[]) => Promise<void> }
 
+/** Whether there is room only for what matters most: levels are signs without words, then. */
+export const isWindowNarrow = (): boolean => window.innerWidth < NARROW;
+
+const NARROW = 700;
 const HEIGHT = 34;
 const SPARE = 6;
 const MOST_PRINTED = 2000;

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from opdiff.core.judgement import LEVELS, Level
 from opdiff.core.reasons import Reason, because
+from opdiff.report.short_names import short_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.core.comparison import Comparison, Environment, Row
-    from opdiff.core.judgement import Judgement
 
 # The three good levels have the same rank: changes between them are not reported.
 _RANK: dict[Level | None, int] = dict.fromkeys((*LEVELS, None), 0) | {Level.SUSPICIOUS: 1, Level.WRONG: 2}
@@ -146,13 +146,14 @@ def find_changes(old: Comparison, new: Comparison) -> Changes:
             other_numbers += before.measurements != after.measurements
     order = list(ChangeKind)
     found.sort(key=lambda change: order.index(change.kind))
-    faults = tuple(_changed_faults(old.judgement, new.judgement))
+    faults = tuple(_changed_faults(old, new))
     return Changes(old.environment, new.environment, tuple(found), faults, same, other_numbers)
 
 
-def _changed_faults(old: Judgement, new: Judgement) -> Iterator[Reason]:
+def _changed_faults(old: Comparison, new: Comparison) -> Iterator[Reason]:
     """Yield what became of the operators at fault."""
-    before, after = (list(dict.fromkeys(find.operator for find in one.findings)) for one in (old, new))
+    before, after = (list(dict.fromkeys(find.operator for find in one.judgement.findings)) for one in (old, new))
+    names = short_names(old) | short_names(new)
     groups = {
         "report.still_at_fault": [operator for operator in after if operator in before],
         "report.newly_at_fault": [operator for operator in after if operator not in before],
@@ -161,7 +162,8 @@ def _changed_faults(old: Judgement, new: Judgement) -> Iterator[Reason]:
     for code, operators in groups.items():
         if operators:
             more = because("report.and_more", count=len(operators) - _MAX_FAULTS) if operators[_MAX_FAULTS:] else ""
-            yield because(code, operators=", ".join(operators[:_MAX_FAULTS]), more=more)
+            shown = ", ".join(names.get(operator, operator) for operator in operators[:_MAX_FAULTS])
+            yield because(code, operators=shown, more=more)
 
 
 def _by_key(comparison: Comparison) -> dict[tuple[str, str, str, int], _LevelledRow]:

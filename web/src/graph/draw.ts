@@ -2,6 +2,7 @@
 import { BORN, INHERITED, LEVELS } from "../data";
 import { colours } from "../dom";
 import { SIGNS } from "../parts";
+import { shortened } from "./label";
 import { GUTTER, type Layout } from "./layout";
 import { type Folded, type Network, isBad } from "./network";
 
@@ -9,7 +10,9 @@ export const STEP_X = 208, STEP_Y = 92, WIDTH = 180, HEIGHT = 46;
 // Below these scales there is no text, there are no curves.
 const READABLE = 0.3, CURVED = 0.12;
 // Text is this large on the screen, as far as its node has room.
-const FONT = 12, LARGEST_FONT = 26, LETTER = 0.66, CORNER = 8, LANE = 3, LANES = 5;
+const FONT = 12, LARGEST_FONT = 26, SMALLEST = 0.75, CORNER = 8, LANE = 3, LANES = 5;
+// For text in a node, and between two texts.
+const ROOM = WIDTH - 28, GAP = 8;
 
 export interface Camera { scale: number; x: number; y: number }
 export interface Scene {
@@ -153,34 +156,32 @@ function label(context: CanvasRenderingContext2D, scene: Scene, n: number, left:
   const title = isFolded ? shape.label || scene.foldedText(shape.members.length) : operator.short;
   context.textBaseline = "alphabetic";
   context.fillStyle = colour("text");
+  const fits = (text: string): boolean => context.measureText(text).width <= ROOM;
   const size = Math.min(LARGEST_FONT, FONT / scale);
   if (size > FONT * 1.3) {
-    // There is room for one line.
-    context.font = `600 ${size}px ${colour("font")}`;
-    context.fillText(compact(title, Math.floor((WIDTH - 26) / (size * LETTER))), left, top + HEIGHT / 2 + size * 0.35);
+    // There is room for one line; letters become smaller before any of them are left out.
+    const setSize = (size: number): void => { context.font = `600 ${size}px ${colour("font")}`; };
+    setSize(size);
+    const smaller = Math.max(size * SMALLEST, (size * ROOM) / context.measureText(lastPart(title)).width);
+    setSize(Math.min(size, smaller));
+    context.fillText(shortened(firstPart(title), fits), left, top + HEIGHT / 2 + size * 0.35);
     return;
   }
   const under = isFolded ? (shape.label ? scene.foldedText(shape.members.length) : "") : operator.type + (operator.originals.length > 1 ? `  ⊕ ${operator.originals.length}` : "");
   context.font = `600 12px ${colour("font")}`;
-  context.fillText(ending(title, 23), left, top + (under ? 19 : 28));
+  context.fillText(shortened(title, fits), left, top + (under ? 19 : 28));
   context.fillStyle = isBad(shape.level) ? paint : colour("muted");
   context.font = `11px ${colour("font")}`;
   context.textAlign = "right";
-  const value = `${isFolded ? "" : operator.value} ${SIGNS[shape.level]!}`;
-  context.fillText(value, left + WIDTH - 26, top + 36);
+  const value = `${isFolded ? "" : operator.value} ${SIGNS[shape.level]!}`, taken = context.measureText(value).width + GAP;
+  context.fillText(value, left + ROOM, top + 36);
   context.textAlign = "left";
   context.fillStyle = colour("muted");
-  context.fillText(ending(under, 25 - value.length), left, top + 36);
+  context.fillText(shortened(under, (text) => context.measureText(text).width <= ROOM - taken), left, top + 36);
 }
 
-/** The end of a name says more than its beginning. */
-const ending = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+/** A name without the parts behind the first one. */
+const firstPart = (title: string): string => title.split(" + ")[0]!;
 
-/** The parts of a name without their common path, and of a path its last steps. */
-function compact(title: string, most: number): string {
-  let text = title.replace(/^.* · /, "");
-  while (text.length > most && text.includes("/")) text = text.slice(text.indexOf("/") + 1);
-  const [first, ...others] = text.split(" + ");
-  if (text.length <= most || !others.length) return ending(text, most);
-  return first!.length + 2 <= most ? `${first!} …` : ending(first!, most);
-}
+/** What of a name has to be read at least: its first part without the path. */
+const lastPart = (title: string): string => firstPart(title).replace(/^.* · /, "").replace(/^.*\//, "");

@@ -7,14 +7,21 @@ import { Minimap, extentOf } from "../graph/minimap";
 import { type Edge, type Folding, type Network, fold, isBad, networkOf, pathFrom } from "../graph/network";
 import { chip, dot, name } from "../parts";
 import type { App, View } from "../state";
-import { unitSelects } from "./units";
+import { unitQuery, unitSelects } from "./units";
 
 declare const WORKER_SOURCE: string;
-const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 150, MARGIN = 30, TOOLS = 60, PANEL = 300, NARROW = 700, MOST_NEAR = 8;
+const LEAST_ZOOM = 0.02, MOST_ZOOM = 2.5, LARGE = 150, MOST_READABLE = 400, MARGIN = 30, TOOLS = 60, PANEL = 300, NARROW = 700, MOST_NEAR = 8;
 // What is chosen stays when the view is left.
 const chosen: { folding: Folding | ""; open: Set<string>; constants: boolean; network: Network | null; unit: number } = { folding: "", open: new Set(), constants: false, network: null, unit: 0 };
 
 export function graph(app: App, wanted: string): View { return new GraphView(app, wanted).view(); }
+
+/** The first way to fold that leaves as many shapes as can be read at once; otherwise that with the fewest. */
+function firstFolding(network: Network): Folding {
+  if (network.operators.length <= LARGE) return "none";
+  const counts = (["good", "scope"] as const).map((folding) => [folding, fold(network, folding, new Set()).shapes.length] as const);
+  return (counts.find(([, count]) => count <= MOST_READABLE) ?? counts.sort((a, b) => a[1] - b[1])[0]!)[0];
+}
 
 class GraphView {
   private network: Network;
@@ -39,7 +46,7 @@ class GraphView {
     if (chosen.unit !== app.unit) chosen.network = null;
     chosen.unit = app.unit;
     this.network = chosen.network ??= networkOf(app.report, chosen.constants, app.unit);
-    if (!chosen.folding) chosen.folding = this.network.operators.length > LARGE ? "good" : "none";
+    chosen.folding ||= firstFolding(this.network);
     this.canvas.setAttribute("aria-label", app.t("graph"));
     this.search = h("input", { class: "search", attrs: { type: "search", placeholder: app.t("find_operator"), "aria-label": app.t("find_operator") }, oninput: () => this.find(0) });
     this.element = h("main", { class: "full graph-view" }, this.canvas, this.tools(), this.minimap.element, this.panel, this.status, this.tip);
@@ -67,7 +74,7 @@ class GraphView {
       this.layOut(name);
     } });
     constants.checked = chosen.constants;
-    return h("div", { class: "graph-tools" }, this.search, this.found, ...unitSelects(app, () => app.go("graph", this.currentName())), folding,
+    return h("div", { class: "graph-tools" }, this.search, this.found, ...unitSelects(app, () => { app.setAddress(`#/graph/${encodeURIComponent(this.currentName())}${unitQuery(app)}`); app.redraw(); }), folding,
       this.network.known ? h("label", { class: "toggle" }, constants, app.t("constants")) : null,
       button("+", () => this.zoom(1.4), "small quiet"), button("−", () => this.zoom(1 / 1.4), "small quiet"),
       button(app.t("fit"), () => this.fit(), "small quiet"), button(app.t("culprit"), () => this.goTo(this.culprit), "small quiet"), legend(app, this.network));
@@ -171,7 +178,7 @@ class GraphView {
     this.current = node;
     this.scene.selected = folded.of[node]!;
     const operator = this.network.operators[node]!;
-    this.app.from = `#/graph/${encodeURIComponent(operator.name)}`;
+    this.app.setAddress(`#/graph/${encodeURIComponent(operator.name)}${unitQuery(this.app)}`);
     const knownPath = this.app.report.story.findings.find((finding) => finding.operator === operator.name)?.path ?? [];
     const path = isBad(operator.level) ? pathFrom(this.network, node, knownPath) : new Set<number>();
     this.scene.path = new Set([...path].map((one) => folded.of[one]!));

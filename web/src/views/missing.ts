@@ -1,13 +1,16 @@
 // What has no numbers, and why.
 import { UNKNOWN } from "../data";
 import { h } from "../dom";
+import { readable } from "../names";
 import { card } from "../parts";
 import type { App, View } from "../state";
-import { VirtualTable } from "../virtual";
+import { type ColumnSpec, VirtualTable, isWindowNarrow } from "../virtual";
 import { short } from "./table";
 import { unitColumns } from "./unit_columns";
 
 const MOST = 6;
+// Columns that a narrow window has no room for.
+const LESS_USE = ["index", "type", "tensor"];
 
 export function missing(app: App): View {
   const { report } = app;
@@ -15,14 +18,15 @@ export function missing(app: App): View {
   for (let row = 0; row < report.count; row++) if (report.levels[row] === UNKNOWN) all.push(row);
   if (!all.length) return { element: h("main", {}, card("", "", h("p", { class: "empty" }, app.t("none_missing"))), notes(app)) };
   let kind = -1;
-  const grid = new VirtualTable([
+  const columns: ColumnSpec[] = [
     ...unitColumns(app).filter(({ key }) => key !== "result"),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.number("index", row)) }) },
-    { key: "operator", title: app.t("c_operator"), width: "minmax(12rem, 2fr)", cell: (row) => ({ node: h("code", {}, report.text("target", row)), title: report.text("target", row) }) },
+    { key: "operator", title: app.t("c_operator"), width: "minmax(8rem, 2fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },
     { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: (row) => ({ text: report.text("type", row) }) },
     { key: "tensor", title: app.t("c_tensor"), width: "8rem", cell: (row) => ({ text: short(app, row) }) },
-    { key: "reason", title: app.t("c_reason"), width: "minmax(16rem, 4fr)", cell: (row) => ({ text: app.sentences("reason", row) }) },
-  ], (row) => app.open(row), report);
+    { key: "reason", title: app.t("c_reason"), width: "minmax(13rem, 4fr)", cell: (row) => ({ text: app.sentences("reason", row) }) },
+  ];
+  const grid = new VirtualTable(columns.filter(({ key }) => !isWindowNarrow() || !LESS_USE.includes(key)), (row) => app.open(row), report);
   const rowKinds = report.missingKinds;
   const update = (): void => {
     const rows = all.filter((_, place) => kind < 0 || rowKinds[place] === kind);

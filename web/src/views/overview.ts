@@ -1,16 +1,16 @@
 // The story: what was compared, what is wrong, where it began, and the curve.
-import { BORN, type Finding, LEVELS, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
+import { BORN, type Finding, INHERITED, LEVELS, SUSPICIOUS, UNKNOWN, WRONG } from "../data";
 import { Curve, curveMetrics } from "../curve";
 import { button, h, select } from "../dom";
 import * as format from "../format";
 import { readable } from "../names";
-import { card, chip, copyButton, dot, kindText, levelText, name, whenRead } from "../parts";
+import { card, chip, copyButton, dot, kindText, levelText, name, tensorName, whenRead } from "../parts";
 import { pathPlot, unitOfFinding } from "../pictures/path";
 import { pictureStrip } from "../pictures/strip";
 import type { App, View } from "../state";
 import type { Key } from "../texts";
 import { changeCounts } from "./changes";
-import { modeLine, placeText, unitGrid, unitSelects, unitText } from "./units";
+import { modeLine, placeText, unitGrid, unitQuery, unitSelects, unitText } from "./units";
 
 const MOST = 5;
 
@@ -19,6 +19,10 @@ export function overview(app: App): View {
   const curve = new Curve(app);
   const units = h("span", { class: "unit-selects" });
   const chosen = (): void => {
+    app.setAddress(`#/${unitQuery(app)}`);
+    load();
+  };
+  const load = (): void => {
     units.replaceChildren(...unitSelects(app, chosen));
     grid?.paint();
     curve.load();
@@ -34,7 +38,7 @@ export function overview(app: App): View {
     grid && grid.element,
     counts.some((count, level) => count && level !== UNKNOWN) && curveCard(app, curve, units),
   );
-  chosen();
+  load();
   return { element, shown: () => { grid?.paint(); curve.draw(); }, gone: () => curve.gone(), printing: () => curve.draw() };
 }
 
@@ -116,7 +120,7 @@ function levelBar(app: App, counts: number[]): HTMLElement {
       dot(level), h("b", {}, format.number(counts[level]!)), ` ${levelText(app, level)}`));
   }
   const alone = app.report.count - counts.reduce((sum, count) => sum + count, 0);
-  if (alone) legend.append(h("span", { class: "muted", title: app.t("about_alone") }, app.t("alone", { count: format.number(alone) })));
+  if (alone) legend.append(h("span", { class: "muted alone", title: app.t("about_alone") }, app.t("alone", { count: format.number(alone) })));
   return h("div", { class: "levels" }, bar, legend);
 }
 
@@ -143,9 +147,9 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
       finding.proved ? h("span", { class: "proved", title: app.t("proved_title") }, app.t("proved")) : null,
       finding.share === null ? null : h("span", { class: "muted" }, app.t("share", { share: format.percent(finding.share) }))),
     foundIn(app, number),
-    pictureStrip(app, app.report.document.findings[number]!.row, () => void openOperator(app, finding.operator, number)),
-    whenRead(app, app.report.hasUnit(unit), () => app.report.loadUnit(unit, false), () => pathPlot(app, finding, number)),
-    finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
+    h("div", { class: "visual" }, pictureStrip(app, app.report.document.findings[number]!.row, () => void openOperator(app, finding.operator, number)),
+    whenRead(app, app.report.hasUnit(unit), () => app.report.loadUnit(unit, false), () => pathPlot(app, finding, number))),
+    h("div", { class: "words" }, finding.evidence.length ? h("div", {}, h("h3", {}, app.t("evidence")), h("ul", {}, ...finding.evidence.map((each) => h("li", {}, app.sentence(each))))) : null,
     finding.remedies.length ? h("div", {}, h("h3", {}, app.t("remedies")), ...finding.remedies.map((each) => app.sentence(each)).map((text) =>
       h("p", { class: "remedy" }, text))) : null,
     finding.command ? h("div", { class: "command" }, h("code", { title: finding.command }, finding.command), copyButton(app, finding.command)) : null,
@@ -153,7 +157,7 @@ function findingCard(app: App, finding: Finding, number: number): HTMLElement {
     finding.before.length ? h("p", { class: "muted" }, `${app.t("before")}: ${finding.before.join(", ")}`) : null,
     h("footer", {},
       button(app.t("open"), () => void openOperator(app, finding.operator, number), "small"),
-      app.report.hasGraph && button(app.t("in_graph"), () => showInGraph(app, finding.operator, number), "small quiet")),
+      app.report.hasGraph && button(app.t("in_graph"), () => showInGraph(app, finding.operator, number), "small quiet"))),
   );
 }
 
@@ -184,7 +188,7 @@ function lookFirst(app: App): HTMLElement | null {
   if (!rows.length) return null;
   const shown = rows.slice(0, MOST);
   const looks = (): HTMLElement => h("div", { class: "looks" }, ...shown.map((row) =>
-    h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), name(report.tensor(row)),
+    h("a", { class: "look", attrs: { href: `#/row/${row}` } }, dot(report.levels[row]!), tensorName(app, row),
       h("span", { class: "muted" }, [report.text("type", row), placeText(app, row)].filter(Boolean).join(" · ")), h("span", { class: "why" }, app.sentences("why", row)),
       report.isMeasured(row) && h("span", { class: "num" }, format.cosine(report.metric("cosine", row))))));
   const hint = h("p", { class: "muted hint" }, app.t(born.length ? "look_hint" : "look_hint_plain"));
@@ -220,8 +224,9 @@ function curveCard(app: App, curve: Curve, units: HTMLElement): HTMLElement {
     direction);
   const { report } = app;
   const present = new Set(report.levels.filter((_, row) => report.isOutput(row)));
+  const origins = new Set(report.origins);
   const levels = [WRONG, SUSPICIOUS, 2, 1, 0].filter((level) => present.has(level)).map((level) => h("span", { class: `with-dot level-${LEVELS[level]!}` }, h("i", { class: "point" }), levelText(app, level)));
-  const key = h("div", { class: "key muted" }, ...levels, h("span", { class: "ring full" }), app.t("born_sign"), h("span", { class: "ring" }), app.t("inherited_sign"),
+  const key = h("div", { class: "key muted" }, ...levels, ...(origins.has(BORN) ? [h("span", { class: "ring full" }), app.t("born_sign")] : []), ...(origins.has(INHERITED) ? [h("span", { class: "ring" }), app.t("inherited_sign")] : []),
     h("span", { class: "spacer" }), app.t("curve_hint"));
   return card(app.t("curve"), "curve-card", tools, curve.element, key);
 }

@@ -83,7 +83,7 @@ function sides(app: App, row: number): HTMLElement {
   const text = (name: string): string => report.text(name, row) || "–";
   const metric = (name: string): string => format.number(report.metric(name, row));
   const path = (side: string): string => [report.text(`${side}Folder`, row), report.text(`${side}File`, row)].filter(Boolean).join("/") || "–";
-  const range = (side: string): string => `${metric(`${side}_min`)} … ${metric(`${side}_max`)}`;
+  const range = (side: string): string => (report.metric(`${side}_min`, row) === null ? "–" : `${metric(`${side}_min`)} … ${metric(`${side}_max`)}`);
   const lines: [Key, [string, string]][] = report.tokens ? unitSides(app, row) : [
     ["name", [report.tensor(row) || "–", text("goldenTensor")]],
     ["operators", pair("target", "golden")(text)],

@@ -7,7 +7,7 @@ import { readable } from "../names";
 import { chip, dot, levelText } from "../parts";
 import { type App, type View, WORST_FIRST } from "../state";
 import { DIMENSIONS, REAL } from "../tokens";
-import { type Cell, type ColumnSpec, VirtualTable, leastWidth } from "../virtual";
+import { type Cell, type ColumnSpec, VirtualTable, isWindowNarrow, leastWidth } from "../virtual";
 import { unitColumns, unitFigures } from "./unit_columns";
 import { unitFilters } from "./units";
 
@@ -15,7 +15,7 @@ const SEARCH_DELAY_MS = 120;
 // Left and right of the table, in pixels.
 const MARGIN = 46;
 // Columns that are left out first where a window is narrow.
-const LEAST_USE = ["ulp", "dtype", "relative", "shape", "type", "index", "cosine", "reason"];
+const LEAST_USE = ["ulp", "dtype", "reason", "relative", "shape", "type", "index", "cosine", "tensor", "result", "graph", "rank"];
 
 export function table(app: App): View {
   applyQuery(app, location.hash.split("?")[1]);
@@ -33,8 +33,7 @@ export function table(app: App): View {
   const update = async (): Promise<void> => {
     const own = ++turn;
     delete count.dataset["done"];
-    history.replaceState(null, "", `#/table${queryOf(app)}`);
-    app.from = location.hash;
+    app.setAddress(`#/table${queryOf(app)}`);
     const rows = await searchRows(app, () => own === turn, (share) => (count.textContent = app.t("searching", { share: format.percent(Math.round(share * 100) / 100) })));
     if (!rows || own !== turn) return;
     app.order = rows;
@@ -141,7 +140,7 @@ function toolbar(app: App, update: () => void): { bar: HTMLElement; search: HTML
   const clear = button(app.t("clear"), () => {
     Object.assign(filter, { text: "", type: "", outputs: false, where: { rank: null, token: null, graph: null } });
     filter.levels.clear();
-    history.replaceState(null, "", "#/table");
+    app.setAddress("#/table");
     app.redraw();
   }, "small quiet");
   const bar = h("div", { class: "toolbar" }, search, h("div", { class: "toggles" }, ...chips), ...unitFilters(app, update), types,
@@ -156,16 +155,17 @@ function columns(app: App): ColumnSpec[] {
     return { text: shown(value), ...(value !== null && Number.isNaN(value) ? { class: "bad" } : {}) };
   };
   const text = (name: string) => (row: number): Cell => ({ text: report.text(name, row) });
+  const isNarrow = isWindowNarrow();
   const byData = !report.tokens || report.tokens.modes.has(REAL);
   return [
-    { key: "level", title: app.t("c_level"), width: "11.5rem", early: true, cell: (row) => ({ node: chip(app, report.levels[row]!, report.origins[row]), title: report.has(row) ? app.sentences("why", row) : "" }) },
+    { key: "level", title: isNarrow ? "" : app.t("c_level"), width: isNarrow ? "3rem" : "11.5rem", early: true, cell: (row) => ({ node: isNarrow ? dot(report.levels[row]!) : chip(app, report.levels[row]!, report.origins[row]), title: report.has(row) ? app.sentences("why", row) : "" }) },
     ...unitColumns(app),
     { key: "index", title: app.t("c_index"), width: "4rem", right: true, cell: (row) => ({ text: String(report.number("index", row)) }) },
-    { key: "operator", title: app.t("c_operator"), width: "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },
-    { key: "type", title: app.t("c_type"), width: "minmax(6rem, 1fr)", cell: text("type") },
-    { key: "tensor", title: app.t("c_tensor"), width: "5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
-    { key: "dtype", title: app.t("c_dtype"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: types(app, row) }) },
-    { key: "shape", title: app.t("c_shape"), width: "minmax(7rem, 1fr)", cell: (row) => ({ text: format.shape(report.text("shape", row)).join(" × ") }) },
+    { key: "operator", title: app.t("c_operator"), width: isNarrow ? "minmax(9rem, 3fr)" : "minmax(14rem, 3fr)", cell: (row) => ({ node: h("code", {}, readable(report, report.text("target", row))), title: report.text("target", row) }) },
+    { key: "type", title: app.t("c_type"), width: "minmax(7.5rem, 1fr)", cell: text("type") },
+    { key: "tensor", title: app.t("c_tensor"), width: "4.5rem", cell: (row) => ({ text: short(app, row), title: report.tensor(row) }) },
+    { key: "dtype", title: app.t("c_dtype"), width: "minmax(8.5rem, 1fr)", cell: (row) => ({ text: types(app, row) }) },
+    { key: "shape", title: app.t("c_shape"), width: "minmax(9rem, 1fr)", cell: (row) => ({ text: format.shape(report.text("shape", row)).join(" × ") }) },
     ...(byData ? [
       { key: "cosine", title: app.t("c_cosine"), width: "7rem", right: true, cell: metric("cosine", format.cosine) },
       { key: "distance", title: app.t("c_distance"), width: "7rem", right: true, cell: metric("relative_euclidean_distance", (value) => format.number(value, 5)) },
@@ -173,7 +173,7 @@ function columns(app: App): ColumnSpec[] {
       { key: "ulp", title: app.t("c_ulp"), width: "6.5rem", right: true, cell: metric("max_ulp", (value) => format.number(value, 5)) },
     ] : []),
     ...unitFigures(app),
-    { key: "reason", title: app.t("c_reason"), width: "minmax(8rem, 2fr)", cell: (row) => ({ text: app.sentences("reason", row), title: app.sentences("reason", row) }) },
+    { key: "reason", title: app.t("c_reason"), width: "minmax(6rem, 2fr)", cell: (row) => ({ text: app.sentences("reason", row), title: app.sentences("reason", row) }) },
   ];
 }
 

@@ -3,7 +3,7 @@ import * as format from "../format";
 import type { App } from "../state";
 import { CHECKSUMS, FAIL, PASS, STATISTICS } from "../tokens";
 import type { Key } from "../texts";
-import type { ColumnSpec } from "../virtual";
+import { type ColumnSpec, isWindowNarrow } from "../virtual";
 import { severalOf } from "./units";
 
 export const resultText = (app: App, row: number): string => {
@@ -19,7 +19,7 @@ export function unitColumns(app: App): ColumnSpec[] {
   const { tokens } = app.report;
   if (!tokens) return [];
   return [
-    ...severalOf(app).map((dimension): ColumnSpec => ({ key: dimension, title: app.t(`c_${dimension}`), width: "4.2rem", right: true, early: true, cell: (row) => ({ text: String(tokens.of(row)[dimension] ?? "–") }) })),
+    ...severalOf(app).map((dimension): ColumnSpec => ({ key: dimension, title: app.t(`c_${dimension}`), width: isWindowNarrow() ? "3rem" : "4.2rem", right: true, early: true, cell: (row) => ({ text: String(tokens.of(row)[dimension] ?? "–") }) })),
     { key: "result", title: app.t("c_result"), width: "4.6rem", early: true, cell: (row) => ({ text: resultText(app, row), ...(tokens.results[row] === FAIL ? { class: "bad" } : {}) }) },
   ];
 }

@@ -10,11 +10,12 @@ import { offText, resultText } from "./unit_columns";
 const SIDES = ["target", "golden"] as const;
 type Side = (typeof SIDES)[number];
 // The documented names, and the limits that PASS goes by.
-const DOCUMENTED: { name: string; title: string; limit?: [string, (value: number) => boolean]; shown?: (value: number | null) => string }[] = [
+const DOCUMENTED: { name: string; title: string; limit?: [string, (value: number) => boolean]; hint?: Key; shown?: (value: number | null) => string }[] = [
   { name: "cosine", title: "Cosine", limit: ["≥ 0.99", (value) => value >= 0.99], shown: format.cosine },
   { name: "max_relative", title: "MaxRelativeErr", limit: ["< 0.01", (value) => value < 0.01] },
   { name: "max_abs", title: "MaxAbsErr" }, { name: "euclidean", title: "EucDist" },
-  { name: "one_permille", title: "One Thousandth Err Ratio", shown: format.percent }, { name: "five_permille", title: "Five Thousandth Err Ratio", shown: format.percent },
+  // In spite of their names they are shares of good elements, other than our shares over 1 ‰ and 5 ‰.
+  { name: "one_permille", title: "One Thousandth Err Ratio", hint: "within_1", shown: format.percent }, { name: "five_permille", title: "Five Thousandth Err Ratio", hint: "within_5", shown: format.percent },
 ];
 
 /** Both sides: by the data where that was measured, else by the statistics or checksums that are known. */
@@ -49,11 +50,11 @@ export function unitSides(app: App, row: number): [Key, [string, string]][] {
 export function documented(app: App, row: number): HTMLElement | null {
   const { tokens } = app.report;
   if (!tokens || tokens.figure("real", "max_abs", row) === null) return null;
-  const lines = DOCUMENTED.map(({ name, title, limit, shown = format.number }) => {
+  const lines = DOCUMENTED.map(({ name, title, limit, hint, shown = format.number }) => {
     const value = tokens.figure("real", name, row);
     if (value === null) return null;
     const holds = limit ? limit[1](value) : null;
-    return h("tr", { class: holds === false ? "bad" : "" }, h("th", {}, title), h("td", { class: "num" }, shown(value)), h("td", { class: "limit" }, limit ? `${limit[0]} ${holds ? "✓" : "✕"}` : ""));
+    return h("tr", { class: holds === false ? "bad" : "" }, h("th", {}, title), h("td", { class: "num" }, shown(value)), h("td", { class: "limit" }, limit ? `${limit[0]} ${holds ? "✓" : "✕"}` : hint ? app.t(hint) : ""));
   });
   return figureCard(app, app.t("documented"), row, lines);
 }

@@ -33,6 +33,19 @@ export function unitSelects(app: App, change: () => void): HTMLElement[] {
   });
 }
 
+/** The token that is shown, for the address; empty where there is only one. */
+export function unitQuery(app: App): string {
+  const several = severalOf(app), unit = app.report.tokens?.units[app.unit];
+  return unit && several.length ? `?${several.map((dimension) => `${dimension}=${unit[dimension]}`).join("&")}` : "";
+}
+
+/** The token that an address names; `null` for none. */
+export function unitOfQuery(app: App, query: URLSearchParams): number | null {
+  const named = severalOf(app).filter((dimension) => query.has(dimension));
+  const found = named.length ? app.report.tokens!.units.findIndex((unit) => named.every((dimension) => String(unit[dimension]) === query.get(dimension))) : -1;
+  return found < 0 ? null : found;
+}
+
 /** The unit with this value that has most in common with the one that is shown. */
 function nearest(app: App, dimension: Dimension, value: number): number {
   const { units } = app.report.tokens!;
