@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import deque
@@ -151,14 +152,21 @@ def _run_batch(function: Callable[[Job], Result], batch: Sequence[Job]) -> list[
         if _stop is not None and _stop.is_set():
             break
         results.append(function(job))
+    gc.collect()
     return results
 
 
 def _prepare(stop: Event) -> None:
-    """Prepare a worker: ignore interrupts, store the parent's stop event, and end with the parent."""
+    """Prepare a worker: ignore interrupts, store the parent's stop event, and end with the parent.
+
+    Garbage is collected after each batch. Meanwhile the collector would look at thousands of new values again and
+    again, which takes a fifth of the time.
+    """
     global _stop  # noqa: PLW0603  an event cannot be pickled with a job, only inherited by a process
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    gc.disable()
     Thread(target=_end_with_parent, daemon=True).start()
 
 

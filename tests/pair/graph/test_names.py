@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opdiff.core.dump import GraphOp
-from opdiff.pair.graph.names import GraphNames, external_inputs
+from opdiff.core.reasons import because
+from opdiff.pair.graph.names import GraphNames, ResolvedOp
 from opdiff.read.rules.graph_text import parse_graph_text
 from opdiff.sample.graph_text import TextNode, graph_text
 
@@ -65,4 +66,14 @@ def test_originals_given_in_the_graph_are_used() -> None:
 def test_inputs_of_a_fused_operator_come_from_outside() -> None:
     made = [TextNode("A", "T", ("x:0", "y:1")), TextNode("B", "T", ("A:0", "z:0", "c:-1"))]
     operators = parse_graph_text(graph_text("g", made)).operators.values()
-    assert [(op.name, index) for op, index in external_inputs(operators)] == [("A", 0), ("A", 1), ("B", 1)]
+    fused = ResolvedOp(tuple(operators), because("pair.match_name"), 1.0)
+    assert [(op.name, index) for op, index in fused.external_inputs] == [("A", 0), ("A", 1), ("B", 1)]
+
+
+def test_operators_of_later_tokens_are_those_of_the_first() -> None:
+    graph = names("Add", "net/a.b")
+    first = graph.resolve(GraphOp("Add", "T", 1, "token 1"))
+    assert graph.resolve(GraphOp("Add", "T", 2, "token 2")) is first
+    assert graph.resolve(GraphOp("Add", "T", 2, "token 2", full_name="net/a.b")) == first
+    assert graph.resolve(GraphOp("x", "T", 1, "token 1", full_name="net/a.b")) is not None
+    assert graph.resolve(GraphOp("x", "T", 1, "token 1")) is None

@@ -17,7 +17,6 @@ from opdiff.pair.graph.evidence import Evidence
 from opdiff.pair.graph.golden_values import FxFile, GoldenValues
 from opdiff.pair.graph.matches import CONSTANTS, FX_TENSOR, GRAPH_INPUTS
 from opdiff.pair.graph.movement import moves
-from opdiff.pair.graph.names import external_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,7 +168,9 @@ def input_edges(op: GraphOp, resolved: ResolvedOp, graph: TextGraph) -> list[Edg
     Optional inputs that nothing feeds are not dumped. A tensor that several parts of a fused operator read is an input
     once. Compilers make attributes of constant inputs.
     """
-    edges = [part.inputs[index] for part, index in external_inputs(resolved.operators)]
+    if not op.inputs:
+        return []
+    edges = [part.inputs[index] for part, index in resolved.external_inputs]
     fed = [edge for edge in edges if edge[0]]
     once = list(dict.fromkeys(fed)) if resolved.is_fused else fed
     variable = [edge for edge in once if not _is_constant(edge, graph)]

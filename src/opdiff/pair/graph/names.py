@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,8 +12,6 @@ from opdiff.core.tensor import file_safe_name
 from opdiff.pair.joined_names import split_joined_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from opdiff.core.dump import GraphOp
     from opdiff.core.graph import TextGraph, TextOp
     from opdiff.core.reasons import Reason
@@ -26,7 +25,7 @@ _JOINED_CONFIDENCE = 0.8
 _CUT_CONFIDENCE = 0.7
 
 
-class ResolvedOp(Struct, frozen=True):
+class ResolvedOp(Struct, frozen=True, dict=True):
     """The operators of the graph that a dumped one stands for, in order; how they were found, and how sure that is."""
 
     operators: tuple[TextOp, ...]
@@ -43,12 +42,24 @@ class ResolvedOp(Struct, frozen=True):
         """Names of its operators."""
         return tuple(op.name for op in self.operators)
 
+    @cached_property
+    def external_inputs(self) -> tuple[tuple[TextOp, int], ...]:
+        """Its inputs, as part and index: those that do not come from another part."""
+        inner = {op.name for op in self.operators}
+        return tuple(
+            (op, index)
+            for op in self.operators
+            for index, (producer, _) in enumerate(op.inputs)
+            if producer not in inner
+        )
+
 
 class GraphNames:
-    """Operators of a graph by the file form of their names."""
+    """Operators of a graph by the file form of their names; those of all its tokens, which mostly are the same."""
 
     def __init__(self, graph: TextGraph) -> None:
         self._graph = graph
+        self._resolved: dict[tuple[str, str], ResolvedOp | None] = {}
         self._by_name: dict[str, TextOp | None] = {}
         self._by_last_part: dict[str, TextOp | None] = {}
         for op in graph.operators.values():
@@ -58,6 +69,12 @@ class GraphNames:
 
     def resolve(self, op: GraphOp) -> ResolvedOp | None:
         """Return the operators that a dumped one stands for; `None` when the graph has none of that name."""
+        key = op.name, op.full_name
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(op)
+        return self._resolved[key]
+
+    def _resolve(self, op: GraphOp) -> ResolvedOp | None:
         exact = self._by_name.get(op.name)
         if exact is not None:
             return self._with_originals(exact, because("pair.match_name"), _CERTAIN)
@@ -88,14 +105,6 @@ class GraphNames:
             return None
         found = [op for full, op in self._by_name.items() if op is not None and full.startswith(name)]
         return found[0] if len(found) == 1 else None
-
-
-def external_inputs(operators: Iterable[TextOp]) -> tuple[tuple[TextOp, int], ...]:
-    """Return the inputs of a fused operator, as part and index: those that do not come from another part."""
-    inner = {op.name for op in operators}
-    return tuple(
-        (op, index) for op in operators for index, (producer, _) in enumerate(op.inputs) if producer not in inner
-    )
 
 
 def _add(names: dict[str, TextOp | None], name: str, op: TextOp) -> None:

@@ -15,7 +15,7 @@ from opdiff.core.reasons import Reason, all_of, because
 from opdiff.core.tensor import Slot, file_safe_name
 from opdiff.pair.graph.fx import FxPairing, Partner
 from opdiff.pair.graph.matches import FX_TENSOR
-from opdiff.pair.graph.names import GraphNames, external_inputs
+from opdiff.pair.graph.names import GraphNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,12 +45,17 @@ class _Token(Struct):
     fx: FxPairing | None = None
 
 
-def pair_token(unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph) -> tuple[Pair, ...]:
-    """Return the rows of one token: target operators as they were dumped, then golden operators without partner."""
+def pair_token(
+    unit: Unit, target: TokenDump, golden: TokenDump | None, graph: TextGraph, names: GraphNames | None = None
+) -> tuple[Pair, ...]:
+    """Return the rows of one token: target operators as they were dumped, then golden operators without partner.
+
+    `names` are those of the graph, if other tokens of it were paired before.
+    """
     if golden is None:
         reason = because("pair.no_token")
         return tuple(_unpaired(unit, op, reason) for op in target.operators.values())
-    token = _Token(unit, golden, graph, GraphNames(graph))
+    token = _Token(unit, golden, graph, names or GraphNames(graph))
     token.by_file_form = {file_safe_name(name): op for name, op in golden.operators.items()}
     if golden.kind is GraphKind.FX:
         token.fx = FxPairing(target, golden, graph, token.names)
@@ -130,7 +135,7 @@ def _pair_ge(op: GraphOp, resolved: ResolvedOp | None, token: _Token, stack: str
 
 def _sources(op: GraphOp, resolved: ResolvedOp) -> list[tuple[TextOp, int] | None]:
     """Return the input of the graph for each dumped input; `None` where the graph has fewer."""
-    wanted = external_inputs(resolved.operators)
+    wanted = resolved.external_inputs
     if len(wanted) != len(op.inputs) and resolved.is_fused:
         # One tensor that several parts read may be an input once.
         once: dict[tuple[str, int], tuple[TextOp, int]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opdiff.core.comparison import GraphNode
-from opdiff.pair.graph.names import GraphNames, external_inputs
+from opdiff.pair.graph.names import GraphNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ def _owners(dumped: Mapping[str, tuple[GraphOp, ResolvedOp | None]]) -> dict[str
 def _node(op: GraphOp, found: ResolvedOp | None, owners: Mapping[str, tuple[str, bool]]) -> GraphNode:
     if found is None:
         return GraphNode(op.name, op.op_type, ("",) * len(op.inputs))
-    inputs = tuple(_source(part.inputs[index], owners) for part, index in external_inputs(found.operators))
+    inputs = tuple(_source(part.inputs[index], owners) for part, index in found.external_inputs)
     return GraphNode(op.name, op.op_type, inputs, tuple(part.name for part in found.operators))
 
 

@@ -66,6 +66,8 @@ def _read_ge(entries: Iterable[Entry]) -> TokenDump:
 
 def _select_files(group: list[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Return the files to read and the duplicates: all slices, or the largest file that has data."""
+    if len(group) == 1:
+        return group, []
     paths = {entry.path for entry in group}
     group = [entry for entry in group if entry.path.removesuffix("_min_max.npz") not in paths - {entry.path}]
     slices = [entry for entry in group if _is_slice_data(entry)]

@@ -17,6 +17,7 @@ from opdiff.core.reasons import Reason, because
 from opdiff.core.remote.urls import is_remote
 from opdiff.core.row_store import EncodedRows, encode_rows
 from opdiff.core.tensor import Slot
+from opdiff.pair.graph.names import GraphNames
 from opdiff.pair.graph.token import pair_token
 from opdiff.read.graph.token_files import read_token
 from opdiff.run import usable_cores
@@ -145,8 +146,9 @@ def pair_job_by(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> list[T
 
 def _iter_pairs(job: TokenJob, read: Callable[[TokenSide], TokenDump]) -> Iterator[TokenPairs]:
     known: set[str] = set()
+    names = GraphNames(job.text)
     for unit, target, golden in job.tokens:
-        pairs = _pair(job.text, unit, read(target), None if golden is None else read(golden))
+        pairs = _pair(job.text, names, unit, read(target), None if golden is None else read(golden))
         # Most tokens have the same operators, which take as long to be sent as their pairs.
         new = {name: op for name, op in pairs.operators.items() if name not in known}
         known |= new.keys()
@@ -196,8 +198,8 @@ def _row_order(pair: Pair) -> tuple[bool, int, str, int, int]:
     return is_golden, pair.timestamp, pair.label.target, _SLOT_ORDER[slot], index
 
 
-def _pair(text: TextGraph, unit: Unit, target: TokenDump, golden: TokenDump | None) -> TokenPairs:
-    pairs = pair_token(unit, target, golden, text)
+def _pair(text: TextGraph, names: GraphNames, unit: Unit, target: TokenDump, golden: TokenDump | None) -> TokenPairs:
+    pairs = pair_token(unit, target, golden, text, names)
     notes = [] if golden is not None else [because("compare.token_of_target_only", token=unit.token)]
     skipped = [*target.skipped, *(golden.skipped if golden else ())]
     if skipped:
