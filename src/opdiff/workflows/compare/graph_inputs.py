@@ -124,8 +124,15 @@ def _batches(
     workers = choose_workers(all_jobs, options)
     if workers > 1 and division is None and measuring is not None and measuring.fits_workers:
         measured = reader.measure_tokens(all_jobs, workers, measuring)
+        file_counts = [job.file_count for job in all_jobs]
+        done = nbytes = 0
         for unit, some in zip(units, jobs, strict=True):
-            yield from _measured_batches(unit, islice(measured, len(some)), options)
+            for batch, measured_nbytes in _measured_batches(unit, islice(measured, len(some)), options):
+                done += batch.measured is not None
+                nbytes += measured_nbytes
+                # Files of further tokens are assumed to be as large as those before.
+                total = nbytes * sum(file_counts) // max(sum(file_counts[:done]), 1)
+                yield replace(batch, progress=(nbytes, total))
         return
     results = reader.pair_tokens(all_jobs, workers)
     batch = Batch(())
@@ -143,21 +150,23 @@ def _batches(
     yield batch
 
 
-def _measured_batches(unit: RankGraph, results: Iterable[TokenRows], options: CompareOptions) -> Iterator[Batch]:
-    """Yield the rows of the tokens of one graph of one rank, then the network of all tokens, and notes."""
+def _measured_batches(
+    unit: RankGraph, results: Iterable[TokenRows], options: CompareOptions
+) -> Iterator[tuple[Batch, int]]:
+    """Yield the rows of the tokens of one graph of one rank with their bytes, then the network, and notes."""
     notes: list[Reason] = []
     operators: dict[str, GraphOp] = {}
     units: list[Unit] = []
     first = dict.fromkeys(DataMode, 0)
     for found in results:
         numbered = replace(found.rows.rows, first=dict(first))
-        yield Batch((), measured=replace(found.rows, rows=numbered))
+        yield Batch((), measured=replace(found.rows, rows=numbered)), found.nbytes
         for mode, count in found.counts.items():
             first[mode] += count
         units += found.units
         operators |= {name: op for name, op in found.operators.items() if name not in operators}
         notes += found.notes
-    yield _network_batch(unit, units, operators, notes, options)
+    yield _network_batch(unit, units, operators, notes, options), 0
 
 
 def _iter_tokens(

@@ -95,6 +95,7 @@ class TokenRows(Struct, frozen=True):
         counts: number of rows in each table.
         operators: as in `TokenPairs`.
         notes: notes about the tokens.
+        nbytes: measured data.
     """
 
     units: tuple[Unit, ...]
@@ -102,6 +103,7 @@ class TokenRows(Struct, frozen=True):
     counts: Mapping[DataMode, int]
     operators: Mapping[str, GraphOp]
     notes: tuple[Reason, ...]
+    nbytes: int
 
 
 def token_jobs(unit: RankGraph, golden_kind: GraphKind, token: int | None) -> list[TokenJob]:
@@ -165,6 +167,7 @@ def measure_tokens(work: TokenWork) -> TokenRows:
     kept: list[Pair | None] = []
     operators: dict[str, GraphOp] = {}
     notes: list[Reason] = []
+    nbytes = 0
     for token in _iter_pairs(work.job, read_side):
         pairs = in_row_order(token.pairs, measuring.data_mode, counts)
         measured = align_and_measure(pairs, measuring, lambda _done, _total: None)
@@ -174,8 +177,9 @@ def measure_tokens(work: TokenWork) -> TokenRows:
         kept += measured.pairs
         operators |= token.operators
         notes += token.notes
+        nbytes += sum(pair.nbytes for pair in pairs if isinstance(pair, Pairing))
     rows = MeasuredBlocks(EncodedRows(tuple(blocks)), tuple(defects), kept)
-    return TokenRows(tuple(units), rows, counts, operators, tuple(notes))
+    return TokenRows(tuple(units), rows, counts, operators, tuple(notes), nbytes)
 
 
 def in_row_order(pairs: Iterable[Pair], requested: DataMode, counts: dict[DataMode, int]) -> tuple[Pair, ...]:

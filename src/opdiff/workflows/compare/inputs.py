@@ -45,13 +45,15 @@ if TYPE_CHECKING:
 class Batch(Struct, frozen=True):
     """Pairs that are measured together, the networks that they belong to, and notes about them.
 
-    `measured` has the rows instead of the pairs if a worker that read the tensors has measured them.
+    `measured` has the rows instead of the pairs if a worker that read the tensors has measured them, and `progress` the
+    bytes that workers have measured so far, and about how many there are.
     """
 
     pairs: tuple[Pair, ...]
     graphs: tuple[ModelGraph, ...] = ()
     notes: tuple[Reason, ...] = ()
     measured: MeasuredBlocks | None = None
+    progress: tuple[int, int] = (0, 0)
 
 
 class Inputs(Struct, frozen=True):

@@ -153,6 +153,8 @@ def _compare(
     notes, defects = list(inputs.notes), list[str]()
     for batch in inputs.paired_batches:
         measured = batch.measured or align_and_measure(batch.pairs, measuring, progress)
+        if batch.measured is not None:
+            progress(*batch.progress)
         store.add(measured.rows)
         defects += measured.defects
         graphs += batch.graphs
