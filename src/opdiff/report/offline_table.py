@@ -160,7 +160,10 @@ def reservations(row: Row) -> tuple[Reason, ...]:
 
 def reason_text(row: Row, language: Language = Language.ENGLISH) -> str:
     """Return reservations and messages of custom metrics, each sentence once."""
-    text = render_all(reservations(row), language)
+    known = reservations(row)
+    if not known and not row.custom:
+        return ""
+    text = render_all(known, language)
     messages = dict.fromkeys(message for _, _, message in row.custom if message and message not in text)
     return " ".join([text, *messages] if text else messages)
 
