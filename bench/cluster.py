@@ -1,17 +1,19 @@
 """Measure the cluster engine beside the thread engine: many-small x 20 and few-large x 2, and empty tasks.
 
-Seconds are those of the fastest round. Processor time is that of this process (client and scheduler) and of the
-workers; it changes less if the machine is busy with other work.
+Engines take turns, and seconds are those of the fastest round. Processor time is that of this process (client and
+scheduler) and of the workers; it changes less if the machine is busy with other work. The start of a cluster, and the
+first tasks, which import modules, are not counted. `bench.cluster_memory` measures memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
@@ -25,7 +27,7 @@ from opdiff.workflows.compare.job import Job, died
 from opdiff.workflows.compare.measuring import measure_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench.presets import Preset
     from opdiff.core.comparison import Pairing
@@ -60,14 +62,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", help="where to put the data (2.3 GB); default: the folder for temporary files")
+    parser.add_argument("--only", choices=("many-small", "few-large", "tasks"), default="", help="a part")
     parser.add_argument("--smoke", action="store_true", help="little data: does it run?")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    small, large = (many_small(30), few_large(64)) if args.smoke else (many_small(), few_large())
+    presets = {"many-small": (many_small(), 20), "few-large": (few_large(), 2)}
+    if args.smoke:
+        presets = {"many-small": (many_small(30), 20)}
     with tempfile.TemporaryDirectory(prefix="opdiff-bench-", dir=args.dir) as folder:
-        for preset, times in ((small, 20), (large, 2)):
-            measure_engines(read_case(preset, times, folder), args.rounds)
-    measure_tasks(args.rounds)
+        for name, (preset, times) in presets.items():
+            if args.only in ("", name):
+                measure_engines(read_case(preset, times, folder), args.rounds)
+    if args.only in ("", "tasks"):
+        measure_tasks(args.rounds)
     return 0
 
 
@@ -83,13 +90,15 @@ def measure_engines(case: Case, rounds: int) -> None:
     files, described = 2 * len(case.jobs), case.described
     print(f"\n{case.name}: {len(case.jobs):,} pairs of {files:,} files, {case.nbytes / MIB:,.0f} MiB;"
           f" described and paired once in {described.processor_s:.2f} s of a processor")  # fmt: skip
-    for threads in (1, 2):
-        report(f"{threads} threads", case, best(lambda: measure_batch(case.jobs, threads, ignore), rounds))  # noqa: B023
-    for workers in (1, 2):
-        with open_cluster(f"local:{workers}", "", ignore) as cluster:
-            report(f"{workers} workers", case, best(lambda: run_jobs(cluster, case.jobs), rounds))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"  peak memory of client and scheduler {peak} MiB")
+    with ExitStack() as stack:
+        engines: dict[str, Callable[[], object]] = {}
+        for threads in (1, 2):
+            engines[f"{threads} threads"] = partial(measure_batch, case.jobs, threads, ignore)
+        for workers in (1, 2):
+            cluster = stack.enter_context(open_cluster(f"local:{workers}", "", ignore))
+            engines[f"{workers} workers"] = partial(run_jobs, cluster, case.jobs)
+        for engine, cost in best_of_each(engines, rounds).items():
+            report(engine, case, cost)
 
 
 def report(engine: str, case: Case, cost: Cost) -> None:
@@ -107,16 +116,15 @@ def run_jobs(cluster: Cluster, jobs: Sequence[Job]) -> None:
 def measure_tasks(rounds: int) -> None:
     with open_cluster("local:2", "", ignore) as cluster:
         work: BatchWork[int, int] = BatchWork(list, lambda job, _reason: job, lambda _job: 256 * MIB)
-        cost = best(lambda: list(cluster.run(work, range(EMPTY_TASKS))), rounds)
+        cost = best_of_each({"": lambda: list(cluster.run(work, range(EMPTY_TASKS)))}, rounds)[""]
     print(f"\nempty tasks: {EMPTY_TASKS / cost.seconds:,.0f} a second; {cost.seconds / EMPTY_TASKS * 1000:.2f} ms each,"
           f" {cost.processor_s / EMPTY_TASKS * 1000:.2f} ms of processors")  # fmt: skip
 
 
-def best(work: Callable[[], object], rounds: int) -> Cost:
-    """Return the least seconds and the least processor time of some rounds, after one that is not counted."""
-    work()
-    costs = [cost_of(work) for _ in range(rounds)]
-    return Cost(min(cost.seconds for cost in costs), min(cost.processor_s for cost in costs))
+def best_of_each(engines: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Cost]:
+    """Return the least seconds and the least processor time of some rounds in turn, after one that is not counted."""
+    costs = [{name: cost_of(work) for name, work in engines.items()} for _ in range(rounds + 1)][1:]
+    return {name: Cost(*map(min, zip(*(each[name] for each in costs), strict=True))) for name in engines}
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

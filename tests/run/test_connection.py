@@ -164,3 +164,15 @@ def test_local_workers_are_reached_from_this_machine_and_by_their_client_only() 
         assert set(listening) == {"127.0.0.1"}
         assert cluster._client.scheduler.address.startswith("tls://")
     assert not any(map(psutil.pid_exists, found))
+
+
+def test_a_client_opens_no_port(processes: ClusterProcesses) -> None:
+    before = listening_ports()
+    with open_cluster(processes.address, "", quiet) as cluster:
+        assert doubled(cluster) == [0, 2, 4]
+        assert listening_ports() == before
+
+
+def listening_ports() -> set[int]:
+    found = psutil.Process().net_connections()
+    return {connection.laddr.port for connection in found if connection.status == psutil.CONN_LISTEN}

@@ -138,12 +138,31 @@ def test_workers_of_a_cluster_read_remote_files(comparisons: Comparisons, on_s3:
     assert comparisons.result(on_s3, "--cluster", "local:2") == expected
 
 
-def test_workers_of_a_cluster_get_no_password(comparisons: Comparisons, ssh: SshServer, sample: Path) -> None:
+def test_workers_of_a_cluster_get_no_password(
+    comparisons: Comparisons, ssh: SshServer, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     user = os.environ.get("USER") or "root"
-    outcome, _ = comparisons.run(ssh.url(sample, user=f"{user}:{SECRET}@"), "--cluster", "local:1")
-    assert outcome.code == 2
-    assert "workers of a cluster use credentials of their own" in outcome.err
-    assert SECRET not in outcome.err
+    url = ssh.url(sample, user=f"{user}:{SECRET}@")
+    outcomes = [comparisons.run(url, "--cluster", "local:1")[0]]
+    outcomes += [run(capsys, command, f"{url}/npu", "--cluster", "local:1") for command in ("inspect", "convert")]
+    for outcome in outcomes:
+        assert outcome.code == 2
+        assert "workers of a cluster use credentials of their own" in outcome.err
+        assert SECRET not in outcome.err
+
+
+def test_workers_of_a_cluster_inspect_and_convert_remote_files(
+    on_s3: str, tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = run(capsys, "inspect", sample / "npu", "--stats", "--json")
+    there = run(capsys, "inspect", f"{on_s3}/npu", "--stats", "--json", "--cluster", "local:2")
+    assert there.code == 0, there
+    assert there.out.replace(f"{on_s3}/npu", str(sample / "npu")) == here.out
+    assert run(capsys, "convert", sample / "npu", "-out", tmp_path / "here").code == 0
+    outcome = run(capsys, "convert", f"{on_s3}/npu", "-out", tmp_path / "there", "--cluster", "local:2")
+    assert outcome.code == 0, outcome
+    names = [sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("here", "there")]
+    assert names[0] == names[1]
 
 
 @pytest.mark.parametrize("options", [(), ("--stats",), ("--no-data",)], ids=" ".join)

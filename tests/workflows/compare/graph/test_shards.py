@@ -173,3 +173,13 @@ def test_one_rank_can_be_selected(case: GraphCase) -> None:
     write(case, np.split(WHOLE, 2))
     (row,) = outputs(case.tables("--shards", "auto", "--rank", 1))
     assert row["Result"] == "PASS"
+
+
+@pytest.mark.parametrize("collective", [False, True], ids=["slices", "partial_sums"])
+def test_workers_of_a_cluster_join_parts(case: GraphCase, collective: bool) -> None:
+    parts = [WHOLE * 0.25, WHOLE * 0.75] if collective else np.split(WHOLE, 2, axis=1)
+    write(case, parts, collective=collective)
+    here = outputs(tables(case))
+    there = outputs(tables(case, "auto", "--cluster", "local:2"))
+    assert there == here
+    assert there[0]["Result"] == "PASS"
