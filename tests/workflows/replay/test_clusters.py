@@ -10,8 +10,12 @@ import pytest
 from cluster_processes import ClusterProcesses, running_cluster
 from command_line import run
 from device_runs import DeviceRun, Fused
+from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
+from fault_injection.faults import inject
 from onnx_models import golden
+from opdiff.core.comparison import Mode
 from opdiff.core.errors import InputError
+from opdiff.sample.directory import golden_files, sample_in, target_files, write_files
 from opdiff.workflows.cluster import find_cluster
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import Compared, compare
@@ -23,6 +27,8 @@ from residual_network import device_run, image
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from opdiff.core.comparison import Comparison
 
 HOSTS = ("npu-1", "npu-2", "npu-3")
 SETTINGS = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
@@ -135,3 +141,31 @@ def test_model_that_workers_cannot_read(processes: ClusterProcesses, device: Dev
     options = ReplayOptions(str(device.npu), str(device.rules), str(device.folder / "missing.onnx"))
     with find_cluster(processes.address) as cluster, pytest.raises(InputError, match=r"missing\.onnx"):
         list(replay(options, lambda _done, _total: None, cluster))
+
+
+@pytest.mark.parametrize("golden_host", ["", "npu-1", "npu-2"], ids=["shared", "one_host", "two_hosts"])
+def test_golden_values_confirm_a_computation_by_types(
+    processes: ClusterProcesses, tmp_path: Path, golden_host: str
+) -> None:
+    """A worker of the dump's host computes; golden values of another host come from there."""
+    sound = ALL_NETWORKS["residual"](24, DTYPES["fp16"])
+    faulty = inject(sound, "no activation", DEPTHS["middle"])
+    assert faulty is not None
+    write_files(str(tmp_path / "run"), golden_files(sound) | target_files(faulty.network))
+    files = sample_in(str(tmp_path / "run"))
+    here = compared(files.target, files.golden, files.rules)
+    sides = [files.target, files.golden]
+    for number, host in enumerate(("npu-1", golden_host)) if golden_host else ():
+        home = processes.folder_of(host) / tmp_path.name
+        shutil.copytree(sides[number], home / str(number))
+        sides[number] = f"host://{host}/proc/self/cwd/{tmp_path.name}/{number}"
+    there = compared(sides[0], sides[1], files.rules, cluster=processes.address)
+    assert repr(there.replays) == repr(here.replays)
+    assert [finding.is_proved for finding in there.judgement.findings] == [True]
+
+
+def compared(target: str, golden_folder: str, rules: str, **options: Any) -> Comparison:
+    wanted = CompareOptions(target, golden_folder, rules, mode=Mode.OFFLINE, replay=5, **options)
+    (result,) = compare(wanted, lambda _done, _total: None)
+    assert isinstance(result, Compared)
+    return result.comparison

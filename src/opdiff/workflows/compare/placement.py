@@ -31,7 +31,12 @@ def place_of(job: Job) -> Place:
 
 def move_jobs(jobs: Sequence[Job]) -> list[Job]:
     """Return jobs with the data of the side that is on the host of this process, for the host of the other side."""
-    return [_with_sources(job, partial(move_source, host=place_of(job).other)) for job in jobs]
+    return [move_side(job, place_of(job).other) for job in jobs]
+
+
+def move_side(job: Job, host: str) -> Job:
+    """Return a job with the data that is on a host, which is that of this process."""
+    return _with_sources(job, partial(move_source, host=host))
 
 
 def localize_jobs(jobs: Sequence[Job], files: LocalFiles) -> list[Job]:

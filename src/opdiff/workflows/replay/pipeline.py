@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from opdiff.core.dtypes import Kind
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import Reason, because
@@ -69,20 +71,20 @@ def replay(
     if cluster is not None:
         from opdiff.workflows.replay.on_workers import replay_on_workers
 
-        yield from replay_on_workers(options, rules, progress, cluster)
+        yield from replay_on_workers(options, rules, progress, cluster, golden)
         return
-    values, replay_one = open_replay(options, rules, find_limits(options.limits), golden)
+    values, replay_one = open_replay(options, rules, find_limits(options.limits))
     chosen = choose(rules, options.operators, values.is_run)
     for number, operator in enumerate(chosen):
         progress(number, len(chosen))
-        yield replay_one(operator)
+        yield replay_one(operator, golden)
     progress(len(chosen), len(chosen))
 
 
 def open_replay(
-    options: ReplayOptions, rules: GroupedModel, limits: Limits, golden: GoldenValues | None = None
-) -> tuple[DumpedValues, Callable[[RuleOp], Replay]]:
-    """Return the dumped values, and the function that replays an operator, by the model or by types.
+    options: ReplayOptions, rules: GroupedModel, limits: Limits
+) -> tuple[DumpedValues, Callable[[RuleOp, GoldenValues | None], Replay]]:
+    """Return the dumped values, and the function that replays an operator, by the model or by types and golden values.
 
     Raises:
         UsageError: an engine is not installed.
@@ -91,27 +93,31 @@ def open_replay(
     if options.model:
         context = open_context(options, rules, limits)
         target = context.values.target
-        for_integers = _open_types(options, rules, target, limits, golden) if target.dump.quantized else None
+        for_integers = _open_types(options, rules, target, limits) if target.dump.quantized else None
         return context.values, partial(_replay_by_model, context, for_integers)
     target = DumpIndex(read_dump(options.target, with_rules=True))
-    by_type = _open_types(options, rules, target, limits, golden)
-    return by_type.values, partial(replay_by_type, by_type)
+    by_type = _open_types(options, rules, target, limits)
+    return by_type.values, partial(_replay_by_type, by_type)
 
 
-def _open_types(
-    options: ReplayOptions, rules: GroupedModel, target: DumpIndex, limits: Limits, golden: GoldenValues | None
-) -> TypeContext:
+def _open_types(options: ReplayOptions, rules: GroupedModel, target: DumpIndex, limits: Limits) -> TypeContext:
     values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
-    return TypeContext(options.rules, rules, target, read_parameters(options.rules), values, limits, golden)
+    return TypeContext(options.rules, rules, target, read_parameters(options.rules), values, limits)
 
 
-def _replay_by_model(context: ReplayContext, by_type: TypeContext | None, operator: RuleOp) -> Replay:
+def _replay_by_type(context: TypeContext, operator: RuleOp, golden: GoldenValues | None) -> Replay:
+    return replay_by_type(replace(context, golden=golden), operator)
+
+
+def _replay_by_model(
+    context: ReplayContext, by_type: TypeContext | None, operator: RuleOp, golden: GoldenValues | None
+) -> Replay:
     """Replay an operator by the model; on quantized values that the model does not have, by type and attributes."""
     found = replay_operator(context, operator)
     is_unknown = found.verdict is ReplayVerdict.NOT_REPLAYABLE
     if by_type is None or not is_unknown or not _is_on_integers(by_type.target.find(operator.name)):
         return found
-    typed = replay_by_type(by_type, operator)
+    typed = _replay_by_type(by_type, operator, golden)
     return found if typed.verdict is ReplayVerdict.NOT_REPLAYABLE else typed
 
 
