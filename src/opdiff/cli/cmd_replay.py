@@ -117,7 +117,9 @@ def _is_graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> b
         raise UsageError(because("cli.units_of_graph_mode", option=units[0]))
     if comparison is not None:
         return comparison.mode is Mode.GRAPH
-    return not described and bool(args.target) and (bool(units) or is_graph_dump(args.target))
+    if described or not args.target:
+        return False
+    return bool(units) or is_on_host(args, args.target) or is_graph_dump(args.target)
 
 
 def _graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> RunReplay | None:
@@ -137,10 +139,10 @@ def _graph_mode(args: argparse.Namespace, comparison: Comparison | None) -> RunR
         graph=args.graph,
     )
     if comparison is None or args.all or args.operators:
-        return lambda progress, _cluster: replay_graph_dump(options, progress)
+        return partial(replay_graph_dump, options)
     if not comparison.judgement.findings:
         return None
-    return lambda progress, _cluster: replay_suspects(comparison, options, progress)
+    return partial(replay_suspects, comparison, options)
 
 
 def _offline(args: argparse.Namespace, comparison: Comparison | None) -> RunReplay | None:
@@ -171,7 +173,7 @@ def _comparison(args: argparse.Namespace) -> Comparison | None:
         args.golden,
         args.fusion_rule_file,
         limits=args.limits,
-        mode=Mode.OFFLINE if is_on_host(args, args.target) else None,
+        mode=(Mode.OFFLINE if args.fusion_rule_file else Mode.GRAPH) if is_on_host(args, args.target) else None,
         cluster=args.cluster,
         cluster_config=args.cluster_config,
         rank=args.rank,

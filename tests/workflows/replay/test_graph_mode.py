@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from cluster_processes import ClusterProcesses, running_cluster
 from command_line import run
 from graph_dumps import GraphCase
 from opdiff.core.comparison import Mode
@@ -19,11 +21,11 @@ from opdiff.workflows.compare.judging import find_limits, judge_again
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import Compared, compare
 from opdiff.workflows.compare.saved import load_saved
-from opdiff.workflows.replay.graph_replay import replay_graph_dump
+from opdiff.workflows.replay.graph_replay import GraphReplayer, replay_graph_dump
 from opdiff.workflows.replay.options import ReplayOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from opdiff.core.judgement import Finding
@@ -298,3 +300,45 @@ def test_ranks_of_a_table_have_their_own_texts(case: GraphCase) -> None:
     assert outcome.code == 0, outcome
     (found,) = load_saved([str(case.out)]).judgement.findings
     assert (found.operator, found.kind, found.proved_units) == ("Relu", "scale", (Unit(1, 0, None),))
+
+
+# On a cluster
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), "npu-1", "npu-2", "npu-3") as found:
+        yield found
+
+
+@pytest.mark.parametrize("extent", [5, "all"])
+def test_workers_of_a_cluster_prove_the_same(
+    case: GraphCase, processes: ClusterProcesses, monkeypatch: pytest.MonkeyPatch, extent: object
+) -> None:
+    """The golden side is wrong in one unit, whose other operators are replayed, too."""
+    write_both(case, {(1, 1): lambda array: array * 1.5}, golden={(0, 1): lambda array: array * 2})
+    here = findings(case, extent)
+    replays = load_saved([str(case.out)]).replays
+    case.out = case.root / "there"
+    monkeypatch.setattr(GraphReplayer, "replay", refuse)
+    assert repr(findings(case, extent, "--cluster", processes.address)) == repr(here)
+    assert load_saved([str(case.out)]).replays == replays
+    assert len(replays) > 1
+
+
+def refuse(*_arguments: object) -> None:
+    """Stand for what only workers may do."""
+    raise AssertionError("computed by the client")
+
+
+def test_workers_of_a_host_replay_its_dump(
+    case: GraphCase, processes: ClusterProcesses, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_both(case, {(1, 1): lambda array: array * 1.5})
+    here = run(capsys, "replay", case.target, "--json")
+    shutil.copytree(case.target, processes.folder_of("npu-2") / case.root.name)
+    target = f"npu-2:/proc/self/cwd/{case.root.name}"
+    there = run(capsys, "replay", target, "--json", "--cluster", processes.address)
+    assert there.code == here.code == 0, there
+    assert there.out == here.out
+    assert len(here.json) == 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,16 +14,21 @@ from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.workflows.compare.judging import find_limits, judge_replays
-from opdiff.workflows.replay.graph_replay import GraphReplayer
-from opdiff.workflows.replay.graph_units import find_unit, read_units
+from opdiff.workflows.replay.graph_replay import (
+    ChosenOperator,
+    GraphReplayer,
+    operators_of,
+    replay_chosen,
+    units_of,
+)
+from opdiff.workflows.replay.graph_units import find_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from opdiff.core.comparison import Comparison
     from opdiff.core.dump import Unit
-    from opdiff.core.reasons import Reason
-    from opdiff.workflows.replay.graph_units import GraphUnit
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.options import ReplayOptions
     from opdiff.workflows.replay.proof import ProofOptions
 
@@ -89,20 +95,20 @@ def prove_units(comparison: Comparison, options: ProofOptions, report: Report) -
     return judge_replays(replace(comparison, replays=tuple(replays))) if replays else comparison
 
 
-def replay_suspects(comparison: Comparison, options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
+def replay_suspects(
+    comparison: Comparison, options: ReplayOptions, progress: Progress, cluster: Cluster | None = None
+) -> Iterator[Replay]:
     """Replay the suspects of the chosen units of a comparison of graph mode.
 
     Raises:
         InputError: the dump or a text cannot be used.
     """
-    units = [unit for unit in read_units(options.target) if unit.is_chosen(options.rank, options.token, options.graph)]
-    replayer = GraphReplayer(find_limits(options.limits))
+    choice = options.rank, options.token, options.graph
+    units = [unit for unit in units_of(options.target, cluster) if unit.is_chosen(*choice)]
     plan = [(item.unit, name) for item in suspects_by_unit(comparison, None) for name in item.operators]
-    chosen = [(unit, name) for unit, name in plan if find_unit(units, unit) is not None]
-    for number, (unit, name) in enumerate(chosen):
-        progress(number, len(chosen))
-        yield _replayed(replayer, find_unit(units, unit), unit, name)
-    progress(len(chosen), len(chosen))
+    chosen = [ChosenOperator(find_unit(units, unit), unit, name) for unit, name in plan]
+    known = [item for item in chosen if item.own is not None]
+    yield from replay_chosen(known, find_limits(options.limits), progress, cluster)
 
 
 class _Proof:
@@ -113,8 +119,10 @@ class _Proof:
         self._count = options.count
         self._ends = time.monotonic() + options.seconds
         self._report = report
-        self._units = read_units(options.replay.target)
-        self._replayer = GraphReplayer(find_limits(options.replay.limits))
+        self._cluster = options.cluster
+        self._units = units_of(options.replay.target, options.cluster)
+        self._limits = find_limits(options.replay.limits)
+        self._replayer = GraphReplayer(self._limits)
         self._found: list[Replay] = []
         self._total = 0
 
@@ -122,47 +130,63 @@ class _Proof:
         """Return the replayed operators, and whether the time was enough."""
         plan = self._every_operator() if self._count is None else suspects_by_unit(self._comparison, self._count)
         self._total = sum(len(item.operators) for item in plan)
+        if self._cluster is not None:
+            return self._run_on_workers(plan)
         for item in plan:
             begun = len(self._found)
-            if not self._replay(item.unit, item.operators):
+            if not self._replay(self._chosen(item.unit, item.operators)):
                 return self._found, False
             is_proved = any(replay.verdict is ReplayVerdict.GUILTY for replay in self._found[begun:])
             if item.others and not is_proved:
                 self._total += len(item.others)
-                if not self._replay(item.unit, item.others):
+                if not self._replay(self._chosen(item.unit, item.others)):
                     return self._found, False
         self._progress()
         return self._found, True
+
+    def _run_on_workers(self, plan: Sequence[UnitSuspects]) -> tuple[list[Replay], bool]:
+        """Replay the suspects of all units, then the others of units where none is guilty."""
+        is_complete = self._replay([found for item in plan for found in self._chosen(item.unit, item.operators)])
+        guilty = {replay.unit for replay in self._found if replay.verdict is ReplayVerdict.GUILTY}
+        others = [item for item in plan if item.unit not in guilty]
+        if is_complete:
+            self._total += sum(len(item.others) for item in others)
+            is_complete = self._replay([found for item in others for found in self._chosen(item.unit, item.others)])
+        positions = {item.unit: number for number, item in enumerate(plan)}
+        ordered = sorted(self._found, key=lambda replay: positions[replay.unit] if replay.unit is not None else 0)
+        return ordered, is_complete
 
     def _every_operator(self) -> list[UnitSuspects]:
         """Return all operators of the compared units."""
         compared = dict.fromkeys(row.unit for row in self._comparison.rows if row.unit is not None)
         units = [(unit, find_unit(self._units, unit)) for unit in sorted(compared, key=_order)]
-        return [UnitSuspects(unit, tuple(self._replayer.operators(own))) for unit, own in units if own is not None]
+        known = [(unit, own) for unit, own in units if own is not None]
+        found = operators_of([own for _, own in known], self._cluster)
+        return [UnitSuspects(unit, tuple(names)) for (unit, _), names in zip(known, found, strict=True)]
 
-    def _replay(self, unit: Unit, operators: Sequence[str]) -> bool:
-        """Compute some operators of a unit again; return whether there is time left."""
+    def _chosen(self, unit: Unit, operators: Sequence[str]) -> list[ChosenOperator]:
         own = find_unit(self._units, unit)
-        for name in operators:
-            self._progress()
-            self._found.append(_replayed(self._replayer, own, unit, name))
+        return [ChosenOperator(own, unit, name) for name in operators]
+
+    def _replay(self, chosen: Sequence[ChosenOperator]) -> bool:
+        """Compute some operators again; return whether there is time left."""
+        for found in self._results(chosen):
+            self._found.append(found)
             if time.monotonic() > self._ends:
                 return False
         return True
 
+    def _results(self, chosen: Sequence[ChosenOperator]) -> Iterator[Replay]:
+        if self._cluster is not None:
+            progress = partial(self._progress_after, len(self._found))
+            yield from replay_chosen(chosen, self._limits, progress, self._cluster)
+            return
+        for item in chosen:
+            self._progress()
+            yield self._replayer.replay_chosen(item)
+
     def _progress(self) -> None:
-        self._report(len(self._found), self._total, max(self._ends - time.monotonic(), 0.0))
+        self._progress_after(len(self._found), 0)
 
-
-def _replayed(replayer: GraphReplayer, own: GraphUnit | None, unit: Unit, name: str) -> Replay:
-    """Return the replay of an operator, with the unit as the comparison names it."""
-    if own is None:
-        return _not_replayable(unit, name, because("replay.no_unit"))
-    try:
-        return replace(replayer.replay(own, name), unit=unit)
-    except InputError as error:
-        return _not_replayable(unit, name, error.reason)
-
-
-def _not_replayable(unit: Unit, name: str, reason: Reason) -> Replay:
-    return Replay(name, "", ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit)
+    def _progress_after(self, before: int, done: int, _all: int = 0) -> None:
+        self._report(before + done, self._total, max(self._ends - time.monotonic(), 0.0))

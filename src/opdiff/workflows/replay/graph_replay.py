@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from opdiff.core.dump import Dump, DumpedOp, DumpKind, GraphKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
+from opdiff.core.remote.hosts import host_of
 from opdiff.core.replay import Replay, ReplayVerdict
 from opdiff.core.tensor import file_safe_name
 from opdiff.pair.groups import NOT_RUN_TYPES, group_rules
@@ -20,6 +21,7 @@ from opdiff.pair.names import DumpIndex
 from opdiff.read.graph.token_files import read_token
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
+from opdiff.workflows.cluster import path_for_workers
 from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.replay.compiled_graph import why_compiled_otherwise
 from opdiff.workflows.replay.dumped_values import DumpOnly
@@ -29,7 +31,7 @@ from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from opdiff.core.dump import GraphOp, SideTensor
+    from opdiff.core.dump import GraphOp, SideTensor, Unit
     from opdiff.core.graph import RuleOp
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Tensor
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from opdiff.pair.groups import GroupedModel
     from opdiff.read.directory import Folder
     from opdiff.read.rules.parameters import Parameter
+    from opdiff.run.cluster import Cluster
     from opdiff.workflows.replay.graph_units import GraphUnit
     from opdiff.workflows.replay.options import ReplayOptions
 
@@ -46,33 +49,82 @@ if TYPE_CHECKING:
 _MAX_TEXTS_KEPT = 4
 
 
-def replay_graph_dump(options: ReplayOptions, progress: Progress) -> Iterator[Replay]:
-    """Replay operators of all chosen units of a dump of graph mode.
+def replay_graph_dump(options: ReplayOptions, progress: Progress, cluster: Cluster | None = None) -> Iterator[Replay]:
+    """Replay operators of all chosen units of a dump of graph mode, by this process or on the workers of a cluster.
 
     Raises:
         UsageError: no unit is chosen, no unit has a text, or an operator does not exist.
         InputError: the dump or a text cannot be used.
     """
     choice = options.rank, options.token, options.graph
-    units = [unit for unit in read_units(options.target) if unit.is_chosen(*choice)]
+    units = [unit for unit in units_of(options.target, cluster) if unit.is_chosen(*choice)]
     if not units:
         raise UsageError(because("replay.no_such_unit", path=options.target))
     if not any(unit.text for unit in units):
         raise InputError(options.target, because("replay.no_graph_text"))
-    replayer = GraphReplayer(find_limits(options.limits))
-    chosen = [(unit, name) for unit in units for name in _choose(replayer, unit, options.operators)]
+    wanted = {file_safe_name(name) for name in options.operators}
+    chosen = [
+        ChosenOperator(unit, unit.unit, name)
+        for unit, dumped in zip(units, operators_of(units, cluster), strict=True)
+        for name in dumped
+        if not wanted or file_safe_name(name) in wanted
+    ]
     if options.operators and not chosen:
         raise UsageError(because("replay.not_in_units", path=options.target, name=options.operators[0]))
-    for number, (unit, name) in enumerate(chosen):
+    yield from replay_chosen(chosen, find_limits(options.limits), progress, cluster)
+
+
+class ChosenOperator(Struct, frozen=True):
+    """An operator to be computed again.
+
+    Attributes:
+        own: its unit in the dump; `None` if there is none.
+        unit: the same, as the result names it.
+        name: its name.
+    """
+
+    own: GraphUnit | None
+    unit: Unit
+    name: str
+
+
+def units_of(target: str, cluster: Cluster | None) -> list[GraphUnit]:
+    """Find the units of a dump, as `read_units` does; those of a host are found there."""
+    if cluster is None:
+        return read_units(target)
+    path = path_for_workers(target)
+    return cluster.call(host_of(path), read_units, (path,)) if host_of(path) else read_units(path)
+
+
+def operators_of(units: Sequence[GraphUnit], cluster: Cluster | None) -> Iterator[list[str]]:
+    """Yield the operators of units that were dumped and run on the device, in the order of execution."""
+    return map(dumped_operators, units) if cluster is None else cluster.map(dumped_operators, units, host_of_unit)
+
+
+def host_of_unit(unit: GraphUnit) -> str:
+    """Return the host of the files of a unit; empty for none."""
+    return host_of(unit.folders[0].path)
+
+
+def dumped_operators(unit: GraphUnit) -> list[str]:
+    """Return the operators of a unit that were dumped and run on the device, in the order of execution."""
+    return [name for name, item in _read(unit.folders).operators.items() if item.op_type not in NOT_RUN_TYPES]
+
+
+def replay_chosen(
+    chosen: Sequence[ChosenOperator], limits: Limits, progress: Progress, cluster: Cluster | None = None
+) -> Iterator[Replay]:
+    """Replay operators, in order."""
+    if cluster is not None:
+        from opdiff.workflows.replay.graph_on_workers import replay_on_workers
+
+        yield from replay_on_workers(chosen, limits, progress, cluster)
+        return
+    replayer = GraphReplayer(limits)
+    for number, item in enumerate(chosen):
         progress(number, len(chosen))
-        yield replayer.replay(unit, name)
+        yield replayer.replay_chosen(item)
     progress(len(chosen), len(chosen))
-
-
-def _choose(replayer: GraphReplayer, unit: GraphUnit, names: Sequence[str]) -> list[str]:
-    dumped = replayer.operators(unit)
-    wanted = {file_safe_name(name) for name in names}
-    return [name for name in dumped if not wanted or file_safe_name(name) in wanted]
 
 
 class GraphReplayer:
@@ -83,9 +135,14 @@ class GraphReplayer:
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._last: tuple[GraphUnit, _OpenUnit] | None = None
 
-    def operators(self, unit: GraphUnit) -> list[str]:
-        """Return the operators of a unit that were dumped and run on the device, in the order of execution."""
-        return [name for name, item in self._open(unit).dump.operators.items() if item.op_type not in NOT_RUN_TYPES]
+    def replay_chosen(self, chosen: ChosenOperator) -> Replay:
+        """Compute an operator again; a problem, also of its text, is the reason of the result."""
+        if chosen.own is None:
+            return not_replayable(chosen.unit, chosen.name, "", because("replay.no_unit"))
+        try:
+            return replace(self.replay(chosen.own, chosen.name), unit=chosen.unit)
+        except InputError as error:
+            return not_replayable(chosen.unit, chosen.name, "", error.reason)
 
     def replay(self, unit: GraphUnit, name: str) -> Replay:
         """Compute an operator again; a problem is the reason of the result."""
@@ -95,18 +152,18 @@ class GraphReplayer:
         operator = text.operators.get(file_safe_name(name)) if text is not None else None
         op_type = dumped.op_type if dumped is not None else ""
         if text is None:
-            return _not_replayable(unit, name, op_type, because("replay.no_text"))
+            return not_replayable(unit.unit, name, op_type, because("replay.no_text"))
         if operator is None:
             why = because("replay.not_in_text", file=os.path.basename(unit.text))
-            return _not_replayable(unit, name, op_type, why)
+            return not_replayable(unit.unit, name, op_type, why)
         if op_type and op_type != operator.op_type:
             why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
-            return _not_replayable(unit, name, op_type, why)
+            return not_replayable(unit.unit, name, op_type, why)
         found = replay_by_type(opened.context(text, self._limits), operator)
         if found.verdict is ReplayVerdict.GUILTY:
             why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
             if why_not is not None:
-                return _not_replayable(unit, name, op_type, why_not)
+                return not_replayable(unit.unit, name, op_type, why_not)
         outputs = [replace(item, tensor=item.tensor.replace(operator.name, name, 1)) for item in found.outputs]
         return replace(found, operator=name, outputs=tuple(outputs), unit=unit.unit)
 
@@ -126,8 +183,9 @@ class GraphReplayer:
         return self._texts[path]
 
 
-def _not_replayable(unit: GraphUnit, name: str, op_type: str, reason: Reason) -> Replay:
-    return Replay(name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit.unit)
+def not_replayable(unit: Unit, name: str, op_type: str, reason: Reason) -> Replay:
+    """Return the result for an operator that cannot be computed again."""
+    return Replay(name, op_type, ReplayVerdict.NOT_REPLAYABLE, reason=reason, unit=unit)
 
 
 class _Text(Struct, frozen=True, dict=True):

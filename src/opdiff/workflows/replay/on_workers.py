@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     ReplayOne = Callable[[RuleOp, GoldenValues | None], Replay]
 
 # Computing a small operator takes about as long as measuring this many bytes, so that few operators are a batch.
-_MIN_WEIGHT_BYTES = 16 << 20
+MIN_WEIGHT_BYTES = 16 << 20
 
 
 class ReplayJob(Struct, frozen=True):
@@ -107,12 +107,12 @@ def replay_on_workers(
     work = BatchWork(
         batch,
         lambda job, reason: not_replayable(job.operator, reason),
-        lambda job: max(_nbytes(target, job.operator), _MIN_WEIGHT_BYTES),
+        lambda job: max(_nbytes(target, job.operator), MIN_WEIGHT_BYTES),
         place=partial(_place, host_of(options.target)),
         move=move_golden,
         is_unread=lambda replayed: is_unread(replayed.reason),
     )
-    yield from _in_order(cluster.run(work, jobs), len(jobs), progress)
+    yield from in_order(cluster.run(work, jobs), len(jobs), progress)
 
 
 def _golden_jobs(operator: RuleOp, golden: GoldenValues | None) -> tuple[Job, ...]:
@@ -126,7 +126,18 @@ def _place(host: str, job: ReplayJob) -> Place:
     return Place(host, *sorted(others)[:1])
 
 
-def _in_order(results: Iterator[tuple[ReplayJob, Replay]], count: int, progress: Progress) -> Iterator[Replay]:
+class Numbered(Protocol):
+    """A job with its position among all."""
+
+    @property
+    def number(self) -> int:
+        """The position."""
+
+
+NumberedJob = TypeVar("NumberedJob", bound=Numbered)
+
+
+def in_order(results: Iterator[tuple[NumberedJob, Replay]], count: int, progress: Progress) -> Iterator[Replay]:
     """Yield results in the order of their numbers, each as soon as all before it are there."""
     progress(0, count)
     early: dict[int, Replay] = {}
