@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +25,8 @@ from dump_files import TIME, add, dump, tensor
 from opdiff.cli import cmd_inspect
 from opdiff.cli.terminal import Progress, counted, json_text, printable, table
 from opdiff.core.formatting import size
+from opdiff.report.columns import columns_of
+from opdiff.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,6 +163,41 @@ def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     assert re.search(r"converting.*300/300", seen)
     assert re.fullmatch(r"300 of 300 files converted: 300 results from 12\.\d KiB in \d+\.\d s\n", out)
     assert on_a_terminal(*arguments, "-q")[0] == ""
+
+
+def screen_of(*arguments: str) -> list[str]:
+    """Return the lines of a command's output and errors on a terminal of 80 columns and 24 rows, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    env |= {"TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    with subprocess.Popen([*COMMAND, *arguments], stdout=theirs, stderr=theirs, env=env):
+        os.close(theirs)
+        seen = b""
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(ours, 65536):
+                seen += part
+    os.close(ours)
+    # Lines of the bar are erased before others are printed.
+    text = seen.decode().rpartition("\x1b[?25h")[2] if b"\x1b[?25h" in seen else seen.decode()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "").splitlines()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="terminals of other systems behave differently")
+@pytest.mark.parametrize(
+    ("language", "curve", "last"), [("en", "curve: ", "next: "), ("zh", "曲线\uff1a", "下一步\uff1a")]
+)
+def test_a_result_fits_a_terminal(tmp_path: Path, language: str, curve: str, last: str) -> None:
+    sample = write_sample(str(tmp_path / "s"))
+    words = ("compare", sample.target, sample.golden, "--rules", sample.rules, "-o", str(tmp_path), "--lang", language)
+    lines = [line for line in screen_of(*words) if line.strip()]
+    rows = sum(-(-columns_of(line) // 80) for line in lines)
+    assert rows < 24
+    # Paths and commands to be copied may be longer.
+    assert [line for line in lines if columns_of(line) > 80 and str(tmp_path) not in line] == []
+    assert any(line.startswith(curve) and "█" in line for line in lines)
+    assert lines[-1].startswith(last)
+    assert len([line for line in screen_of(*words, "-q") if line.strip()]) == 1
 
 
 # Colours and pages
