@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opdiff.core.dump import Unit
 
 MAX_PAGE_ROWS = 2_000_000
-"""Number of rows up to which the page has all of them, in a file of about 300 MB."""
+"""Number of rows up to which the page has all of them, in a file of 300 to 600 MB."""
 
 _FIRST_LEVELS = (Level.WRONG, Level.SUSPICIOUS)
 
