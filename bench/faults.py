@@ -11,7 +11,7 @@ from fault_injection.evaluation import Evaluation, Outcome, Setting, iter_outcom
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2, help="number of seeds")
-    parser.add_argument("--first-seed", type=int, default=51, help="1, 2 and 11 to 34 were used during development")
+    parser.add_argument("--first-seed", type=int, default=51, help="1, 2 and 11 to 36 were used during development")
     parser.add_argument("--model", action="store_true", help="prove the findings by replay with the original model")
     parser.add_argument("--setting", type=Setting, default=Setting.PLAIN, choices=Setting, help="condition of the runs")
     parser.add_argument("--verbose", action="store_true", help="print every case that is not named correctly")
