@@ -130,7 +130,7 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
         raise UsageError(because("cli.replay_needs_rules"))
     count = args.replay
     if count == _NOT_GIVEN:
-        can_run = bool(args.model) or (not options.cluster and find_spec("onnxruntime") is not None)
+        can_run = bool(args.model) or find_spec("onnxruntime") is not None
         count = _DEFAULT_REPLAYED if has_rules and can_run else 0
     if not args.model:
         return replace(options, replay=count)
