@@ -58,7 +58,7 @@ def test_an_offline_comparison(sample: Sample, tmp_path: Path, capsys: Capture) 
     assert pool["golden"].startswith("context_pool.0.")
     assert answer["outputs"]
     assert answer["advice"][0].startswith("The model's outputs differ slightly from the golden ones")
-    assert answer["advice"][1].startswith("context/pool (MaxPoolV3) is at fault")
+    assert answer["advice"][1].startswith("context/pool (MaxPoolV3) is proved to be at fault")
     assert (answer["agreement"], answer["findings"][0]["missing"]) == ("slight", None)
 
 

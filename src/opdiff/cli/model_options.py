@@ -124,7 +124,7 @@ def with_model(args: argparse.Namespace, options: CompareOptions) -> CompareOpti
     """
     from opdiff.core.comparison import Mode
 
-    has_rules = os.path.isfile(options.fusion_rules)
+    has_rules = filesystem.isfile(options.fusion_rules)
     in_graph_mode = options.mode is Mode.GRAPH
     if args.replay not in (_NOT_GIVEN, 0) and not has_rules and not in_graph_mode:
         raise UsageError(because("cli.replay_needs_rules"))

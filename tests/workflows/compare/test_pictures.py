@@ -99,7 +99,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def saved(out: Path, *arguments: str) -> Comparison:
-    assert main(["compare", *arguments, "-o", str(out), "-q", "--no-html"]) == 0
+    assert main(["compare", *arguments, "-o", str(out), "-q", "--no-html", "--replay", "none"]) == 0
     (path,) = out.glob("result_*.json")
     return load(str(path))
 
