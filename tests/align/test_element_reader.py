@@ -71,7 +71,9 @@ def test_released_pages_are_read_again(tmp_path: Path) -> None:
 
 
 def test_truncated_file_raises(tmp_path: Path) -> None:
-    pair = written(tmp_path, np.ones((3, 4), np.float32), "ND", np.ones((3, 4), np.float32))
+    # More than what is kept when headers are read.
+    values = np.ones((30, 40), np.float32)
+    pair = written(tmp_path, values, "ND", values)
     path = tmp_path / f"Op.a.1.2.{TIME}"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(DumpError, match="the file ends"):

@@ -36,7 +36,7 @@ def test_the_first_infinity_has_one_position(overflowed: Case) -> None:
     assert row["FirstSpecialMismatch"] == "[0,3,2,1]"
     (saved,) = overflowed.out.glob("result_*.json")
     assert "the first at [0, 3, 2, 1]" in run(overflowed.capsys, "judge", saved).out
-    assert "2 infinite in 240, first at [0,3,2,1]" in run(overflowed.capsys, "overflow", overflowed.target).out
+    assert "2 infinite in 240, first at [0, 3, 2, 1]" in run(overflowed.capsys, "overflow", overflowed.target).out
 
 
 def test_the_metrics_of_finite_elements_are_apart(overflowed: Case) -> None:
