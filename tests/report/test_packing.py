@@ -2,64 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
-import zlib
-from array import array
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opdiff.core.reasons import Language
 from opdiff.report.packing import Packer
 from opdiff.report.printable import printable
-
-
-def unpacked(packed: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the document, its strings in English, and the arrays."""
-    data = zlib.decompress(packed)
-    (length,) = struct.unpack_from("<I", data)
-    document = raw_document(packed)
-    texts = [text if isinstance(text, str) else "; ".join(sentences(text, document)) for text in document["texts"]]
-    return document | {"texts": texts}, data[4 + length :]
-
-
-def raw_document(packed: bytes) -> dict[str, Any]:
-    """Return the document with encoded strings."""
-    data = zlib.decompress(packed)
-    (length,) = struct.unpack_from("<I", data)
-    document: dict[str, Any] = json.loads(data[4 : 4 + length])
-    return document
-
-
-def sentences(encoded: list[list[Any]], document: dict[str, Any], language: Language = Language.ENGLISH) -> list[str]:
-    """Return encoded reasons as sentences."""
-    return [_sentence(each, document, language) for each in encoded]
-
-
-def _sentence(encoded: Any, document: dict[str, Any], language: Language) -> str:
-    if isinstance(encoded, str):
-        return encoded
-    if isinstance(encoded, dict):
-        return encoded[language] if language in encoded else "; ".join(sentences(encoded["all"], document, language))
-    number, *values = encoded
-    template: str = document["templates"][number][list(Language).index(language)]
-    return template.format(*(_sentence(value, document, language) for value in values))
-
-
-def numbers(column: dict[str, Any], data: bytes) -> list[float | None]:
-    made = array(column["type"])
-    size = column["count"] * made.itemsize
-    planes = data[column["at"] : column["at"] + size]
-    joined = bytearray(size)
-    for plane in range(made.itemsize):
-        joined[plane :: made.itemsize] = planes[plane * column["count"] : (plane + 1) * column["count"]]
-    made.frombytes(bytes(joined))
-    absent = set(column.get("absent", ()))
-    return [None if index in absent else value for index, value in enumerate(made)]
+from page_data import numbers, unpacked
 
 
 def same(found: list[float | None], expected: list[float | None]) -> bool:

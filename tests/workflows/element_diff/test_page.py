@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,17 +9,10 @@ import pytest
 from command_line import run
 from opdiff.sample import write_sample
 from opdiff.sample.graph_mode import write_graph_sample
+from page_data import PageData
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def page_data(path: Path) -> Any:
-    """Return the JSON document in a report."""
-    text = path.read_text()
-    start = text.index('id="data">') + len('id="data">')
-    data = zlib.decompress(base64.b64decode(text[start : text.index("<", start)]))
-    return json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +21,18 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [made.target, made.golden, "--rules", made.rules, "--no-tables"]
 
 
-def examined(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> Any:
+def examined(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> dict[str, Any]:
+    """Return the document of the page of an operator."""
     path = out / "page.html"
     done = run(capsys, "op", *arguments, "-o", str(out), "--html", str(path))
     assert (done.code, done.err) == (0, "")
     assert f"  {path}\n" in done.out
-    return page_data(path)
+    return PageData.read(path).document
 
 
 def test_all_planes_of_a_tensor(sample: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = examined(capsys, tmp_path, "context/pool", *sample)
-    assert (found["start"], found["rows"]["count"]) == (1, 2)
+    assert (found["start"], found["blocks"]) == (1, [2])
     picture = found["pictures"][0]
     assert (picture["row"], len(picture["frames"]), picture["frameCount"]) == (1, 16, 16)
     assert [each["row"] for each in found["explanations"]] == [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -18,7 +17,7 @@ from graph_dumps import floats
 from opdiff.report.saved_json import load, save
 from opdiff.sample.graph_mode import write_graph_sample
 from opdiff.sample.graph_text import TextNode
-from report.test_packing import numbers, sentences, unpacked
+from page_data import PageData, sentences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,24 +26,6 @@ if TYPE_CHECKING:
     from opdiff.sample.graph_mode import GraphSample
 
 Capture = pytest.CaptureFixture[str]
-
-
-class ReportData:
-    """The data of a report, as read by the page."""
-
-    def __init__(self, path: Path) -> None:
-        (data,) = re.findall(r'id="data">([A-Za-z0-9+/=]+)<', path.read_text(encoding="utf-8"))
-        self.document, self.bytes = unpacked(base64.b64decode(data))
-        self.graph_mode: Any = self.document["graphMode"]
-
-    def numbers(self, packed: Any) -> list[Any]:
-        return numbers(packed, self.bytes)
-
-    def texts(self, packed: Any) -> list[str]:
-        return [self.document["texts"][number] for number in self.numbers(packed)]
-
-    def rows_of(self, operator: str) -> list[int]:
-        return [number for number, name in enumerate(self.texts(self.document["rows"]["target"])) if name == operator]
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +39,9 @@ def compare(capsys: Capture, sample: GraphSample, out: Path, *options: object, c
     return outcome.out + outcome.err
 
 
-def shown(folder: Path) -> ReportData:
+def shown(folder: Path) -> PageData:
     (report,) = folder.glob("report_*.html")
-    return ReportData(report)
+    return PageData.read(report)
 
 
 def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path, capsys: Capture) -> None:
@@ -69,17 +50,17 @@ def test_one_report_has_all_ranks_and_tokens(sample: GraphSample, tmp_path: Path
     assert f"report: {report}" in out
     assert "MatMul_1 (MatMulV2) is at fault: wrong scale" in out.replace("\n  ", " ")
     page = shown(tmp_path)
-    units = page.graph_mode["units"]
+    units = page.document["graphMode"]["units"]
     assert [unit[:3] for unit in units] == [[0, 0, None], [0, 1, None], [1, 0, None], [1, 1, None]]
     (finding,) = page.document["story"]["findings"]
     assert (finding["operator"], finding["kind"]) == ("MatMul_1", "scale")
-    (finding,) = page.graph_mode["findings"]
+    (finding,) = page.document["findings"]
     assert [units[number][:2] for number in finding["units"]] == [[0, 1], [1, 1]]
-    assert page.texts(page.document["rows"]["operator"])[finding["row"]] == "MatMul_1"
+    assert page.block_texts("rows", "operator")[finding["row"]] == "MatMul_1"
     assert sentences(page.document["story"]["advice"], page.document)[1] == "Look first at MatMul_1 in rank 0, token 1."
     assert page.document["environment"]["opdiff"] == opdiff.__version__
-    levels = page.numbers(page.document["rows"]["level"])
-    bad = {page.numbers(page.graph_mode["unit"])[row] for row, level in enumerate(levels) if level in (3, 4)}
+    levels = page.column("rows", "level")
+    bad = {unit for unit, level in zip(page.units(), levels, strict=True) if level in (3, 4)}
     assert bad == {1, 3}
 
 
@@ -88,30 +69,32 @@ def test_network_is_that_of_the_graph_text_with_fused_operators_merged(
 ) -> None:
     compare(capsys, sample, tmp_path)
     page = shown(tmp_path)
-    (network,) = page.graph_mode["networks"]
-    names = page.texts(network["name"])
-    fan_in, inputs = page.numbers(network["fanIn"]), page.numbers(network["inputs"])
+    assert len(page.document["graphMode"]["networks"]) == 1
+    network = "graphMode", "networks", 0
+    names = page.texts(*network, "name")
+    fan_in, inputs = page.column(*network, "fanIn"), page.column(*network, "inputs")
     starts = np.cumsum([0, *fan_in])
     fed = {name: inputs[starts[at] : starts[at] + fan_in[at]] for at, name in enumerate(names)}
     assert [names[number] for number in fed["Add_1Mul_1"]] == ["Muls", "MatMul_1", "Muls"]
     assert [names[number] for number in fed["TopKV2"]] == ["Add_1Mul_1"]
     # Inserted by the compiler: its inputs are unknown.
     assert fed["trans_TransData_7"] == [-1]
-    assert page.texts(network["originals"])[names.index("Add_1Mul_1")].split() == ["Add_1", "Mul_1"]
+    assert page.texts(*network, "originals")[names.index("Add_1Mul_1")].split() == ["Add_1", "Mul_1"]
 
 
 def test_statistics_columns_have_only_measured_rows(case: GraphCase) -> None:
     case.one(floats([1, 2, 3]), floats([1, 2, 6]))
     case.run("--data_mode", "statistics")
     page = shown(case.out)
-    assert page.numbers(page.document["metrics"]["rows"]) == []
-    columns = page.graph_mode["statistics"]["columns"]
-    assert page.numbers(columns["target_maximum"]) == [3]
-    assert page.numbers(columns["golden_maximum"]) == [6]
-    assert page.numbers(columns["max_relative"]) == [0.5]
-    assert page.graph_mode["real"]["columns"] == {}
-    assert page.numbers(page.graph_mode["checksums"]["rows"]) == []
-    assert page.texts(page.document["rows"]["why"])[0].startswith("a statistic deviates by more than 1%")
+    assert page.rows_with("metrics") == []
+    columns = "graphMode", "statistics", "columns"
+    assert page.block_column(*columns, "target_maximum") == [3]
+    assert page.block_column(*columns, "golden_maximum") == [6]
+    assert page.block_column(*columns, "max_relative") == [0.5]
+    assert page.rows_with("graphMode", "real") == []
+    assert [block["graphMode"]["real"]["columns"] for block, _ in page.blocks] == [{}]
+    assert page.rows_with("graphMode", "checksums") == []
+    assert page.block_texts("rows", "why")[0].startswith("a statistic deviates by more than 1%")
 
 
 def test_checksums_have_no_metrics(case: GraphCase) -> None:
@@ -121,13 +104,13 @@ def test_checksums_have_no_metrics(case: GraphCase) -> None:
         case.node(f"{name}-aten", (), (floats(golden),))
     case.run("--data_mode", "md5")
     page = shown(case.out)
-    levels, why = page.numbers(page.document["rows"]["level"]), page.texts(page.document["rows"]["why"])
+    levels, why = page.column("rows", "level"), page.block_texts("rows", "why")
     (good,), (bad,) = page.rows_of("Good"), page.rows_of("Bad")
     assert (levels[good], why[good]) == (0, "the checksums are equal")
     assert (levels[bad], why[bad]) == (4, "the checksums differ")
-    sums = [page.texts(page.graph_mode["checksums"][side]) for side in ("target", "golden")]
+    sums = [page.block_texts("graphMode", "checksums", side) for side in ("target", "golden")]
     assert sorted(ours == theirs for ours, theirs in zip(*sums, strict=True)) == [False, True]
-    assert page.numbers(page.document["metrics"]["rows"]) == page.numbers(page.graph_mode["statistics"]["rows"]) == []
+    assert page.rows_with("metrics") == page.rows_with("graphMode", "statistics") == []
 
 
 def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
@@ -136,7 +119,7 @@ def test_rows_not_compared_have_reasons(case: GraphCase) -> None:
     case.node("unused-aten.sub", (), (floats([1]),))
     case.run()
     page = shown(case.out)
-    levels, reasons = page.numbers(page.document["rows"]["level"]), page.texts(page.document["rows"]["reason"])
+    levels, reasons = page.column("rows", "level"), page.block_texts("rows", "reason")
     for name, reason in (("Unknown", "the graph has no operator Unknown"), ("unused-aten.sub", "no operator of the")):
         (row,) = page.rows_of(name)
         assert levels[row] == 5
@@ -147,8 +130,8 @@ def test_two_empty_tensors_are_equal(case: GraphCase) -> None:
     case.one(floats([]), floats([]))
     case.run()
     page = shown(case.out)
-    assert page.numbers(page.document["rows"]["level"]) == [0]
-    assert page.texts(page.document["rows"]["why"]) == ["both tensors are empty"]
+    assert page.column("rows", "level") == [0]
+    assert page.block_texts("rows", "why") == ["both tensors are empty"]
 
 
 def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Capture) -> None:
@@ -157,7 +140,7 @@ def test_without_a_graph_text_there_is_no_network(tmp_path: Path, capsys: Captur
         for text in (tmp_path / root).glob("*.txt"):
             text.unlink()
     run(capsys, "compare", made.target, made.fusion_off, "-m", "torchair", "-o", tmp_path / "out")
-    assert shown(tmp_path / "out").graph_mode["networks"] == []
+    assert shown(tmp_path / "out").document["graphMode"]["networks"] == []
 
 
 @pytest.mark.parametrize("mode", ["real", "statistics", "md5"])
@@ -185,7 +168,7 @@ def test_reports_of_saved_comparisons_have_the_time_of_the_run(
     assert re.findall(r"(report|result)_\d{14}(\.\w+)", out) == [
         ("report", ".html"), ("result", ".xlsx"), ("result", ".parquet"), ("result", ".junit"),
     ]  # fmt: skip
-    assert [unit[0] for unit in shown(tmp_path).graph_mode["units"]] == [0, 0, 1, 1]
+    assert [unit[0] for unit in shown(tmp_path).document["graphMode"]["units"]] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -267,8 +250,8 @@ def test_changes_between_two_runs(sample: GraphSample, tmp_path: Path, capsys: C
     assert outcome.code == 1
     assert "rank 1, token 1: MatMul_1:output:0: rounding -> wrong" in outcome.out
     assert "token 0: " not in outcome.out
-    changes = ReportData(tmp_path / "c.html").document["changes"]
-    assert "rank 0, token 1: MatMul_1:output:0" in ReportData(tmp_path / "c.html").texts(changes["tensor"])
+    changed = PageData.read(tmp_path / "c.html").texts("changes", "tensor")
+    assert "rank 0, token 1: MatMul_1:output:0" in changed
     found = run(capsys, "diff", tmp_path / "old", tmp_path / "new", "--json").json
     assert {change["place"] for change in found["rows"]} == {"rank 0, token 1", "rank 1, token 1"}
     same = run(capsys, "diff", tmp_path / "new", tmp_path / "new")
@@ -336,7 +319,7 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
         shutil.rmtree(folder)
     compare(capsys, made, tmp_path / "out")
     page = shown(tmp_path / "out")
-    notes = sentences(page.graph_mode["notes"], page.document)
+    notes = sentences(page.document["graphMode"]["notes"], page.document)
     assert notes[0] == "rank 1: only the target dump has it; not compared"
     assert [note.partition(":")[0] for note in notes[1:]] == [
         "Requires_grad Consistent is N/A",
@@ -347,8 +330,8 @@ def test_notes_about_the_dumps_are_in_the_report(tmp_path: Path, capsys: Capture
 def test_python_programs_write_the_report(sample: GraphSample, tmp_path: Path) -> None:
     found = opdiff.compare(sample.target, sample.golden)
     found.write_html(tmp_path / "report.html")
-    page = ReportData(tmp_path / "report.html")
-    assert len(page.graph_mode["units"]) == 4
+    page = PageData.read(tmp_path / "report.html")
+    assert len(page.document["graphMode"]["units"]) == 4
     assert page.document["environment"]["opdiff"] == opdiff.__version__
 
 
@@ -362,13 +345,14 @@ def test_operators_of_the_same_name_in_two_graphs(case: GraphCase) -> None:
         case.node("add-aten.add", (), (floats(golden),), folder=f"worldsize1_global_rank0/graph_{graph}/0")
     case.run()
     page = shown(case.out)
-    assert [unit[2] for unit in page.graph_mode["units"]] == [1, 2]
-    assert [unit[3] for unit in page.graph_mode["units"]] == [0, 1]
-    networks = page.graph_mode["networks"]
-    assert [page.texts(network["name"]) for network in networks] == [["x", "Add"], ["y", "z", "Add"]]
-    levels = page.numbers(page.document["rows"]["level"])
+    assert [unit[2] for unit in page.document["graphMode"]["units"]] == [1, 2]
+    assert [unit[3] for unit in page.document["graphMode"]["units"]] == [0, 1]
+    assert len(page.document["graphMode"]["networks"]) == 2
+    assert page.texts("graphMode", "networks", 0, "name") == ["x", "Add"]
+    assert page.texts("graphMode", "networks", 1, "name") == ["y", "z", "Add"]
+    levels = page.column("rows", "level")
     assert (levels[0], levels[1]) == (0, 4)
-    assert page.graph_mode["findings"][0]["units"] == [1]
+    assert page.document["findings"][0]["units"] == [1]
 
 
 def test_reduced_token_and_token_with_data(tmp_path: Path, capsys: Capture) -> None:
@@ -378,9 +362,9 @@ def test_reduced_token_and_token_with_data(tmp_path: Path, capsys: Capture) -> N
     compare(capsys, sample, tmp_path / "out")
     assert len(list((tmp_path / "out").glob("msprobe_cmp_report*.csv"))) == 2
     page = shown(tmp_path / "out")
-    units, modes = page.numbers(page.graph_mode["unit"]), page.numbers(page.graph_mode["mode"])
+    units, modes = page.units(), page.column("rows", "mode")
     assert {(unit, mode) for unit, mode in zip(units, modes, strict=True) if unit == 0} == {(0, 0)}
     assert (1, 1) in set(zip(units, modes, strict=True))
-    measured = set(page.numbers(page.document["metrics"]["rows"]))
+    measured = set(page.rows_with("metrics"))
     assert {modes[row] for row in measured} == {0}
-    assert {modes[row] for row in page.numbers(page.graph_mode["statistics"]["rows"])} == {1}
+    assert {modes[row] for row in page.rows_with("graphMode", "statistics")} == {1}
