@@ -122,6 +122,7 @@ def test_blocks_end_with_units(lengths: tuple[int, ...], blocks: list[int]) -> N
     assert page.units() == [number for number, length in enumerate(lengths) for _ in range(length)]
     assert page.block_texts("rows", "target") == [row.label.target for row in made.rows]
     assert page.block_column("rows", "index") == [row.label.index for row in made.rows]
+    assert page.rows_with("metrics") == list(range(len(made.rows)))
 
 
 def test_strings_of_the_first_block_are_shared_with_the_others() -> None:
