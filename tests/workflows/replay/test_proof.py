@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from command_line import run
@@ -115,6 +116,27 @@ def test_without_the_model_types_and_attributes_decide(tmp_path: Path) -> None:
     judgement = compared(made, tmp_path / "golden", model="").judgement
     (finding,) = judgement.findings
     assert (finding.operator, finding.kind, finding.is_proved) == ("gap", ErrorKind.SCALE, True)
+
+
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_operators_are_computed_by_as_many_threads_as_wanted(
+    device: DeviceRun, monkeypatch: pytest.MonkeyPatch, is_short: bool
+) -> None:
+    used = set()
+    session = onnxruntime.InferenceSession
+
+    def spy(data: bytes, options: Any, **others: Any) -> Any:
+        used.add(options.intra_op_num_threads)
+        return session(data, options, **others)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", spy)
+    if not is_short:
+        monkeypatch.setattr("opdiff.workflows.replay.operator_replay._MAX_SHORT_NBYTES", -1)
+    by_default = compared(device, device.folder / "golden")
+    assert used == ({0, 1} if is_short else {0})  # the types of the whole model are found by all cores
+    used.clear()
+    assert compared(device, device.folder / "golden", workers=1).judgement == by_default.judgement
+    assert used == {1}
 
 
 def test_the_command_saves_and_answers(device: DeviceRun, capsys: pytest.CaptureFixture[str]) -> None:

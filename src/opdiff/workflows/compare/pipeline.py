@@ -221,6 +221,7 @@ def _with_replays(
         options.model_weights,
         options.model_shapes,
         limits=options.limits,
+        threads=options.workers,
     )
     golden = GoldenValues(compared.comparison.rows, pairs) if pairs.pairs and not options.model else None
     seconds = inf if options.replay is None else options.replay_seconds

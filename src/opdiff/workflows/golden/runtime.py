@@ -80,10 +80,13 @@ def _domain(name: str) -> str:
 
 
 class Runner:
-    """Sessions of one model with given inputs."""
+    """Sessions of one model with given inputs, computed by up to `threads` threads; 0 for all cores."""
 
-    def __init__(self, inputs: Sequence[FedInput], dimensions: Mapping[str, int], libraries: Sequence[str]) -> None:
+    def __init__(
+        self, inputs: Sequence[FedInput], dimensions: Mapping[str, int], libraries: Sequence[str], threads: int = 0
+    ) -> None:
         self._runtime = import_runtime()
+        self._threads = threads
         self._inputs = inputs
         self._dimensions = dimensions
         self._libraries = libraries
@@ -108,6 +111,7 @@ class Runner:
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = _FATAL_ONLY
+        options.intra_op_num_threads = self._threads
         options.add_session_config_entry(_EXTERNAL_FOLDER, model.folder)
         if frees_early:
             options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
@@ -128,12 +132,22 @@ class Runner:
         except _runtime_errors() as error:
             raise InputError(library, because("golden.cannot_load_library", error=_message(error))) from error
 
-    def run(self, model: OriginalModel, session: Any, tensors: Sequence[str]) -> list[AnyArray]:  # noqa: ANN401  untyped
-        """Run a session and return some of its outputs."""
+    def run(
+        self,
+        model: OriginalModel,
+        session: Any,  # noqa: ANN401  untyped
+        tensors: Sequence[str],
+        *,
+        is_short: bool = False,
+    ) -> list[AnyArray]:
+        """Run a session and return some of its outputs; a short run needs no thread, and Ctrl-C waits for its end."""
         binding = self._binding(session)
         for name in tensors:
             binding.bind_output(name, "cpu")
-        self._run(model, session, binding, lambda: None)
+        if is_short:
+            self._run_here(model, session, binding)
+        else:
+            self._run(model, session, binding, lambda: None)
         return [value.numpy() for value in binding.get_outputs()]
 
     def run_into(
@@ -155,6 +169,12 @@ class Runner:
             value = self._runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(item.codes, item.element)
             binding.bind_ortvalue_input(item.name, value)
         return binding
+
+    def _run_here(self, model: OriginalModel, session: Any, binding: Any) -> None:  # noqa: ANN401  untyped
+        try:
+            session.run_with_iobinding(binding)
+        except _runtime_errors() as error:
+            raise _run_failed(model, error) from error
 
     def _run(self, model: OriginalModel, session: Any, binding: Any, report: Callable[[], None]) -> None:  # noqa: ANN401  untyped
         """Run in a thread, so that Ctrl-C ends the run."""
@@ -181,7 +201,7 @@ class Runner:
         finally:
             thread.join()
         if failures:
-            raise InputError(model.path, because("golden.run_failed", error=_message(failures[0]))) from failures[0]
+            raise _run_failed(model, failures[0]) from failures[0]
 
 
 def output_types(session: Any) -> dict[str, TensorType]:  # noqa: ANN401  untyped
@@ -200,6 +220,10 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 
     own = [item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception)]
     return (*own, RuntimeError, ValueError)
+
+
+def _run_failed(model: OriginalModel, error: BaseException) -> InputError:
+    return InputError(model.path, because("golden.run_failed", error=_message(error)))
 
 
 def _message(error: BaseException) -> str:

@@ -122,7 +122,7 @@ class _Proof:
         self._cluster = options.cluster
         self._units = units_of(options.replay.target, options.cluster)
         self._limits = find_limits(options.replay.limits)
-        self._replayer = GraphReplayer(self._limits)
+        self._replayer = GraphReplayer(self._limits, options.replay.threads)
         self._found: list[Replay] = []
         self._total = 0
 

@@ -128,10 +128,11 @@ def replay_chosen(
 
 
 class GraphReplayer:
-    """Replays operators of units; of these, the last one is kept open."""
+    """Replays operators of units, by up to `threads` threads (0 for all cores); the last unit is kept open."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, threads: int = 0) -> None:
         self._limits = limits
+        self._threads = threads
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._last: tuple[GraphUnit, _OpenUnit] | None = None
 
@@ -159,7 +160,7 @@ class GraphReplayer:
         if op_type and op_type != operator.op_type:
             why = because("replay.type_differs", dumped=op_type, described=operator.op_type)
             return not_replayable(unit.unit, name, op_type, why)
-        found = replay_by_type(opened.context(text, self._limits), operator)
+        found = replay_by_type(opened.context(text, self._limits, self._threads), operator)
         if found.verdict is ReplayVerdict.GUILTY:
             why_not = why_compiled_otherwise(operator, text.operators, text.readers, opened.index)
             if why_not is not None:
@@ -220,11 +221,13 @@ class _OpenUnit:
         self.index = DumpIndex(self.dump)
         self._context: TypeContext | None = None
 
-    def context(self, text: _Text, limits: Limits) -> TypeContext:
+    def context(self, text: _Text, limits: Limits, threads: int) -> TypeContext:
         """Return the dump with its rules."""
         if self._context is None:
             values = DumpOnly(text.rules, self.index, self._earlier)
-            self._context = TypeContext(text.path, text.rules, self.index, text.parameters, values, limits)
+            self._context = TypeContext(
+                text.path, text.rules, self.index, text.parameters, values, limits, threads=threads
+            )
         return self._context
 
     def _earlier(self) -> DumpIndex | None:

@@ -44,6 +44,8 @@ _SYSTEMATIC = frozenset({
     ErrorKind.ACTIVATION, ErrorKind.AXIS, ErrorKind.BIAS, ErrorKind.FUNCTION, ErrorKind.OPERAND, ErrorKind.PADDING,
     ErrorKind.SCALE,
 })  # fmt: skip
+# Operators with inputs of up to this size are computed within milliseconds; more threads would take longer to start.
+_MAX_SHORT_NBYTES = 1 << 20
 _ROUNDING_TYPES = frozenset({"QuantizeLinear", "Round", "Floor", "Ceil"})
 
 
@@ -54,11 +56,13 @@ class ReplayContext(Struct, frozen=True):
         encoder: parts of the original model, and the types of its tensors.
         values: dumped values of its tensors.
         limits: limits of the user.
+        threads: maximum number of threads that compute an operator; 0 for all cores.
     """
 
     encoder: CutEncoder
     values: DumpedValues
     limits: Limits
+    threads: int = 0
 
     @property
     def types(self) -> Mapping[str, OriginalType]:
@@ -214,10 +218,12 @@ class OperatorReplay(Struct, frozen=True):
         if not self.cut.nodes:
             return {item.name: item.codes for item in fed}
         inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
-        runner = Runner(fed, {}, ())
+        is_short = sum(item.codes.nbytes for item in fed) <= _MAX_SHORT_NBYTES
+        runner = Runner(fed, {}, (), 1 if is_short else self.context.threads)
         data = self.context.encoder.encode(self.cut, inputs, arithmetic, self.device_type)
         session = runner.open_session(model, data)
-        return dict(zip(self.cut.outputs, runner.run(model, session, self.cut.outputs), strict=True))
+        outputs = runner.run(model, session, self.cut.outputs, is_short=is_short)
+        return dict(zip(self.cut.outputs, outputs, strict=True))
 
     def load_inputs(self) -> list[FedInput]:
         """Load the inputs; tensors of which only the shape counts are zeros."""

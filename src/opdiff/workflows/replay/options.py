@@ -26,6 +26,7 @@ class ReplayOptions(Struct, frozen=True):
         rank: graph mode: this rank only.
         token: graph mode: this token only.
         graph: graph mode: this graph only.
+        threads: maximum number of threads that compute an operator; 0 for all cores.
     """
 
     target: str = ""
@@ -38,3 +39,4 @@ class ReplayOptions(Struct, frozen=True):
     rank: int | None = None
     token: int | None = None
     graph: int | None = None
+    threads: int = 0

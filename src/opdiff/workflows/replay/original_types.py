@@ -40,8 +40,13 @@ class OriginalType(Struct, frozen=True):
         return ELEMENT_TYPES[self.element]
 
 
-def find_types(parts: ModelParts, given_shapes: Mapping[str, Shape]) -> dict[str, OriginalType]:
-    """Return the types of all tensors of numbers; `given_shapes` are those of inputs that the model leaves open.
+def find_types(parts: ModelParts, given_shapes: Mapping[str, Shape], threads: int) -> dict[str, OriginalType]:
+    """Return the types of all tensors of numbers.
+
+    Args:
+        parts: the model.
+        given_shapes: shapes of inputs that the model leaves open.
+        threads: maximum number of threads, if the model must be run; 0 for all cores.
 
     Raises:
         InputError: ONNX Runtime refuses the model.
@@ -50,7 +55,7 @@ def find_types(parts: ModelParts, given_shapes: Mapping[str, Shape]) -> dict[str
     inputs = {spec.name: _input_type(spec, given_shapes) for spec in model.inputs if spec.dtype is not None}
     known = {name: kind for name, kind in inputs.items() if kind.shape is not None}
     is_complete = len(known) == len(model.inputs)
-    runner = Runner([_ones(name, kind) for name, kind in known.items()], _dimensions(model, known), ())
+    runner = Runner([_ones(name, kind) for name, kind in known.items()], _dimensions(model, known), (), threads)
     session = runner.open_session(model, model.with_outputs(parts.producers))
     found = {
         name: OriginalType(element, kind.shape)

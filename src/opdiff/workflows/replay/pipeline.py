@@ -102,7 +102,8 @@ def open_replay(
 
 def _open_types(options: ReplayOptions, rules: GroupedModel, target: DumpIndex, limits: Limits) -> TypeContext:
     values = DumpOnly(rules, target, partial(read_earlier_step, target.dump.path))
-    return TypeContext(options.rules, rules, target, read_parameters(options.rules), values, limits)
+    parameters = read_parameters(options.rules)
+    return TypeContext(options.rules, rules, target, parameters, values, limits, threads=options.threads)
 
 
 def _replay_by_type(context: TypeContext, operator: RuleOp, golden: GoldenValues | None) -> Replay:
@@ -139,9 +140,9 @@ def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) ->
     wanted = GoldenOptions(options.model, options.weights, shapes=options.shapes)
     model = read_source(wanted, compiled.shapes).original
     parts = ModelParts(model)
-    types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes})
+    types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes}, options.threads)
     values = DumpedValues(model, rules, DumpIndex(target), partial(read_earlier_step, target.path))
-    return ReplayContext(CutEncoder(parts, types), values, limits)
+    return ReplayContext(CutEncoder(parts, types), values, limits, options.threads)
 
 
 def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:

@@ -67,6 +67,7 @@ class TypeContext(Struct, frozen=True):
         values: all dumped outputs.
         limits: limits of the user.
         golden: golden values of the dumped tensors; `None` if there are none.
+        threads: maximum number of threads that compute an operator; 0 for all cores.
     """
 
     path: str
@@ -76,6 +77,7 @@ class TypeContext(Struct, frozen=True):
     values: DumpedValues
     limits: Limits
     golden: GoldenValues | None = None
+    threads: int = 0
 
 
 def replay_by_type(context: TypeContext, operator: RuleOp) -> Replay:
@@ -170,14 +172,15 @@ class _Prepared(Struct, frozen=True):
         made = builder(graph, call)
         tensors = [made] if isinstance(made, str) else made
         parts = ModelParts(self._model(graph, tensors))
-        types = find_types(parts, {})
+        types = find_types(parts, {}, threads=1)
         self._check_types(types, tensors)
         outputs = [replace(value, original=tensor) for tensor, (value, _) in zip(tensors, self.outputs, strict=False)]
         known = {value.original: value for value, _ in self.inputs}
         cut = find_cut(parts, [value.original for value in outputs], known, {})
         if isinstance(cut, Reason):
             raise InputError(self.context.path, cut)
-        context = ReplayContext(CutEncoder(parts, types), self.context.values, self.context.limits)
+        own = self.context
+        context = ReplayContext(CutEncoder(parts, types), own.values, own.limits, own.threads)
         return OperatorReplay(context, self.operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
 
     def is_confirmed(self, subject: OperatorReplay) -> bool:
