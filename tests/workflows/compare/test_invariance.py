@@ -209,6 +209,25 @@ def test_number_of_pairs_per_call_changes_nothing(case: Case, monkeypatch: pytes
         assert text(case.compared("-fr", rules)) == plain
 
 
+@pytest.mark.parametrize("kernel", ["native", "numpy"])
+def test_data_kept_with_headers_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch, kernel: str) -> None:
+    """The limit of what is kept lies between the sizes of these tensors, or below all of them."""
+    rules = []
+    for layout, height in (("NCHW", 3), ("NC1HWC0", 3), ("NCHW", 300)):
+        name = f"{layout}{height}"
+        golden = numbers(2, 5, height, 4)
+        case.npu(name, tensor(perturbed(golden), dtypes.FLOAT16, layout))
+        case.npy(name, np.asfortranarray(golden.astype(">f4")))
+        rules.append(rule(name, outputs=(describe(name, 0, layout="NCHW"),)))
+    path = case.rules(*rules)
+    if kernel == "numpy":
+        monkeypatch.setenv("OPDIFF_KERNEL", "numpy")
+    plain = case.compared("-fr", path)
+    assert {row["CompareFailReason"] for row in plain.rows} == {""}
+    monkeypatch.setattr("opdiff.read.reader._MAX_KEPT_NBYTES", -1)
+    assert text(case.compared("-fr", path)) == text(plain)
+
+
 @pytest.mark.skipif(native.find_library() is None, reason="no native kernel here")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_one_worker_is_one_process_and_one_thread(case: Case, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
