@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _TESTS = Path(__file__).parent
 _MAX_SECONDS = 30
+HOSTS = ("npu-1", "npu-2", "npu-3")
+"""Names of the workers of `running_hosts`, which stand for hosts."""
+
 _LOOPBACK = "--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"
 
 
@@ -94,3 +97,10 @@ def running_cluster(folder: Path, *workers: str, **settings: str) -> Iterator[Cl
         yield processes
     finally:
         processes.end()
+
+
+@contextmanager
+def running_hosts(folder: Path) -> Iterator[ClusterProcesses]:
+    """Start a worker for each of `HOSTS`, in a cluster in which a task does not survive its worker."""
+    with running_cluster(folder, *HOSTS, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as found:
+        yield found

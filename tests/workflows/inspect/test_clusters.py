@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from cluster_processes import ClusterProcesses, running_cluster
+from cluster_processes import ClusterProcesses, running_hosts
 from command_line import COMMAND, run
 from opdiff.core.errors import InputError
 from opdiff.sample import write_sample
@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HOSTS = ("npu-1", "npu-2", "npu-3")
-SETTINGS = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), *HOSTS, **SETTINGS) as found:
+    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 

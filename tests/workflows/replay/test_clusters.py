@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster_processes import ClusterProcesses, running_cluster
+from cluster_processes import ClusterProcesses, running_hosts
 from command_line import run
 from device_runs import DeviceRun, Fused
 from fault_injection.evaluation import ALL_NETWORKS, DEPTHS, DTYPES
@@ -30,13 +30,10 @@ if TYPE_CHECKING:
 
     from opdiff.core.comparison import Comparison
 
-HOSTS = ("npu-1", "npu-2", "npu-3")
-SETTINGS = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), *HOSTS, **SETTINGS) as found:
+    with running_hosts(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
