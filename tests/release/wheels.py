@@ -95,7 +95,9 @@ def test_native_code_is_used(installed: Installation) -> None:
 
 
 def test_an_installed_comparison_equals_one_of_the_checkout(installed: Installation, tmp_path: Path) -> None:
-    compare = ["compare", "opdiff-demo/npu", "opdiff-demo/golden", "--rules", "opdiff-demo/rules/network.json", "-o"]
+    sides = ["opdiff-demo/npu", "opdiff-demo/golden", "--rules", "opdiff-demo/rules/network.json"]
+    # Only the checkout has ONNX Runtime, which computes suspects again.
+    compare = ["compare", *sides, "--replay", "none", "-o"]
     installed.run("msprobe", *compare, "result")
     program = Path(sys.executable).with_name("msprobe")
     subprocess.run([program, *compare, tmp_path], cwd=installed.folder, check=True, capture_output=True)
