@@ -2,8 +2,8 @@
 
 Inputs good, output bad: the error is created here. Inputs bad, output about as bad: inherited. Output bad although no
 operator adds more than noise: accumulated. If an output was not compared, the input of an operator that reads it stands
-in for it. If there is none either, the operator propagates the errors of its inputs and is named together with the next
-one.
+in for it. If there is none either, the operator propagates the errors of its inputs, and a finding at the next compared
+operator lists it as a suspect.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, 
 from opdiff.judge.limits import Limits, coarser
 from opdiff.judge.noise import (
     MAX_RUN_NOISE,
+    PEAK_TO_RMS,
     Budget,
     TensorState,
     allowed_gain,
     cancellation_error,
-    chance_of_few,
     coarsest,
+    combined_state,
     created_share,
     error_budget,
-    is_difference,
-    is_quantity,
+    few_sums_factor,
+    is_cancelled_sum,
     is_quantized,
+    is_quantized_value,
     noise_of_run,
     rounding_error,
-    state_behind,
     worst_state,
 )
 from opdiff.judge.origins import ErrorOrigin, Located, Propagated, find_stand_ins, origin_of, own_share_of
@@ -124,7 +125,7 @@ class LocatePass:
         if magnitude is None:
             return Verdict(Level.NOT_COMPARABLE, because("judge.no_elements"))
         noise = self._limit(_type_of(row), row).noise
-        return Verdict(*self._assess(row, metrics, magnitude, noise, 16 * noise * magnitude.rms))
+        return Verdict(*self._assess(row, metrics, magnitude, noise, PEAK_TO_RMS * noise * magnitude.rms))
 
     def _limit(self, dtype: str, row: Row) -> Limit:
         op_type = row.label.op_type
@@ -193,7 +194,8 @@ class LocatePass:
         if written is None or written.skipped:
             return self._judge_first_seen(operator, number, metrics, magnitude, written)
         is_same = magnitude.error <= _SAME_TENSOR_GROWTH * written.error + 1e-12
-        if is_same and not magnitude.has_special_mismatch > written.has_special_mismatch:
+        has_new_mismatch = magnitude.has_special_mismatch and not written.has_special_mismatch
+        if is_same and not has_new_mismatch:
             self._copy_verdict(number, edge.producer or ("", 0))
             return written
         return self._judge_changed(operator, number, metrics, magnitude, written)
@@ -210,7 +212,7 @@ class LocatePass:
         if read:
             budget = error_budget(error_model_of(""), (read,), rounding, magnitude, metrics.count)
         else:
-            budget = Budget(rounding, rounding, 16 * rounding * magnitude.rms)
+            budget = Budget(rounding, rounding, PEAK_TO_RMS * rounding * magnitude.rms)
         level, reason = self._assess(row, metrics, magnitude, budget.allowed, budget.peak)
         origin = Origin.NONE
         if level.is_bad:
@@ -239,12 +241,12 @@ class LocatePass:
         row = self._rows[number]
         noise = self._limit(_type_of(row), row).noise
         allowed = 2 * written.error + noise * self._noise
-        peak = 4 * written.peak + 16 * allowed * magnitude.rms
+        peak = 4 * written.peak + PEAK_TO_RMS * allowed * magnitude.rms
         level, reason = self._assess(row, metrics, magnitude, allowed, peak)
         origin = Origin.NONE
         if level.is_bad:
             is_over = magnitude.error > allowed or magnitude.peak > peak
-            is_new = is_over or magnitude.has_special_mismatch > written.has_special_mismatch
+            is_new = is_over or (magnitude.has_special_mismatch and not written.has_special_mismatch)
             origin = Origin.BORN if is_new else Origin.INHERITED
         if origin is Origin.BORN:
             budget = Budget(noise, allowed, peak, written.error)
@@ -262,13 +264,13 @@ class LocatePass:
         is_stand_in = operator.outputs.get(index) != number
         budget, (level, reason) = self._assess_output(operator, row, metrics, magnitude, inputs)
         own_share, origin = 0.0, Origin.NONE
-        is_number = not is_integer(row) or is_quantity(operator, self._rows, inputs)
+        is_number = not is_integer(row) or is_quantized_value(operator, self._rows, inputs)
         gain = self._systematic_error(operator, row, metrics, budget, inputs)
         if gain is not None and not level.is_bad:
             level, reason, origin = Level.SUSPICIOUS, gain, Origin.BORN
         elif level.is_bad:
             origin = origin_of(metrics if is_number else None, magnitude, operator.model, budget, inputs)
-        differs = origin is Origin.ACCUMULATED and is_difference(
+        differs = origin is Origin.ACCUMULATED and is_cancelled_sum(
             operator, inputs, self._limit(_type_of(row), row).distance
         )
         if differs:
@@ -279,16 +281,19 @@ class LocatePass:
         shown = Origin.INHERITED if is_stand_in and origin is Origin.BORN else origin
         self._verdicts[number] = Verdict(level, reason, shown, _excess(magnitude.error, budget.allowed))
         state = self._state(metrics, magnitude, budget.expected_noise if level.is_bad else None, name)
-        if inputs and _is_compared_with_itself(row):
-            state = state_behind(worst_state(inputs), state)
+        if inputs and _is_compared_with_own_input(row):
+            state = combined_state(worst_state(inputs), state)
         is_bad = state.is_bad and origin is not Origin.ACCUMULATED
-        state = replace(state, is_bad=is_bad, is_quantity=is_integer(row) and is_number, is_difference=differs)
+        state = replace(
+            state, is_bad=is_bad, is_quantized_value=is_integer(row) and is_number, is_cancelled_sum=differs
+        )
         self._states[name, index] = state
         worst = self._worst_states.get(name)
         if worst is None or worst.error < state.error:
             self._worst_states[name] = state
             self._propagated[name] = Propagated(inputs, own_share)
-            self._magnitudes |= {} if _is_compared_with_itself(row) else {name: magnitude}
+            if not _is_compared_with_own_input(row):
+                self._magnitudes[name] = magnitude
 
     def _assess_output(
         self,
@@ -304,10 +309,10 @@ class LocatePass:
         noise = limit.noise if coarse == dtype else self._limit(coarse, row).noise
         quantized = is_quantized(operator, self._rows, inputs)
         rounding = rounding_error(operator, self._rows, inputs, noise, quantized=quantized) * self._noise
-        rounding *= chance_of_few(operator.model, magnitude, golden_peak(metrics), metrics.count)
+        rounding *= few_sums_factor(operator.model, magnitude, golden_peak(metrics), metrics.count)
         rounding += cancellation_error(operator.model, inputs, magnitude)
         budget = error_budget(operator.model, inputs, rounding, magnitude, metrics.count)
-        if dtype == "integer" and not is_quantity(operator, self._rows, inputs):
+        if dtype == "integer" and not is_quantized_value(operator, self._rows, inputs):
             return budget, assess_integers(metrics, limit)
         if quantized:
             limit = replace(limit, distance=max(limit.distance, self._limit("integer", row).distance))
@@ -398,7 +403,7 @@ class LocatePass:
         )
 
 
-def _is_compared_with_itself(row: Row) -> bool:
+def _is_compared_with_own_input(row: Row) -> bool:
     """Whether an inserted conversion was compared with its own input, so that the error of the input is not in it."""
     return row.evidence is not None and row.evidence.code == "pair.inserted"
 

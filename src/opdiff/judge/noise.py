@@ -36,15 +36,18 @@ _ACCUMULATOR_UNIT = 2.0**-24
 _SMALL_INTEGERS = frozenset({"int8", "uint8", "int4", "qint8", "quint8", "int2", "uint2"})
 _PAIRWISE_SUMS = (Propagation.POOL, Propagation.SOFTMAX, Propagation.NORMALIZE)
 _SUMS = (*_PAIRWISE_SUMS, Propagation.UNKNOWN)
-# Largest of many errors, relative to their root mean square.
-_PEAK_TO_RMS = 16.0
-# Elements from which a systematic error is estimated, at least; operators that turn it into something else; the
-# part of the error budget that may be systematic; the factor by which that of inputs may grow; and the standard
-# deviations that are chance.
+PEAK_TO_RMS = 16.0
+"""Largest of many errors, relative to their root mean square."""
+
+# Least number of elements from which a systematic error is estimated.
 _MIN_ELEMENTS_FOR_GAIN = 256
+# Operators whose outputs do not have the systematic errors of their inputs.
 _WITHOUT_GAIN = (Propagation.NONE, Propagation.SOFTMAX, Propagation.SELECT, Propagation.UNKNOWN)
+# Part of the error budget that may be systematic.
 _GAIN_OF_BUDGET = 0.05
+# Factor by which the systematic error of inputs may grow.
 _INHERITED_GAIN = 1.25
+# Standard errors of the slope within which a systematic error is chance.
 _GAIN_DEVIATIONS = 4.0
 # Bounds of factors that are quotients of measured values.
 _MAX_QUOTIENT = 1e3
@@ -52,12 +55,14 @@ _MAX_CONCENTRATION = 16.0
 _MAX_TERMS_TO_SUM = 2.0**30
 # Of smaller quotients, the rounding of the result is all that matters.
 _MIN_TERMS_TO_SUM = 256.0
-# Tensors in which most sums may cancel by chance have no more elements; and what a single element adds to its error.
+# Largest number of elements of a tensor in which most sums may cancel by chance.
 _MAX_FEW_ELEMENTS = 64
-_CHANCE_OF_ONE = 9.0
+# Factor that is added for a tensor of a single element.
+_SINGLE_ELEMENT_FACTOR = 9.0
 # Operators from which the noise of a run is estimated, at least.
 _MIN_OPERATORS_FOR_NOISE = 8
-# Least share of operators that add more than rounding in a run of other implementations. One fault makes few of them.
+# If at least this share of the operators adds more than rounding, the run is noisy (other implementations), not faulty:
+# one fault makes few such operators.
 _MIN_NOISY_SHARE = 1 / 3
 # Margin above the median noise of a run, and the largest noise of a run that is accepted.
 _NOISE_MARGIN = 2.5
@@ -80,8 +85,8 @@ class TensorState(Struct, frozen=True):
         source: operator that wrote it; empty if unknown.
         skipped: operators between it and the reader that could not be compared.
         is_quantized: one of the skipped operators works on quantized values.
-        is_quantity: its integers are quantized quantities, not indices or counts.
-        is_difference: its relative error is large because nearly equal tensors were subtracted.
+        is_quantized_value: its integers are quantized quantities, not indices or counts.
+        is_cancelled_sum: its relative error is large because nearly equal tensors were subtracted.
         gain: systematic relative error, the slope of the fitted line less 1.
     """
 
@@ -97,8 +102,8 @@ class TensorState(Struct, frozen=True):
     source: str
     skipped: tuple[str, ...] = ()
     is_quantized: bool = False
-    is_quantity: bool = False
-    is_difference: bool = False
+    is_quantized_value: bool = False
+    is_cancelled_sum: bool = False
     gain: float = 0.0
 
 
@@ -107,7 +112,7 @@ def worst_state(inputs: Sequence[TensorState]) -> TensorState:
     return max(inputs, key=lambda state: (state.has_special_mismatch, state.error))
 
 
-def state_behind(read: TensorState, own: TensorState) -> TensorState:
+def combined_state(read: TensorState, own: TensorState) -> TensorState:
     """State of a tensor whose own error comes on top of the error of the tensor that was read."""
     return replace(
         own,
@@ -123,11 +128,11 @@ class Budget(Struct, frozen=True):
     """Allowed error of an output.
 
     Attributes:
-        rounding: error that the operator itself adds.
-        allowed: relative error if only the noise of the inputs comes in.
-        peak: largest absolute error, likewise.
-        expected: relative error if the operator adds none to the errors of its inputs.
-        noise: the same if only the noise of the inputs comes in.
+        rounding: relative error that the operator itself may add.
+        allowed: relative error that the output may have if its inputs have no more than their noise.
+        peak: largest absolute error that an element may have if the inputs have no more than their noise.
+        expected: relative error that the output has if the operator only propagates the errors of its inputs.
+        noise: relative error that the output has if the operator only propagates the noise of its inputs.
     """
 
     rounding: float
@@ -157,7 +162,7 @@ def error_budget(
         noise = _propagated(model, [replace(state, error=state.noise) for state in inputs], magnitude, count)
         good = [state for state in inputs if not state.is_bad]
     allowed = _noise_gain(model, inputs, count) * noise + rounding
-    peak = _PEAK_TO_RMS * magnitude.rms * allowed + model.noise_gain * _propagated_peak(model, good, magnitude)
+    peak = PEAK_TO_RMS * magnitude.rms * allowed + model.noise_gain * _propagated_peak(model, good, magnitude)
     return Budget(rounding, allowed, peak, expected, noise)
 
 
@@ -171,7 +176,7 @@ def max_inherited(
     error = max(budget.allowed, gain * budget.expected + budget.rounding)
     # Large errors of single input elements reach single output elements.
     peak = model.error_gain * _propagated_peak(model, inputs, magnitude)
-    return error, _PEAK_TO_RMS * magnitude.rms * error + peak
+    return error, PEAK_TO_RMS * magnitude.rms * error + peak
 
 
 def _noise_gain(model: OpErrorModel, inputs: Sequence[TensorState], count: int) -> float:
@@ -256,7 +261,7 @@ def cancellation_error(model: OpErrorModel, inputs: Sequence[TensorState], magni
     return _ACCUMULATOR_UNIT * min(terms, _MAX_TERMS_TO_SUM) if terms > _MIN_TERMS_TO_SUM else 0.0
 
 
-def chance_of_few(model: OpErrorModel, magnitude: ErrorMagnitude, golden_peak: float, count: int) -> float:
+def few_sums_factor(model: OpErrorModel, magnitude: ErrorMagnitude, golden_peak: float, count: int) -> float:
     """Return the factor by which the relative error of a few sums may be larger, since all may nearly cancel by chance.
 
     Elements that an activation set to zero do not count. A normal variable is below a tenth of its standard deviation
@@ -265,7 +270,7 @@ def chance_of_few(model: OpErrorModel, magnitude: ErrorMagnitude, golden_peak: f
     if model.propagation is not Propagation.LINEAR or count > _MAX_FEW_ELEMENTS or not magnitude.rms:
         return 1.0
     elements = count * min(ratio(magnitude.rms, golden_peak), 1.0) ** 2
-    return 1 + _CHANCE_OF_ONE / max(elements, 1.0) ** 2
+    return 1 + _SINGLE_ELEMENT_FACTOR / max(elements, 1.0) ** 2
 
 
 def is_quantized(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
@@ -293,20 +298,20 @@ def allowed_gain(
     return _INHERITED_GAIN * inherited + noise + _GAIN_OF_BUDGET * budget.allowed + chance
 
 
-def is_quantity(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
+def is_quantized_value(operator: Operator, rows: Sequence[Row], inputs: Sequence[TensorState]) -> bool:
     """Return whether integers that an operator writes are quantized quantities, not indices or counts."""
     moves = operator.model.propagation not in (Propagation.SELECT, Propagation.UNKNOWN)
-    return is_quantized(operator, rows, inputs) or (moves and any(state.is_quantity for state in inputs))
+    return is_quantized(operator, rows, inputs) or (moves and any(state.is_quantized_value for state in inputs))
 
 
-def is_difference(operator: Operator, inputs: Sequence[TensorState], limit: float) -> bool:
-    """Return whether errors of a sum above `limit` are those of nearly equal terms, which cancel, or inherited ones.
+def is_cancelled_sum(operator: Operator, inputs: Sequence[TensorState], limit: float) -> bool:
+    """Return whether the error of a sum is above `limit` because its terms nearly cancel, or an earlier sum did.
 
-    The errors of its terms are at most `limit` relative to the terms, and larger relative to the sum.
+    The errors of the terms are at most `limit` relative to the terms, and larger relative to the sum.
     """
     large = [state for state in inputs if state.error > limit]
     if large:
-        return all(state.is_difference for state in large)
+        return all(state.is_cancelled_sum for state in large)
     return operator.model.propagation is Propagation.ADD and len(inputs) > 1
 
 

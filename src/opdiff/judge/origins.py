@@ -34,7 +34,7 @@ class ErrorOrigin(Struct, frozen=True):
         inputs: errors of the operator's inputs.
         is_input: the tensor is an input whose producer is unknown, or that changed after it was written.
         is_stand_in: the operator's own output was not compared; the row is that of an operator that reads it.
-        refuted_by: operator that reads the tensor and is too good for this error, so that the golden tensor is wrong.
+        refuted_by: reader whose error is far smaller than this one would leave; the golden tensor is probably wrong.
     """
 
     operator: Operator
