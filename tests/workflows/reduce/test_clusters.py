@@ -122,7 +122,11 @@ def test_interrupt(processes: ClusterProcesses, tmp_path: Path) -> None:
     assert running.returncode == 130, err
     assert err == ""
     assert out.startswith("reduced: ")
-    assert {path.name.removesuffix("_min_max.npz") for path in folder.glob("Add.*")} == names
+    # Workers finish their batches, so that files change while they are listed.
+    deadline = time.monotonic() + 30
+    while {path.name.removesuffix("_min_max.npz") for path in folder.glob("Add.*")} != names:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_file_that_a_killed_worker_has_reduced(tmp_path: Path) -> None:
