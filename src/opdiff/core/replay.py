@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,6 +12,9 @@ from opdiff.core.dump import Unit
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import Reason, because
 from opdiff.core.tensor import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ReplayVerdict(StrEnum):
@@ -38,6 +43,11 @@ class ReplayedInput(Struct, frozen=True):
 
     tensor: str
     source: str
+
+
+def largest_excess(errors: Iterable[tuple[float, float]]) -> float:
+    """Return the largest of some errors in units of their limits; infinite if one must be 0 and is not."""
+    return max((value / limit if limit else inf for value, limit in errors if value), default=0.0)
 
 
 class ReplayedOutput(Struct, frozen=True):
@@ -74,8 +84,9 @@ class ReplayedOutput(Struct, frozen=True):
     @property
     def excess(self) -> float:
         """Own error in units of its limit; above 1 is too much."""
-        shares = [(self.error, self.limit), (self.peak, self.peak_limit), (self.unequal, self.unequal_limit)]
-        return max((value / limit if limit else float("inf") for value, limit in shares if value), default=0.0)
+        return largest_excess(
+            [(self.error, self.limit), (self.peak, self.peak_limit), (self.unequal, self.unequal_limit)]
+        )
 
 
 class ReplayCause(Struct, frozen=True):

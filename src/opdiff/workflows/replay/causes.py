@@ -18,7 +18,7 @@ from opdiff.core.dtypes import Kind, largest_finite
 from opdiff.core.errors import InputError
 from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
-from opdiff.core.replay import ReplayCause
+from opdiff.core.replay import ReplayCause, largest_excess
 from opdiff.workflows.replay.attributes import read_attributes
 from opdiff.workflows.replay.own_error import as_device, difference
 from opdiff.workflows.replay.variants.accumulation import narrow_sums, saturated_steps
@@ -382,5 +382,4 @@ def _measured(target: AnyArray, replayed: AnyArray, allowance: Allowance) -> tup
     """Return an error, and its excess."""
     found = difference(target, replayed, allowance)
     error = found.error if "f" in (target.dtype.kind, replayed.dtype.kind) else found.unequal
-    pairs = [(value, limit) for value, limit in zip(found[:3], allowance[:3], strict=True) if value]
-    return error, max((value / limit if limit else np.inf for value, limit in pairs), default=0.0)
+    return error, largest_excess(zip(found[:3], allowance[:3], strict=True))
