@@ -1,20 +1,20 @@
 """A comparison from the dumps to its reports, for both modes: read → pair → align → measure → judge → report.
 
-options ──read_inputs──► Inputs ──paired_batches──► Pairs ──align_and_measure──► Rows ──judge──► Comparison ──► files
+options ──read_inputs──► Inputs ──paired_batches──► pairs ──align_and_measure──► rows ──judge──► Comparison
+                                                           ──replay_suspects──► Comparison ──write_outputs──► files
 """
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from opdiff.core import filesystem
-from opdiff.core.comparison import Comparison, Mode, TableView
+from opdiff.core.comparison import Comparison, TableView
 from opdiff.core.dump import DumpKind
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.row_store import RowStore
@@ -29,21 +29,23 @@ from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.outputs import find_environment, map_rows, write_outputs
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
+from opdiff.workflows.compare.replays import replay_suspects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from opdiff.core.comparison import ModelGraph, Pair
+    from opdiff.core.comparison import ModelGraph, Pair, Row
+    from opdiff.core.reasons import Reason
     from opdiff.judge.limits import Limits
     from opdiff.run.cluster import Cluster
     from opdiff.workflows.compare.input_reader import InputReader
     from opdiff.workflows.compare.inputs import Inputs
     from opdiff.workflows.compare.options import CompareOptions
     from opdiff.workflows.compare.outputs import Written
+    from opdiff.workflows.compare.replays import ReplayReport
 
     Progress = Callable[[int, int], None]
     OnWorkers = Callable[[int], None]
-    ReplayReport = Callable[[int, int, float], None]
 
 
 class Compared(Struct, frozen=True):
@@ -86,49 +88,52 @@ def compare(
     options = _for_workers(options) if options.cluster else options
     inputs_given = (options.target, options.golden, *options.rule_paths, options.pairs)
     filesystem.start_run(inputs_given, options.cache, options.memory)
-    limits = find_limits(options.limits)
+    limits, bounds = find_limits(options.limits), PictureBounds.of(options.pictures)
     with find_cluster(options.cluster, options.cluster_config, on_workers) as cluster:
         measuring = Measuring.of(options, cluster)
-        replayed = partial(_with_replays, options=options, cluster=cluster, report=report_replay)
-        compare_one = partial(_compare, limits=limits, options=options, measuring=measuring, progress=progress)
-        if cluster is not None:
-            from opdiff.workflows.compare.input_reader import ClusterReader
-
-            reader = ClusterReader(cluster)
-        all_inputs = read_inputs(options, reader=reader, measuring=measuring)
-        results = _compare_all(all_inputs, lambda inputs: replayed(*compare_one(inputs)))
-        yield from _with_resume(results, options.output) if options.resume else results
-
-
-def _compare_all(
-    all_inputs: Iterable[Inputs | NotCompared], compare_one: Callable[[Inputs], Compared]
-) -> Iterator[Compared | NotCompared]:
-    for inputs in all_inputs:
-        if isinstance(inputs, NotCompared):
-            yield inputs
-            continue
-        try:
-            yield compare_one(inputs)
-        except (InputError, UsageError) as error:
-            if not inputs.is_step:
-                raise
-            yield NotCompared(inputs.target.path, error.reason)
+        for inputs in read_inputs(options, reader=_cluster_reader(cluster) or reader, measuring=measuring):
+            if isinstance(inputs, NotCompared):
+                yield inputs
+                continue
+            try:
+                measured = _pair_and_measure(inputs, options, measuring, progress)
+                comparison = _judge(inputs, measured, limits, options, bounds)
+                comparison = replay_suspects(comparison, measured.pairs, options, cluster, report_replay)
+                defects = (*measured.defects, *comparison.judgement.defects)
+                yield Compared(comparison, inputs.name, measuring.metric_names, defects)
+                # Take no memory while the next step is measured.
+                del measured, comparison
+            except (InputError, UsageError) as error:
+                if not inputs.is_step:
+                    raise
+                yield NotCompared(inputs.target.path, error.reason)
 
 
-def _with_resume(results: Iterator[Compared | NotCompared], folder: str) -> Iterator[Compared | NotCompared]:
-    """Yield the results. After the last one, which the caller has written then, remove the saved units.
+def compare_and_write(
+    options: CompareOptions,
+    progress: Progress,
+    on_workers: OnWorkers = lambda _count: None,
+    report_replay: ReplayReport | None = None,
+) -> Iterator[tuple[Compared, Written] | NotCompared]:
+    """Compare as `compare` does, and write tables, the saved form and the reports of each comparison.
 
-    They are kept if a further run may measure rows that this one could not.
+    Units that were saved for a resumed run are removed at the end, unless a further run may measure rows that this one
+    could not.
     """
-    from opdiff.workflows.compare.finished_units import is_transient, remove_units
-
     is_complete = True
-    for result in results:
-        yield result
-        rows = () if isinstance(result, NotCompared) else result.comparison.rows
-        is_complete = is_complete and not any(map(is_transient, rows))
-    if is_complete:
-        remove_units(folder)
+    for result in compare(options, progress, on_workers, report_replay):
+        if isinstance(result, NotCompared):
+            yield result
+            continue
+        yield result, write_outputs(result, options)
+        if options.resume:
+            from opdiff.workflows.compare.finished_units import is_transient
+
+            is_complete = is_complete and not any(map(is_transient, result.comparison.rows))
+    if options.resume and is_complete:
+        from opdiff.workflows.compare.finished_units import remove_units
+
+        remove_units(options.output)
 
 
 def _for_workers(options: CompareOptions) -> CompareOptions:
@@ -141,14 +146,36 @@ def _for_workers(options: CompareOptions) -> CompareOptions:
     return replace(options, target=target, golden=golden, custom=options.custom and os.path.abspath(options.custom))
 
 
-def _compare(
-    inputs: Inputs, limits: Limits, options: CompareOptions, measuring: Measuring, progress: Progress
-) -> tuple[Compared, LoadedPairs]:
-    """Return a comparison without replays, and the pairs of its rows."""
-    bounds = PictureBounds.of(options.pictures)
+def _cluster_reader(cluster: Cluster | None) -> InputReader | None:
+    if cluster is None:
+        return None
+    from opdiff.workflows.compare.input_reader import ClusterReader
+
+    return ClusterReader(cluster)
+
+
+class _Measured(Struct, frozen=True):
+    """Rows of a comparison, and what belongs to them.
+
+    Attributes:
+        rows: the rows.
+        pairs: the pair of each row, as far as its tensors may have to be read again.
+        graphs: networks of the target.
+        notes: remarks about the inputs.
+        defects: tracebacks of unexpected errors.
+    """
+
+    rows: Sequence[Row]
+    pairs: LoadedPairs
+    graphs: tuple[ModelGraph, ...]
+    notes: tuple[Reason, ...]
+    defects: tuple[str, ...]
+
+
+def _pair_and_measure(inputs: Inputs, options: CompareOptions, measuring: Measuring, progress: Progress) -> _Measured:
+    """Pair, align and measure all tensors, batch by batch: graph mode has one for each token."""
+    store, kept = RowStore(options.output), KeptLimit()
     pairs: list[Pair | None] = []
-    kept = KeptLimit()
-    store = RowStore(options.output)
     graphs: list[ModelGraph] = []
     notes, defects = list(inputs.notes), list[str]()
     for batch in inputs.paired_batches:
@@ -156,28 +183,41 @@ def _compare(
         if batch.measured is not None:
             progress(*batch.progress)
         store.add(measured.rows)
-        defects += measured.defects
+        pairs += kept.apply(measured.pairs)
         graphs += batch.graphs
         notes += batch.notes
-        pairs += kept.apply(measured.pairs)
-    rows = store.finish()
+        defects += measured.defects
+    loaded = LoadedPairs(pairs, measuring.options.conversions)
+    return _Measured(store.finish(), loaded, tuple(graphs), tuple(notes), tuple(defects))
+
+
+def _judge(
+    inputs: Inputs, measured: _Measured, limits: Limits, options: CompareOptions, bounds: PictureBounds
+) -> Comparison:
+    """Judge the rows, and examine the elements of the worst tensors.
+
+    The rows are judged twice. The first judgement finds the tensors at fault by their metrics. The facts about the
+    elements of these tensors, which all tensors would take too long to examine, decide on the kinds of error in the
+    second one.
+    """
+    rows, pairs = measured.rows, measured.pairs
     assess = partial(
         judge,
         rows,
-        graphs,
+        measured.graphs,
         limits,
         left_out=inputs.left_out,
         check_fit=not options.force,
         map_jobs=map_rows(rows, options),
     )
     judgement = assess()
-    loaded = LoadedPairs(pairs, measuring.options.conversions)
-    facts = find_error_facts(rows, judgement, loaded) if pairs else ()
-    judgement = assess(facts=facts) if facts else judgement
-    is_of_npus = inputs.golden.kind is DumpKind.NPU
-    notes += environment_note((*inputs.differences, *(dtype_differences(rows) if is_of_npus else ())))
+    facts = find_error_facts(rows, judgement, pairs)
+    if facts:
+        judgement = assess(facts=facts)
+    differences = (*inputs.differences, *(dtype_differences(rows) if inputs.golden.kind is DumpKind.NPU else ()))
+    notes = (*measured.notes, *environment_note(differences))
     judgement = with_input_facts(judgement, inputs.warnings, notes)
-    comparison = Comparison(
+    return Comparison(
         mode=inputs.mode,
         target=inputs.target,
         golden=inputs.golden,
@@ -185,63 +225,15 @@ def _compare(
         rows=rows,
         judgement=judgement,
         view=TableView(options.metrics, options.is_selected, options.overflow),
-        graphs=tuple(graphs),
+        graphs=measured.graphs,
         environment=find_environment(),
-        profiles=find_profiles(rows, judgement, pairs, measuring.options.conversions) if pairs else (),
-        notes=tuple(notes),
+        profiles=find_profiles(rows, judgement, pairs),
+        notes=notes,
         extra_inputs=inputs.extra_inputs,
         warnings=inputs.warnings,
         error_facts=facts,
-        pictures=find_pictures(rows, judgement, loaded, bounds) if pairs else (),
+        pictures=find_pictures(rows, judgement, pairs, bounds),
     )
-    return Compared(comparison, inputs.name, measuring.metric_names, (*defects, *judgement.defects)), loaded
-
-
-def _with_replays(
-    compared: Compared,
-    pairs: LoadedPairs,
-    options: CompareOptions,
-    cluster: Cluster | None,
-    report: ReplayReport | None,
-) -> Compared:
-    """Compute suspects again: by the model if there is one, else by types and attributes; in graph mode by unit."""
-    if options.replay == 0 or compared.comparison.judgement.misfit is not None:
-        return compared
-    from opdiff.workflows.replay.golden_values import GoldenValues
-    from opdiff.workflows.replay.options import ReplayOptions
-    from opdiff.workflows.replay.proof import ProofOptions, prove
-
-    prove_all = prove
-    if compared.comparison.mode is Mode.GRAPH:
-        from opdiff.workflows.replay.graph_proof import prove_units as prove_all
-    wanted = ReplayOptions(
-        compared.comparison.target.path,
-        options.fusion_rules,
-        options.model,
-        options.model_weights,
-        options.model_shapes,
-        limits=options.limits,
-        threads=options.workers,
-    )
-    golden = GoldenValues(compared.comparison.rows, pairs) if pairs.pairs and not options.model else None
-    seconds = inf if options.replay is None else options.replay_seconds
-    proved = prove_all(
-        compared.comparison,
-        ProofOptions(wanted, golden, options.replay, seconds, cluster),
-        report or (lambda _done, _total, _left: None),
-    )
-    return replace(compared, comparison=proved)
-
-
-def compare_and_write(
-    options: CompareOptions,
-    progress: Progress,
-    on_workers: OnWorkers = lambda _count: None,
-    report_replay: ReplayReport | None = None,
-) -> Iterator[tuple[Compared, Written] | NotCompared]:
-    """Compare as `compare` does, and write tables, the saved form and the reports of each comparison."""
-    for result in compare(options, progress, on_workers, report_replay):
-        yield result if isinstance(result, NotCompared) else (result, write_outputs(result, options))
 
 
 def map_pairs(options: CompareOptions, *, every_operator: bool = True) -> Iterator[tuple[Pair, ...] | NotCompared]:

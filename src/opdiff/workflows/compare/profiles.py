@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.core.comparison import Pairing, Profile
+from opdiff.core.comparison import Profile
 from opdiff.core.errors import OpdiffError
 from opdiff.core.judgement import Origin
 from opdiff.measure.kernel import library as native
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opdiff.align.custom import Conversions
-    from opdiff.core.comparison import Pair, Row
+    from opdiff.core.comparison import Pairing, Row
     from opdiff.core.judgement import Judgement
     from opdiff.core.tensor import Shape
     from opdiff.measure.slices import Sample, SlicedAxis, SliceSums
+    from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
     AxisSums = tuple[SlicedAxis, Sequence[SliceSums]]
 
@@ -47,17 +48,15 @@ class _Examined(Struct, frozen=True):
     axes: Sequence[AxisSums]
 
 
-def find_profiles(
-    rows: Sequence[Row], judgement: Judgement, pairs: Sequence[Pair | None], custom: Conversions | None = None
-) -> tuple[Profile, ...]:
-    """Return the error profiles of the worst tensors; `pairs` are those of the rows, `None` where not kept."""
+def find_profiles(rows: Sequence[Row], judgement: Judgement, pairs: LoadedPairs) -> tuple[Profile, ...]:
+    """Return the error profiles of the worst tensors."""
     profiles: list[Profile] = []
     remaining = _MAX_ELEMENTS
     for number in _worst_rows(rows, judgement)[:_MAX_TENSORS]:
-        pair = pairs[number]
-        if remaining <= 0 or not isinstance(pair, Pairing):
+        pairing = pairs.pairing(number)
+        if remaining <= 0 or pairing is None:
             continue
-        examined = _examine(pair, rows[number].shape or (), custom)
+        examined = _examine(pairing, rows[number].shape or (), pairs.custom)
         if examined is not None:
             remaining -= examined.sample.examined
             profiles += _profiles(number, examined)

@@ -88,7 +88,7 @@ class OperatorPage(Struct, frozen=True):
             rows=rows,
             judgement=judgement,
             environment=find_environment(),
-            profiles=find_profiles(rows, judgement, self.measured.pairs, self.custom),
+            profiles=find_profiles(rows, judgement, loaded),
             error_facts=facts,
             pictures=(*self._picture(), *(each for each in others if each.row != self.measured.number)),
         )
