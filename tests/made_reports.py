@@ -104,7 +104,7 @@ def with_judgement() -> Comparison:
     )
     verdicts = (
         Verdict(Level.EXACT, because("judge.all_equal")),
-        Verdict(Level.WRONG, quoted("far too much"), Origin.BORN, 7.5),
+        Verdict(Level.WRONG, quoted("far too much"), Origin.CREATED, 7.5),
         Verdict(Level.WRONG, quoted("too much"), Origin.INHERITED),
         Verdict(Level.NOISE, quoted("little")),
     )

@@ -37,7 +37,7 @@ class Origin(StrEnum):
     """Origin of the error of a bad tensor: its own operator, an earlier one, or many operators together."""
 
     NONE = ""
-    BORN = "born"
+    CREATED = "born"
     INHERITED = "inherited"
     ACCUMULATED = "accumulated"
 

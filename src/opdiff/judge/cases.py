@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from opdiff.judge.noise import is_quantized
+from opdiff.judge.network import MIN_ELEMENTS_FOR_CONTENT
+from opdiff.judge.rounding import is_quantized
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from opdiff.judge.error_distribution import ErrorDistribution
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.network import Network
-    from opdiff.judge.origins import ErrorOrigin
-
-# Tensors with fewer elements may have equal statistics by chance.
-_MIN_ELEMENTS_FOR_CONTENT = 8
+    from opdiff.judge.origins import CreatedError
 
 
 class Cause(Struct, frozen=True):
@@ -54,7 +52,7 @@ class CauseContext(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """One tensor with an error, and the distribution of the error over its elements."""
 
-    origin: ErrorOrigin
+    created: CreatedError
     metrics: Metrics
     row: Row
     distribution: ErrorDistribution
@@ -63,17 +61,17 @@ class Case(Struct, frozen=True):
     @property
     def magnitude(self) -> ErrorMagnitude:
         """Magnitude of the error."""
-        return self.origin.magnitude
+        return self.created.magnitude
 
     @property
     def facts(self) -> ErrorFacts | None:
         """What is known from the elements of the tensor; `None` if they were not examined."""
-        return self.context.facts.get(self.origin.row)
+        return self.context.facts.get(self.created.row)
 
     @property
     def is_quantized(self) -> bool:
         """Whether the operator works on quantized values."""
-        return is_quantized(self.origin.operator, self.context.rows, self.origin.inputs)
+        return is_quantized(self.created.operator, self.context.rows, self.created.inputs)
 
 
 def cause_context(
@@ -93,6 +91,6 @@ def content_of(row: Row) -> tuple[object, ...] | None:
     metrics = row.metrics
     if metrics is None or not metrics.target_std or not isfinite(metrics.target_std):
         return None
-    if metrics.count < _MIN_ELEMENTS_FOR_CONTENT:
+    if metrics.count < MIN_ELEMENTS_FOR_CONTENT:
         return None
     return metrics.count, metrics.target_mean, metrics.target_std, metrics.target_min, metrics.target_max

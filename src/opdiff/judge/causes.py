@@ -15,7 +15,7 @@ from opdiff.judge.error_distribution import error_distribution
 from opdiff.judge.error_magnitude import equal_share, golden_peak, ratio
 from opdiff.judge.error_model import Propagation
 from opdiff.judge.limits import DEFAULTS, coarser
-from opdiff.judge.noise import reduction_length
+from opdiff.judge.rounding import reduction_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opdiff.judge.cases import CauseContext
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.network import Network
-    from opdiff.judge.origins import ErrorOrigin
+    from opdiff.judge.origins import CreatedError
 
 # Largest finite values of types that overflow easily.
 _LARGEST_FINITE = {"float16": 65504.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0}
@@ -50,17 +50,17 @@ _MAX_CLIPPED_SHARE = 0.3
 _MIN_ONE_SIDED_BIAS = 0.5
 
 
-def find_cause(origin: ErrorOrigin, context: CauseContext) -> Cause:
+def find_cause(error: CreatedError, context: CauseContext) -> Cause:
     """Return the first cause that applies, the most certain ones first."""
-    row = context.rows[origin.row]
+    row = context.rows[error.row]
     metrics = row.metrics
     if metrics is None:
         return Cause(ErrorKind.UNKNOWN, (because("judge.not_measured"),))
-    distribution = error_distribution(metrics, origin.magnitude, row.shape or (), origin.budget.unavoidable)
-    case = Case(origin, metrics, row, distribution, context)
+    distribution = error_distribution(metrics, error.magnitude, row.shape or (), error.budget.unavoidable)
+    case = Case(error, metrics, row, distribution, context)
     found = _explained(next(cause for test in _TESTS if (cause := test(case)) is not None), case)
     is_own = found.kind in (ErrorKind.OVERFLOW, ErrorKind.MEMORY)
-    if origin.is_input and not is_own and _is_model_input(origin, context.network):
+    if error.is_input and not is_own and _is_model_input(error, context.network):
         return Cause(ErrorKind.INPUT, (because("judge.model_input"), *found.evidence))
     return found
 
@@ -76,14 +76,14 @@ def _explained(cause: Cause, case: Case) -> Cause:
     return Cause(kind, (order, *others) if kind is ErrorKind.PERMUTED else (*others, order))
 
 
-def _is_model_input(origin: ErrorOrigin, network: Network) -> bool:
+def _is_model_input(error: CreatedError, network: Network) -> bool:
     """Return whether no operator is known to compute the tensor."""
-    edges = [edge for edge in origin.operator.edges if edge.row == origin.row]
+    edges = [edge for edge in error.operator.edges if edge.row == error.row]
     producer = edges[0].producer if edges else None
     if producer is None:
-        return not network.has_known_edges or not any(edge.producer for edge in origin.operator.edges)
+        return not network.has_known_edges or not any(edge.producer for edge in error.operator.edges)
     operator = network.operators.get(producer[0])
-    return operator is not None and operator.model.propagation is Propagation.NONE
+    return operator is not None and operator.error_model.propagation is Propagation.NONE
 
 
 # One function for each kind of error
@@ -130,7 +130,7 @@ def _memory(case: Case) -> Cause | None:
 
 def _is_own_input(case: Case, other: Row) -> bool:
     """Return whether another row is of a tensor that the operator reads."""
-    edges = case.origin.operator.edges
+    edges = case.created.operator.edges
     producers = {edge.producer[0] for edge in edges if edge.producer}
     goldens = {case.context.rows[edge.row].golden_key for edge in edges if edge.row is not None} - {None}
     is_written = other.is_output and other.key is not None and other.key.op in producers
@@ -174,15 +174,15 @@ def _golden_differs(first: Metrics, second: Metrics | None) -> bool:
 def _pairing(case: Case) -> Cause | None:
     """An operator that reads the tensor is too good for this error, or all are good and the tensor is unrelated."""
     metrics, network = case.metrics, case.context.network
-    if case.origin.refuted_by:
-        refuted = because("judge.refuted", reader=case.origin.refuted_by, error=case.magnitude.error)
+    if case.created.refuted_by:
+        refuted = because("judge.refuted", reader=case.created.refuted_by, error=case.magnitude.error)
         return Cause(ErrorKind.PAIRING, (refuted, because("judge.probably_mispaired")))
     cosine = metrics.centred_cosine if metrics.centred_cosine is not None else metrics.finite_cosine
-    if case.origin.is_input or cosine is None or _is_related(metrics):
+    if case.created.is_input or cosine is None or _is_related(metrics):
         return None
     levels = [
         case.context.verdicts[number].level
-        for name in network.readers.get(case.origin.operator.name, ())
+        for name in network.readers.get(case.created.operator.name, ())
         for number in network.operators[name].outputs.values()
         if case.context.rows[number].metrics is not None
     ]
@@ -193,7 +193,7 @@ def _pairing(case: Case) -> Cause | None:
 
 def _linear(case: Case) -> Cause | None:
     """A linear fit of the target to the golden tensor explains the error."""
-    metrics, magnitude, budget = case.metrics, case.magnitude, case.origin.budget
+    metrics, magnitude, budget = case.metrics, case.magnitude, case.created.budget
     scale, offset, rest = metrics.fit_scale, metrics.fit_offset, metrics.fit_distance
     if scale is None or offset is None or rest is None or metrics.count < 4 or scale <= 0:
         return None
@@ -234,7 +234,7 @@ def _permuted(case: Case) -> Cause | None:
     metrics, magnitude = case.metrics, case.magnitude
     if metrics.count < 4 or not magnitude.std:
         return None
-    noise = case.origin.budget.unavoidable
+    noise = case.created.budget.unavoidable
     # With more noise, statistics agree by chance.
     if magnitude.error < max(0.02, 12 * noise) or not _statistics_agree(metrics, magnitude, max(4 * noise, 1e-6)):
         return None
@@ -269,7 +269,7 @@ def _quantization(case: Case) -> Cause | None:
         return None
     metrics = case.metrics
     noise = because("judge.quantized_noise", snr=metrics.snr_db if metrics.snr_db is not None else 0.0)
-    excess = because("judge.quantization_error", explained=case.origin.budget.rounding, error=case.magnitude.error)
+    excess = because("judge.quantization_error", explained=case.created.budget.rounding, error=case.magnitude.error)
     is_biased = abs(metrics.error_bias or 0) > _MIN_ONE_SIDED_BIAS
     bias = (because("judge.one_sided", bias=metrics.error_bias),) if is_biased else ()
     return Cause(ErrorKind.QUANTIZATION, (noise, excess, *bias))
@@ -277,8 +277,8 @@ def _quantization(case: Case) -> Cause | None:
 
 def _precision(case: Case) -> Cause | None:
     """The error is no larger than that of sums with few digits."""
-    error, budget, row = case.magnitude.error, case.origin.budget, case.row
-    length = reduction_length(case.origin.operator, case.context.rows)
+    error, budget, row = case.magnitude.error, case.created.budget, case.row
+    length = reduction_length(case.created.operator, case.context.rows)
     unit = max(DEFAULTS[coarser(row.target_dtype, row.golden_dtype)].noise, DEFAULTS["float16"].noise)
     explained = budget.allowed + 2 * unit * max(sqrt(length), 8.0)
     is_scaled = abs((case.metrics.fit_scale or 1.0) - 1) > _MAX_PRECISION_ERROR / 2
@@ -293,26 +293,26 @@ def _precision(case: Case) -> Cause | None:
 
 def _changed(case: Case) -> Cause | None:
     """An input differs from the output of its producer."""
-    if not case.origin.is_input or not case.origin.inputs or case.origin.inputs[0].skipped:
+    if not case.created.is_input or not case.created.inputs or case.created.inputs[0].skipped:
         return None
-    written = case.origin.inputs[0]
+    written = case.created.inputs[0]
     errors = {"written": written.error, "read": case.magnitude.error}
     changed = because("judge.changed_after_write", producer=written.source, **errors)
     return Cause(ErrorKind.MEMORY, (changed, because("judge.changed_in_memory")))
 
 
 def _indices(case: Case) -> Cause | None:
-    selects = case.origin.operator.model.propagation is Propagation.SELECT
+    selects = case.created.operator.error_model.propagation is Propagation.SELECT
     if not selects or coarser(case.row.target_dtype, case.row.golden_dtype) != "integer":
         return None
     return Cause(ErrorKind.INDICES, (because("judge.indices_differ", share=1 - equal_share(case.metrics)),))
 
 
 def _fusion(case: Case) -> Cause | None:
-    node = case.origin.operator.node
+    node = case.created.operator.node
     if len(node.originals) < 2 and not node.passes and not node.buffer_passes:
         return None
-    is_bad = any(state.is_bad for state in case.origin.inputs)
+    is_bad = any(state.exceeds_noise for state in case.created.inputs)
     inputs = because("judge.inputs_better" if is_bad else "judge.inputs_good")
     output = because("judge.fused_output", origin=_fusion_origin(node), inputs=inputs, error=case.magnitude.error)
     return Cause(ErrorKind.FUSION, (output,))

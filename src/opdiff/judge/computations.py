@@ -35,5 +35,5 @@ def _explains(pattern: ErrorPattern, case: Case) -> bool:
     error = case.magnitude.error
     if pattern.kind is ErrorKind.FUNCTION:
         return not case.is_quantized and pattern.rest <= _MAX_FUNCTION_REMAINDER * error
-    allowed = max(case.origin.budget.unavoidable, _MAX_REMAINDER * error)
+    allowed = max(case.created.budget.unavoidable, _MAX_REMAINDER * error)
     return pattern.rest <= min(allowed, error / 2)

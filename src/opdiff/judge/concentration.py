@@ -49,7 +49,7 @@ def is_in_slice(facts: ErrorFacts) -> bool:
 
 def few_elements(case: Case) -> Cause | None:
     """A few elements carry the error, and all others are within the budget."""
-    facts, count, budget = case.facts, case.metrics.count, case.origin.budget
+    facts, count, budget = case.facts, case.metrics.count, case.created.budget
     if count < _MIN_ELEMENTS_FOR_OUTLIERS:
         return None
     if facts is None or facts.is_sample:
@@ -70,7 +70,7 @@ def _few_by_metrics(case: Case) -> Cause | None:
     """Tell few elements, or as many as a channel has, by the metrics alone."""
     distribution, count = case.distribution, case.metrics.count
     carriers = distribution.effective_share * count
-    is_far = case.magnitude.error > 4 * case.origin.budget.allowed
+    is_far = case.magnitude.error > 4 * case.created.budget.allowed
     is_few = distribution.effective_share <= _MAX_OUTLIER_SHARE or (carriers <= _MAX_OUTLIERS and is_far)
     if is_few and distribution.count <= _MAX_DEVIATING_RATIO * max(carriers, 1.0):
         few = because("judge.few_elements", count=max(round(carriers), 1), total=count)

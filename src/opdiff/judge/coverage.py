@@ -106,7 +106,7 @@ def model_outputs(
         judged = [(rows[number], verdicts[number]) for number in operator.outputs.values()]
         compared = [_output(*each, largest) for each in judged if each[1].level is not Level.NOT_COMPARABLE]
         found += compared
-        if not compared and operator.model.propagation is not Propagation.NONE:
+        if not compared and operator.error_model.propagation is not Propagation.NONE:
             missing.append(name)
     return worst_outputs(found, missing)
 

@@ -30,7 +30,7 @@ class Propagation(Enum):
     SOFTMAX = auto()
     """Absolute errors become relative ones."""
     QUANTIZE = auto()
-    """One step of the quantized type."""
+    """One unit of the quantized type."""
     SELECT = auto()
     """Indices instead of values."""
     UNKNOWN = auto()

@@ -15,8 +15,8 @@ from opdiff.judge.causes import find_cause
 from opdiff.judge.coverage import coverage_of, model_outputs, target_name
 from opdiff.judge.defects import result_or_defect
 from opdiff.judge.locate import locate
-from opdiff.judge.noise import MAX_RUN_NOISE
 from opdiff.judge.ranking import first_in_order, rank
+from opdiff.judge.run_noise import MAX_RUN_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: Sequence[ErrorFacts] = ()) -> Judgement:
     """Judge the rows of one network: each row, and the operators at fault; without advice."""
     located, ranked = _locate(rows, network, limits)
-    if located.noise >= MAX_RUN_NOISE:
+    if located.run_noise >= MAX_RUN_NOISE:
         # All operators add to the error of the outputs, and how much each does is not known.
         ranked = tuple(replace(found, share=None) for found in ranked)
     defects = list(located.defects)
@@ -45,10 +45,10 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
         findings,
         first_in_order(ranked, network) if ranked else "",
         findings[0].operator if findings else "",
-        noise=located.noise,
+        noise=located.run_noise,
         defects=tuple(defects),
         coverage=coverage_of(rows, network),
-        outputs=model_outputs(rows, located.verdicts, network, located.noise),
+        outputs=model_outputs(rows, located.verdicts, network, located.run_noise),
         candidates=() if network.has_edges else _bad_operators(network, located),
     )
 
@@ -56,19 +56,19 @@ def judge_network(rows: Sequence[Row], network: Network, limits: Limits, facts: 
 def _locate(
     rows: Sequence[Row], network: Network, limits: Limits, faulty_readers: frozenset[str] = frozenset()
 ) -> tuple[Located, tuple[Ranked, ...]]:
-    """Return the origins of errors by their rank; golden tensors that readers refute are left out of the others.
+    """Return the created errors by their rank; golden tensors that readers refute are left out of the others.
 
     A reader that is itself at fault without such a tensor refutes nothing: the error was real, and the reader, whose
     bias makes relative errors smaller, passed a part of it on.
     """
     located = locate(rows, network, limits)
     ranked = rank(network, located, faulty_readers)
-    refuted = [found for found in ranked if found.origin.refuted_by]
+    refuted = [found for found in ranked if found.created.refuted_by]
     if not refuted:
         return located, ranked
     again = _without_goldens(refuted, located, rows, network, limits)
-    others = [found for found in rank(network, again) if not found.origin.refuted_by]
-    faulty = {found.origin.refuted_by for found in refuted} & {found.origin.operator.name for found in others}
+    others = [found for found in rank(network, again) if not found.created.refuted_by]
+    faulty = {found.created.refuted_by for found in refuted} & {found.created.operator.name for found in others}
     if faulty:
         return _locate(rows, network, limits, faulty_readers | faulty)
     return again, (*others, *refuted)
@@ -78,8 +78,8 @@ def _without_goldens(
     refuted: list[Ranked], located: Located, rows: Sequence[Row], network: Network, limits: Limits
 ) -> Located:
     """Locate again without the golden tensors that are refuted; their own verdicts stay."""
-    goldens = {rows[found.origin.row].golden_key for found in refuted} - {None}
-    hidden = {found.origin.row for found in refuted}
+    goldens = {rows[found.created.row].golden_key for found in refuted} - {None}
+    hidden = {found.created.row for found in refuted}
     hidden |= {n for n, row in enumerate(rows) if row.golden_key in goldens and located.verdicts[n].level.is_bad}
     again = locate([replace(row, metrics=None) if n in hidden else row for n, row in enumerate(rows)], network, limits)
     verdicts = [located.verdicts[number] if number in hidden else again.verdicts[number] for number in range(len(rows))]
@@ -96,14 +96,14 @@ def _bad_operators(network: Network, located: Located) -> tuple[str, ...]:
 
 
 def _cause(found: Ranked, context: CauseContext, defects: list[str]) -> Cause:
-    cause = result_or_defect(partial(find_cause, found.origin, context), defects)
+    cause = result_or_defect(partial(find_cause, found.created, context), defects)
     return Cause(ErrorKind.UNKNOWN, (cause,)) if isinstance(cause, Reason) else cause
 
 
 def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
-    origin = found.origin
-    node, row, verdict = origin.operator.node, context.rows[origin.row], context.verdicts[origin.row]
-    before = tuple(dict.fromkeys(name for state in origin.inputs for name in state.skipped))
+    error = found.created
+    node, row, verdict = error.operator.node, context.rows[error.row], context.verdicts[error.row]
+    before = tuple(dict.fromkeys(name for state in error.inputs for name in state.skipped))
     return Finding(
         operator=node.name,
         op_type=node.op_type,
@@ -118,7 +118,7 @@ def _finding(found: Ranked, cause: Cause, context: CauseContext) -> Finding:
         before=before,
         passes=node.passes,
         buffer_passes=node.buffer_passes,
-        missing=_why_missing(node.name, context.rows) if origin.is_stand_in else None,
+        missing=_why_missing(node.name, context.rows) if error.is_stand_in else None,
     )
 
 

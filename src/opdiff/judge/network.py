@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Port = tuple[str, int]
 
 
-# Tensors with fewer elements may have equal statistics by chance.
-_MIN_ELEMENTS_FOR_CONTENT = 8
+MIN_ELEMENTS_FOR_CONTENT = 8
+"""Tensors with fewer elements may have equal statistics by chance."""
 
 
 class Edge(Struct, frozen=True):
@@ -41,14 +41,14 @@ class Operator(Struct, frozen=True):
 
     Attributes:
         node: its node in the graph.
-        model: error model of its type.
+        error_model: error model of its type.
         edges: its inputs.
         outputs: row number of each output, by index.
         rows: numbers of all its rows.
     """
 
     node: GraphNode
-    model: OpErrorModel
+    error_model: OpErrorModel
     edges: tuple[Edge, ...]
     outputs: dict[int, int]
     rows: tuple[int, ...]
@@ -93,7 +93,7 @@ def build_network(rows: Sequence[Row], nodes: Sequence[GraphNode]) -> Network:
         operators[name] = operator if has_known_edges else _with_producers(operator, rows, holders, missing)
         if operator.outputs:
             previous = name
-        elif not operator.rows and operator.model.propagation is not Propagation.NONE:
+        elif not operator.rows and operator.error_model.propagation is not Propagation.NONE:
             missing = name
     readers, is_ordered = _readers(operators)
     if not is_ordered:
@@ -129,7 +129,7 @@ def _golden_marks(row: Row) -> tuple[object, ...]:
     """Return what identifies the golden tensor of a row: its key, and statistics that equal data have in common."""
     metrics = row.metrics
     key = () if row.golden_key is None else (row.golden_key,)
-    if metrics is None or not metrics.golden_std or metrics.count < _MIN_ELEMENTS_FOR_CONTENT:
+    if metrics is None or not metrics.golden_std or metrics.count < MIN_ELEMENTS_FOR_CONTENT:
         return key
     ends = metrics.golden_min, metrics.golden_max
     return *key, (metrics.count, metrics.golden_mean, metrics.golden_std, *ends)
@@ -155,11 +155,11 @@ def _operator(
     edges = [Edge(_port(text, known), inputs.get(index)) for index, text in enumerate(node.inputs)]
     if inputs:
         edges += [Edge(None, number) for index, number in inputs.items() if index >= len(node.inputs)]
-    model = error_model_of(node.op_type)
-    if not edges and previous and outputs and model.propagation is not Propagation.NONE:
+    error_model = error_model_of(node.op_type)
+    if not edges and previous and outputs and error_model.propagation is not Propagation.NONE:
         # Array files have neither inputs nor addresses: assume that the operator reads the previous one.
         edges = [Edge((previous, -1), None)]
-    return Operator(node, model, tuple(edges), outputs, tuple(numbers))
+    return Operator(node, error_model, tuple(edges), outputs, tuple(numbers))
 
 
 def _port(text: str, known: dict[str, GraphNode]) -> Port | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opdiff.core.judgement import Origin
+from opdiff.judge.error_budget import created_share, max_inherited
 from opdiff.judge.error_magnitude import has_magnitude
 from opdiff.judge.error_model import Propagation
-from opdiff.judge.noise import created_share, max_inherited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from opdiff.core.comparison import Row
     from opdiff.core.judgement import Verdict
     from opdiff.core.metrics import Metrics
+    from opdiff.judge.error_budget import Budget
     from opdiff.judge.error_magnitude import ErrorMagnitude
     from opdiff.judge.error_model import OpErrorModel
+    from opdiff.judge.error_state import ErrorState
     from opdiff.judge.network import Network, Operator
-    from opdiff.judge.noise import Budget, TensorState
 
 
-class ErrorOrigin(Struct, frozen=True):
+class CreatedError(Struct, frozen=True):
     """A tensor at which an error was created.
 
     Attributes:
@@ -41,17 +42,24 @@ class ErrorOrigin(Struct, frozen=True):
     row: int
     magnitude: ErrorMagnitude
     budget: Budget
-    inputs: tuple[TensorState, ...]
+    inputs: tuple[ErrorState, ...]
     is_input: bool = False
     is_stand_in: bool = False
     refuted_by: str = ""
 
 
-class Propagated(Struct, frozen=True):
-    """Errors of the inputs of an operator, and the share of its output's error that it created."""
+class OperatorErrors(Struct, frozen=True):
+    """Errors at an operator.
 
-    inputs: tuple[TensorState, ...] = ()
+    Attributes:
+        inputs: errors of its inputs.
+        own_share: share of the squared error of its worst output that it created.
+        magnitude: error of its worst output that was compared with the golden one.
+    """
+
+    inputs: tuple[ErrorState, ...] = ()
     own_share: float = 0.0
+    magnitude: ErrorMagnitude | None = None
 
 
 class Located(Struct, frozen=True):
@@ -59,18 +67,16 @@ class Located(Struct, frozen=True):
 
     Attributes:
         verdicts: verdict of each row.
-        origins: origins of errors, in the order of execution.
-        propagated: by operator, the errors that pass through it.
-        magnitudes: by operator, the largest error of its compared outputs.
-        noise: noise of this run in units of the expected noise.
+        created: created errors, in the order of execution.
+        operators: errors at each operator, by its name.
+        run_noise: noise of this run in units of the expected noise.
         defects: tracebacks of unexpected errors, each of which cost the verdicts of an operator.
     """
 
     verdicts: tuple[Verdict, ...]
-    origins: tuple[ErrorOrigin, ...]
-    propagated: dict[str, Propagated]
-    magnitudes: dict[str, ErrorMagnitude]
-    noise: float
+    created: tuple[CreatedError, ...]
+    operators: dict[str, OperatorErrors]
+    run_noise: float
     defects: tuple[str, ...] = ()
 
 
@@ -83,7 +89,7 @@ def find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int,
                 continue
             name, index = edge.producer
             producer = network.operators.get(name)
-            if producer is None or producer.model.propagation is Propagation.NONE:
+            if producer is None or producer.error_model.propagation is Propagation.NONE:
                 continue
             own = producer.outputs.get(index)
             if own is None or not has_magnitude(rows[own].metrics):
@@ -94,22 +100,22 @@ def find_stand_ins(rows: Sequence[Row], network: Network) -> dict[str, dict[int,
 def origin_of(
     metrics: Metrics | None,
     magnitude: ErrorMagnitude,
-    model: OpErrorModel,
+    error_model: OpErrorModel,
     budget: Budget,
-    inputs: tuple[TensorState, ...],
+    inputs: tuple[ErrorState, ...],
 ) -> Origin:
     """Return the origin of the error of a bad output; `metrics` is `None` for integers, which have no magnitude."""
     if any(state.has_special_mismatch for state in inputs):
         return Origin.INHERITED
     if magnitude.has_special_mismatch:
-        return Origin.BORN
-    has_bad_input = any(state.is_bad for state in inputs)
+        return Origin.CREATED
+    has_bad_input = any(state.exceeds_noise for state in inputs)
     if metrics is None:
-        return Origin.INHERITED if has_bad_input else Origin.BORN
-    error, peak = max_inherited(model, inputs, budget, magnitude, metrics.count)
+        return Origin.INHERITED if has_bad_input else Origin.CREATED
+    error, peak = max_inherited(error_model, inputs, budget, magnitude, metrics.count)
     peak += 10 * budget.rounding * abs(metrics.worst_golden or 0)
     if magnitude.error > error or magnitude.peak > peak:
-        return Origin.BORN
+        return Origin.CREATED
     return Origin.INHERITED if has_bad_input else Origin.ACCUMULATED
 
 

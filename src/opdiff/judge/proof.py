@@ -138,7 +138,7 @@ def _with_inherited(verdicts: Sequence[Verdict], rows: Sequence[Row], withdrawn:
         return verdicts
     return tuple(
         replace(verdict, origin=Origin.INHERITED)
-        if verdict.origin is Origin.BORN and row.key is not None and row.key.op in withdrawn
+        if verdict.origin is Origin.CREATED and row.key is not None and row.key.op in withdrawn
         else verdict
         for row, verdict in zip(rows, verdicts, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Ranking of error origins by their share of the error of the network outputs."""
+"""Ranking of operators that created errors by their share of the error of the network outputs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from msgspec.structs import replace
 from opdiff.core.judgement import Level
 from opdiff.judge.error_magnitude import ratio
 from opdiff.judge.error_model import Propagation
-from opdiff.judge.origins import Propagated
+from opdiff.judge.origins import OperatorErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opdiff.judge.network import Network
-    from opdiff.judge.origins import ErrorOrigin, Located
+    from opdiff.judge.origins import CreatedError, Located
 
 _MAX_PATH_LENGTH = 200
-# Weight of an origin with bad inputs: the operator may amplify them more than its type suggests.
+# Weight of an error of an operator with bad inputs: the operator may amplify them more than its type suggests.
 _UNCERTAIN_WEIGHT = 0.5
 # Weight of an input with NaN or infinity.
 _SPECIAL_WEIGHT = 1e6
-_NOTHING = Propagated()
+_NO_ERRORS = OperatorErrors()
 _MAX_EXCESS = 1e6
 # A reader refutes an error if it is this many times as large as that of the reader.
 _REFUTED_RATIO = 10.0
@@ -35,57 +35,57 @@ class Ranked(Struct, frozen=True):
     """An operator that created an error.
 
     Attributes:
-        origin: its worst tensor.
+        created: the worst error that it created.
         share: share of the error of the network outputs that comes from it; `None` if they have none.
         path: operators from it to a network output.
         is_certain: its inputs are good.
     """
 
-    origin: ErrorOrigin
+    created: CreatedError
     share: float | None
     path: tuple[str, ...]
     is_certain: bool
 
 
 def rank(network: Network, located: Located, faulty_readers: frozenset[str] = frozenset()) -> tuple[Ranked, ...]:
-    """Return one origin for each operator that created an error, the largest share first.
+    """Return the worst error of each operator that created an error, the largest share first.
 
     Operators in `faulty_readers` refute no errors of what they read.
     """
-    worst: dict[str, ErrorOrigin] = {}
-    for origin in located.origins:
-        known = worst.get(origin.operator.name)
-        if known is None or _severity(origin) > _severity(known):
-            worst[origin.operator.name] = origin
+    worst: dict[str, CreatedError] = {}
+    for error in located.created:
+        known = worst.get(error.operator.name)
+        if known is None or _severity(error) > _severity(known):
+            worst[error.operator.name] = error
     if not worst:
         return ()
     worst = {
-        name: replace(origin, refuted_by=_refuting_reader(origin, network, located, faulty_readers))
-        for name, origin in worst.items()
+        name: replace(error, refuted_by=_refuting_reader(error, network, located, faulty_readers))
+        for name, error in worst.items()
     }
     shares = _shares(network, located, worst)
     ranked = [
-        Ranked(origin, shares.get(name), _path(network, name), _is_certain(origin)) for name, origin in worst.items()
+        Ranked(error, shares.get(name), _path(network, name), _is_certain(error)) for name, error in worst.items()
     ]
     order = {name: number for number, name in enumerate(network.operators)}
     return tuple(sorted(ranked, key=lambda found: _key(found, order)))
 
 
-def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located, faulty_readers: frozenset[str]) -> str:
+def _refuting_reader(error: CreatedError, network: Network, located: Located, faulty_readers: frozenset[str]) -> str:
     """Return an operator that reads the tensor and whose output is too good for this error; empty for none.
 
     Linear operators keep relative errors, and sums keep absolute ones. Others may hide them.
     """
-    if origin.is_input:
+    if error.is_input:
         return ""
-    for name in network.readers.get(origin.operator.name, ()):
-        reader, magnitude = network.operators[name], located.magnitudes.get(name)
+    for name in network.readers.get(error.operator.name, ()):
+        reader, magnitude = network.operators[name], located.operators.get(name, _NO_ERRORS).magnitude
         if name in faulty_readers or magnitude is None or magnitude.has_special_mismatch:
             continue
-        if reader.model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
-            errors = origin.magnitude.error, magnitude.error
-        elif reader.model.propagation is Propagation.ADD:
-            errors = origin.magnitude.rms_error, magnitude.rms_error
+        if reader.error_model.propagation in (Propagation.LINEAR, Propagation.NORMALIZE):
+            errors = error.magnitude.error, magnitude.error
+        elif reader.error_model.propagation is Propagation.ADD:
+            errors = error.magnitude.rms_error, magnitude.rms_error
         else:
             continue
         if errors[0] > _REFUTED_RATIO * errors[1]:
@@ -94,32 +94,32 @@ def _refuting_reader(origin: ErrorOrigin, network: Network, located: Located, fa
 
 
 def _key(found: Ranked, order: dict[str, int]) -> tuple[float, ...]:
-    """Errors that no reader refutes first, then certain origins, then large shares.
+    """Errors that no reader refutes first, then certain ones, then large shares.
 
     Errors without shares are sorted by how far they are above their budgets. Similar shares and similar excesses are
     sorted by the order of execution.
     """
-    origin = found.origin
-    excess = ratio(origin.magnitude.error, origin.budget.allowed)
+    error = found.created
+    excess = ratio(error.magnitude.error, error.budget.allowed)
     strength = 0.0 if found.share is not None else -round(log2(min(max(excess, 1.0), _MAX_EXCESS)) / 2)
     return (
-        bool(origin.refuted_by),
+        bool(error.refuted_by),
         not found.is_certain,
         -round(found.share or 0.0, 1),
         strength,
-        order.get(origin.operator.name, 0),
+        order.get(error.operator.name, 0),
     )
 
 
-def _severity(origin: ErrorOrigin) -> tuple[bool, float]:
-    return origin.magnitude.has_special_mismatch, origin.magnitude.error
+def _severity(error: CreatedError) -> tuple[bool, float]:
+    return error.magnitude.has_special_mismatch, error.magnitude.error
 
 
-def _is_certain(origin: ErrorOrigin) -> bool:
-    return not any(state.is_bad for state in origin.inputs)
+def _is_certain(error: CreatedError) -> bool:
+    return not any(state.exceeds_noise for state in error.inputs)
 
 
-def _shares(network: Network, located: Located, worst: dict[str, ErrorOrigin]) -> dict[str, float]:
+def _shares(network: Network, located: Located, worst: dict[str, CreatedError]) -> dict[str, float]:
     """Return the share of the output error that each operator created, traced back from the outputs."""
     outputs = [name for name in network.outputs if _is_bad(network, located, name)]
     if not outputs:
@@ -131,7 +131,7 @@ def _shares(network: Network, located: Located, worst: dict[str, ErrorOrigin]) -
         if not weight:
             continue
         inherited = 0.0
-        for producer, part in _inherited_parts(located.propagated.get(name, _NOTHING)):
+        for producer, part in _inherited_parts(located.operators.get(name, _NO_ERRORS)):
             weights[producer] = weights.get(producer, 0.0) + weight * part
             inherited += part
         if name in worst:
@@ -141,11 +141,11 @@ def _shares(network: Network, located: Located, worst: dict[str, ErrorOrigin]) -
     return {name: share / total for name, share in shares.items()} if total else {}
 
 
-def _inherited_parts(propagated: Propagated) -> list[tuple[str, float]]:
+def _inherited_parts(operator: OperatorErrors) -> list[tuple[str, float]]:
     """Return the producers of an operator, each with the part of the error that it contributes."""
     errors = [
         _SPECIAL_WEIGHT if state.has_special_mismatch else min(state.error * (state.rms or 1.0), sys.float_info.max)
-        for state in propagated.inputs
+        for state in operator.inputs
     ]
     largest = max(errors, default=0.0)
     if not largest:
@@ -153,8 +153,8 @@ def _inherited_parts(propagated: Propagated) -> list[tuple[str, float]]:
     # Scaled first: squares of very large errors are no float64.
     weights = [(error / largest) ** 2 for error in errors]
     total = sum(weights)
-    parts = zip(propagated.inputs, weights, strict=True)
-    inherited = 1 - propagated.own_share
+    parts = zip(operator.inputs, weights, strict=True)
+    inherited = 1 - operator.own_share
     return [(state.source, inherited * weight / total) for state, weight in parts if state.source]
 
 
@@ -166,7 +166,7 @@ def _is_bad(network: Network, located: Located, name: str) -> bool:
     levels = [located.verdicts[number].level for number in operator.rows]
     if any(level is not Level.NOT_COMPARABLE for level in levels):
         return any(level.is_bad for level in levels)
-    return any(state.is_bad and not state.skipped for state in located.propagated.get(name, _NOTHING).inputs)
+    return any(state.exceeds_noise and not state.skipped for state in located.operators.get(name, _NO_ERRORS).inputs)
 
 
 def _path(network: Network, start: str) -> tuple[str, ...]:
@@ -196,5 +196,5 @@ def _backtrack(before: dict[str, str], end: str) -> tuple[str, ...]:
 def first_in_order(ranked: Sequence[Ranked], network: Network) -> str:
     """Return the operator that is executed first."""
     order = {name: number for number, name in enumerate(network.operators)}
-    names = [found.origin.operator.name for found in ranked]
+    names = [found.created.operator.name for found in ranked]
     return min(names, key=lambda name: order.get(name, 0))

@@ -68,16 +68,16 @@ def test_units_are_judged_by_their_own_network() -> None:
     ]
     origins = [verdict.origin for verdict in judge(rows, graphs).verdicts]
     assert origins == [
-        *(Origin.BORN, Origin.INHERITED),
-        *(Origin.INHERITED, Origin.BORN),
-        *(Origin.BORN, Origin.INHERITED),
+        *(Origin.CREATED, Origin.INHERITED),
+        *(Origin.INHERITED, Origin.CREATED),
+        *(Origin.CREATED, Origin.INHERITED),
     ]
 
 
 def test_errors_originate_where_inputs_are_good() -> None:
     rows = [row("a", GREEN, Slot.INPUT), row("a", RED), row("b", RED, Slot.INPUT), row("b", RED)]
     judgement = judge(rows)
-    origins = [Origin.NONE, Origin.BORN, Origin.NONE, Origin.INHERITED]
+    origins = [Origin.NONE, Origin.CREATED, Origin.NONE, Origin.INHERITED]
     assert [verdict.origin for verdict in judgement.verdicts] == origins
     assert judgement.first_bad == "a"
 

@@ -79,7 +79,7 @@ def test_an_innocent_suspect_is_withdrawn(tmp_path: Path) -> None:
     assert "Innocent: fc." in advice
     assert "No operator is found to be at fault, although tensors are bad" in advice
     assert not {"judge.within_noise", "judge.compared_within_noise"} & {sentence.code for sentence in judgement.advice}
-    assert Origin.BORN not in {verdict.origin for verdict in judgement.verdicts}
+    assert Origin.CREATED not in {verdict.origin for verdict in judgement.verdicts}
 
 
 def test_without_suspects_the_largest_errors_are_replayed(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def _with_inherited(
         return verdicts
     return tuple(
         replace(verdict, origin=Origin.INHERITED)
-        if verdict.origin is Origin.BORN and row.key is not None and (row.unit, row.key.op) in withdrawn
+        if verdict.origin is Origin.CREATED and row.key is not None and (row.unit, row.key.op) in withdrawn
         else verdict
         for row, verdict in zip(rows, verdicts, strict=True)
     )

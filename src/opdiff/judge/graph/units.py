@@ -313,7 +313,7 @@ def _with_origins(unit: UnitRows, verdicts: Sequence[Verdict]) -> Sequence[Verdi
     found = []
     for row, verdict in zip(unit.rows, verdicts, strict=True):
         is_unknown = row.metrics is None and row.is_output and verdict.level.is_bad and row.label.target in bad_inputs
-        origin = Origin.INHERITED if bad_inputs.get(row.label.target) else Origin.BORN
+        origin = Origin.INHERITED if bad_inputs.get(row.label.target) else Origin.CREATED
         found.append(replace(verdict, origin=origin) if is_unknown else verdict)
     return found
 
@@ -334,7 +334,7 @@ def _first_row(unit: UnitRows, judgement: Judgement) -> str:
         for row, verdict in zip(unit.rows, judgement.verdicts, strict=True)
         if verdict.level.is_bad
     ]
-    return next((op for op, origin in bad if origin is Origin.BORN), bad[0][0] if bad else "")
+    return next((op for op, origin in bad if origin is Origin.CREATED), bad[0][0] if bad else "")
 
 
 def _failed_by_small_values(judged: Sequence[JudgedUnit]) -> tuple[Reason, ...]:

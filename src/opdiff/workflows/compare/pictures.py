@@ -104,7 +104,7 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> Iterator[int]:
     ranks = [
         (
             findings.get((row.unit, str(row.key)), len(findings)),
-            verdict.origin is not Origin.BORN,
+            verdict.origin is not Origin.CREATED,
             not row.is_output,
             -(verdict.excess or 0.0),
             number,

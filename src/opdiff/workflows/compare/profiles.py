@@ -71,7 +71,7 @@ def _worst_rows(rows: Sequence[Row], judgement: Judgement) -> list[int]:
     ranks = [
         (findings.get(name, len(findings)), -(verdict.excess or 0.0), number)
         for number, verdict, name in named
-        if verdict.origin is Origin.BORN or name in findings
+        if verdict.origin is Origin.CREATED or name in findings
     ]
     return [number for _, _, number in sorted(ranks)]
 

@@ -1,0 +1,157 @@
+"""Verdicts for outputs of operators, by the errors of the inputs; also the errors of outputs that were not compared."""
+
+from __future__ import annotations
+
+from math import hypot, inf, sqrt
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from opdiff.core.judgement import Level, Origin
+from opdiff.core.reasons import because
+from opdiff.judge.error_budget import Budget, allowed_gain, created_share, error_budget
+from opdiff.judge.error_magnitude import golden_peak
+from opdiff.judge.error_state import worst_state
+from opdiff.judge.judged_tensor import JudgedTensor, judged_tensor
+from opdiff.judge.levels import assess_floats, assess_indices, assess_integers, is_integer
+from opdiff.judge.limits import coarser
+from opdiff.judge.origins import CreatedError, origin_of, own_share_of
+from opdiff.judge.rounding import (
+    cancellation_error,
+    coarsest,
+    few_sums_factor,
+    is_cancelled_sum,
+    is_quantized,
+    is_quantized_value,
+    rounding_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.reasons import Reason
+    from opdiff.judge.error_magnitude import ErrorMagnitude
+    from opdiff.judge.error_state import ErrorState
+    from opdiff.judge.levels import Assessment
+    from opdiff.judge.network import Operator
+    from opdiff.judge.tensor_limits import MeasuredTensor, TensorLimits
+
+# Uncompared operators that are remembered; each operator of a long chain would have all before it.
+_MAX_SKIPPED = 16
+_NO_BUDGET = Budget(0.0, 0.0, 0.0)
+
+
+class OutputJudge:
+    """Verdicts for the outputs of one operator with these inputs."""
+
+    def __init__(
+        self, operator: Operator, inputs: tuple[ErrorState, ...], rows: Sequence[Row], limits: TensorLimits
+    ) -> None:
+        self._operator = operator
+        self._inputs = inputs
+        self._rows = rows
+        self._limits = limits
+        self._is_quantized = is_quantized(operator, rows, inputs)
+
+    def judge(self, tensor: MeasuredTensor, index: int) -> JudgedTensor:
+        """Judge an output of floats, or of integers other than indices."""
+        operator, inputs, magnitude = self._operator, self._inputs, tensor.magnitude
+        is_quantity = not tensor.is_integer or is_quantized_value(operator, self._rows, inputs)
+        budget = self._budget(tensor)
+        assessment = self._assess(tensor, budget, is_quantity=is_quantity)
+        origin, is_cancelled = Origin.NONE, False
+        if assessment[0].is_bad:
+            metrics = tensor.metrics if is_quantity else None
+            origin = origin_of(metrics, magnitude, operator.error_model, budget, inputs)
+            is_accumulated = origin is Origin.ACCUMULATED
+            is_cancelled = is_accumulated and is_cancelled_sum(operator, inputs, self._limits.of(tensor).distance)
+        elif (systematic := self._systematic_error(tensor, budget)) is not None:
+            assessment, origin = (Level.SUSPICIOUS, systematic), Origin.CREATED
+        if is_cancelled:
+            assessment, origin = (Level.NOISE, because("judge.small_difference", error=magnitude.error)), Origin.NONE
+        error = self._error(tensor, index, budget)
+        judged = judged_tensor(error, tensor, assessment, origin, budget.expected_noise, operator.name)
+        state = replace(
+            judged.state,
+            exceeds_noise=judged.state.exceeds_noise and origin is not Origin.ACCUMULATED,
+            is_quantized_value=tensor.is_integer and is_quantity,
+            is_cancelled_sum=is_cancelled,
+        )
+        own_share = own_share_of(magnitude, budget) if origin is Origin.CREATED else 0.0
+        added_noise = _added_noise(magnitude, budget) if is_quantity else None
+        return replace(judged, state=state, own_share=own_share, added_noise=added_noise)
+
+    def judge_indices(self, tensor: MeasuredTensor, index: int, *, values_agree: bool | None) -> JudgedTensor:
+        """Judge indices that the operator returns; `values_agree` is `None` if it returns no values beside them."""
+        inputs_agree = not any(state.exceeds_noise for state in self._inputs)
+        limit = self._limits.of(tensor)
+        assessment = assess_indices(tensor.metrics, limit, values_agree=values_agree, inputs_agree=inputs_agree)
+        origin = Origin.NONE
+        if assessment[0].is_bad:
+            origin = Origin.CREATED if inputs_agree and values_agree is not False else Origin.INHERITED
+        error = self._error(tensor, index, _NO_BUDGET)
+        judged = judged_tensor(error, tensor, assessment, origin, 0.0, self._operator.name)
+        return judged if assessment[0] is Level.WRONG else replace(judged, created=None)
+
+    def _error(self, tensor: MeasuredTensor, index: int, budget: Budget) -> CreatedError:
+        is_stand_in = self._operator.outputs.get(index) != tensor.number
+        return CreatedError(
+            self._operator, tensor.number, tensor.magnitude, budget, self._inputs, is_stand_in=is_stand_in
+        )
+
+    def _budget(self, tensor: MeasuredTensor) -> Budget:
+        operator, inputs, magnitude, limits = self._operator, self._inputs, tensor.magnitude, self._limits
+        count = tensor.metrics.count
+        noise = limits.of_type(coarsest(operator, self._rows, tensor.dtype), tensor.row).noise
+        rounding = rounding_error(operator, self._rows, inputs, noise, quantized=self._is_quantized)
+        rounding *= limits.run_noise
+        rounding *= few_sums_factor(operator.error_model, magnitude, golden_peak(tensor.metrics), count)
+        rounding += cancellation_error(operator.error_model, inputs, magnitude)
+        return error_budget(operator.error_model, inputs, rounding, magnitude, count)
+
+    def _assess(self, tensor: MeasuredTensor, budget: Budget, *, is_quantity: bool) -> Assessment:
+        limit = self._limits.of(tensor)
+        if not is_quantity:
+            return assess_integers(tensor.metrics, limit)
+        if self._is_quantized:
+            distance = self._limits.of_type("integer", tensor.row).distance
+            limit = replace(limit, distance=max(limit.distance, distance))
+        return assess_floats(tensor.metrics, tensor.magnitude, limit, budget.allowed, budget.peak)
+
+    def _systematic_error(self, tensor: MeasuredTensor, budget: Budget) -> Reason | None:
+        """Return the rule that a systematic error breaks, though it is small; `None` if there is none."""
+        metrics = tensor.metrics
+        if tensor.is_integer or metrics.fit_scale is None:
+            return None
+        noise = self._limits.noise(tensor)
+        allowed = allowed_gain(self._operator.error_model, self._inputs, metrics, noise, budget)
+        if abs(metrics.fit_scale - 1) <= allowed:
+            return None
+        return because("judge.systematic_scale", scale=metrics.fit_scale, allowed=allowed, count=metrics.count)
+
+    def uncompared_state(self) -> ErrorState:
+        """Return the error of an output that was not compared: that of the worst input, and the rounding error."""
+        worst = worst_state(self._inputs)
+        names = (*(name for state in self._inputs for name in state.skipped), self._operator.name)
+        rounding = self._operator.error_model.rounding * self._noise_limit() * self._limits.run_noise
+        return replace(
+            worst,
+            error=hypot(worst.error, rounding),
+            noise=hypot(worst.noise, rounding),
+            skipped=tuple(dict.fromkeys(names))[-_MAX_SKIPPED:],
+            is_quantized=self._is_quantized,
+        )
+
+    def _noise_limit(self) -> float:
+        """Return the limit of the coarsest float type that the operator reads or writes; 0 if it has none."""
+        rows = [self._rows[number] for number in self._operator.rows if not is_integer(self._rows[number])]
+        # A damaged file may have integers where the golden dump has floats.
+        types = ((coarser(row.target_dtype, row.target_dtype), row) for row in rows if row.target_dtype)
+        return max((self._limits.of_type(dtype, row).noise for dtype, row in types if dtype != "integer"), default=0.0)
+
+
+def _added_noise(magnitude: ErrorMagnitude, budget: Budget) -> float | None:
+    if not budget.rounding or not magnitude.error < inf:
+        return None
+    return magnitude.error * sqrt(created_share(magnitude.error, budget.expected)) / budget.rounding

@@ -1,0 +1,86 @@
+"""Measured tensors of a network, and the limits by which each of them is judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from opdiff.judge.error_magnitude import error_magnitude
+from opdiff.judge.levels import assess_floats, assess_integers
+from opdiff.judge.limits import coarser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opdiff.core.comparison import Row
+    from opdiff.core.metrics import Metrics
+    from opdiff.judge.error_magnitude import ErrorMagnitude
+    from opdiff.judge.levels import Assessment
+    from opdiff.judge.limits import Limit, Limits
+
+
+class MeasuredTensor(Struct, frozen=True):
+    """A row with metrics.
+
+    Attributes:
+        number: number of the row.
+        row: the row.
+        metrics: its metrics.
+        magnitude: magnitude of its error.
+        dtype: element type whose limits apply.
+    """
+
+    number: int
+    row: Row
+    metrics: Metrics
+    magnitude: ErrorMagnitude
+    dtype: str
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether both sides hold integers or booleans."""
+        return self.dtype == "integer"
+
+
+def find_tensor(rows: Sequence[Row], number: int) -> MeasuredTensor | None:
+    """Return the tensor of a row; `None` if it was not measured or has no elements."""
+    row = rows[number]
+    metrics, magnitude = row.metrics, error_magnitude(row.metrics)
+    if metrics is None or magnitude is None:
+        return None
+    return MeasuredTensor(number, row, metrics, magnitude, coarser(row.target_dtype, row.golden_dtype))
+
+
+class TensorLimits:
+    """Limits of tensors in a run with this noise, looked up once for each element type and operator type."""
+
+    def __init__(self, limits: Limits, run_noise: float) -> None:
+        self.run_noise = run_noise
+        self._limits = limits
+        self._known: dict[tuple[str, str], Limit] = {}
+
+    def of(self, tensor: MeasuredTensor) -> Limit:
+        """Return the limits of a tensor."""
+        return self.of_type(tensor.dtype, tensor.row)
+
+    def of_type(self, dtype: str, row: Row) -> Limit:
+        """Return the limits that a row with this element type would have."""
+        op_type = row.label.op_type
+        if self._limits.names:
+            return self._limits.of(dtype, op_type, row.key.op if row.key else row.label.target)
+        limit = self._known.get((dtype, op_type))
+        if limit is None:
+            limit = self._known[dtype, op_type] = self._limits.of(dtype, op_type, "")
+        return limit
+
+    def noise(self, tensor: MeasuredTensor) -> float:
+        """Return the relative error that a simple operator may add in this run."""
+        return self.of(tensor).noise * self.run_noise
+
+    def assess(self, tensor: MeasuredTensor, allowed: float, allowed_peak: float) -> Assessment:
+        """Return level and reason of a tensor with this budget; integers are counted instead."""
+        limit = self.of(tensor)
+        if tensor.is_integer:
+            return assess_integers(tensor.metrics, limit)
+        return assess_floats(tensor.metrics, tensor.magnitude, limit, allowed, allowed_peak)
