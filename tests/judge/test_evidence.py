@@ -12,7 +12,7 @@ from opdiff.core.comparison import GraphNode, ModelGraph
 from opdiff.core.explanation import Explanation, ExplanationKind
 from opdiff.core.reasons import because
 from opdiff.judge import judge
-from opdiff.measure.error_facts import measure_error_facts
+from opdiff.measure.error_examination import measure_error_facts
 from tensor_rows import numbers, row
 
 if TYPE_CHECKING:

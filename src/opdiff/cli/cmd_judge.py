@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from opdiff.cli.terminal import printable
     from opdiff.report.saved_json import save
     from opdiff.report.summary_text import summary_lines
-    from opdiff.workflows.compare.judging import find_limits, judge_again
+    from opdiff.workflows.compare.rejudging import judge_again
     from opdiff.workflows.compare.saved import load_saved
+    from opdiff.workflows.limits_file import find_limits
 
     comparison = judge_again(load_saved([args.saved]), find_limits(args.limits))
     language = Language(args.lang)

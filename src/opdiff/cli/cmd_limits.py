@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the limits, or check a file, and return the exit code."""
     from opdiff.cli.terminal import printable
-    from opdiff.workflows.compare.judging import find_limits, limits_text
+    from opdiff.workflows.limits_file import find_limits, limits_text
 
     if not args.check:
         print(limits_text(), end="")

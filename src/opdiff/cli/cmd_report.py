@@ -98,7 +98,8 @@ def _exit_code(args: argparse.Namespace, comparison: Comparison) -> int:
 
 
 def _judge_again(comparison: Comparison, limits: str) -> Comparison:
-    from opdiff.workflows.compare.judging import find_limits, judge_again
+    from opdiff.workflows.compare.rejudging import judge_again
+    from opdiff.workflows.limits_file import find_limits
 
     return judge_again(comparison, find_limits(limits))
 

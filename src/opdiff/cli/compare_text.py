@@ -52,7 +52,7 @@ def _file_lines(written: Written, language: Language) -> Iterator[SummaryLine]:
 
 def next_lines(comparison: Comparison, remedies: str, language: Language) -> Iterator[SummaryLine]:
     """Yield the next command, and the files of remedies that are written to a folder, if any is given."""
-    from opdiff.workflows.compare.judging import next_step
+    from opdiff.workflows.compare.follow_up import next_step
 
     command = next_step(comparison)
     if command:
@@ -62,7 +62,7 @@ def next_lines(comparison: Comparison, remedies: str, language: Language) -> Ite
 
 def remedy_lines(comparison: Comparison, remedies: str, language: Language) -> Iterator[SummaryLine]:
     """Write the remedies to a folder, if one is given, and yield the written files."""
-    from opdiff.workflows.compare.judging import write_remedies
+    from opdiff.workflows.compare.follow_up import write_remedies
 
     if not remedies:
         return

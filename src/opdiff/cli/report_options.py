@@ -68,7 +68,8 @@ class Gate(Struct, frozen=True):
     def refused(self, comparison: Comparison) -> tuple[str, ...]:
         """Return the operator of each tensor that is at this level, or worse."""
         if self.limits:
-            from opdiff.workflows.compare.judging import find_limits, judge_again
+            from opdiff.workflows.compare.rejudging import judge_again
+            from opdiff.workflows.limits_file import find_limits
 
             comparison = judge_again(comparison, find_limits(self.limits))
         levels = (self.level, Level.WRONG)
@@ -146,7 +147,7 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
 
 def _gate(text: str) -> Gate:
     from opdiff.core.errors import InputError
-    from opdiff.workflows.compare.judging import find_limits
+    from opdiff.workflows.limits_file import find_limits
 
     if text in _GATES:
         return Gate(Level(text))

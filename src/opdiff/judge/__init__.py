@@ -21,9 +21,9 @@ from opdiff.core.row_store import runs_of
 from opdiff.judge.advice import advice_of
 from opdiff.judge.coverage import misfit_of
 from opdiff.judge.defects import result_or_defect
-from opdiff.judge.judging import judge_network
 from opdiff.judge.limits import Limits
 from opdiff.judge.network import build_network
+from opdiff.judge.network_judgement import judge_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -63,7 +63,7 @@ def test_a_bad_tensor_is_drawn_in_its_logical_layout(case: Case) -> None:
 def test_large_tensors_are_drawn_as_others(case: Case, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
     for name, limit in limits.items():
         monkeypatch.setattr(drawing, name, limit)
-    monkeypatch.setattr("opdiff.workflows.compare.error_facts._MAX_ELEMENTS", 0)
+    monkeypatch.setattr("opdiff.workflows.compare.examined_tensors._MAX_ELEMENTS", 0)
     monkeypatch.setattr("opdiff.measure.slices.MAX_FULL_ELEMENTS", 100)
     found = picture(case)
     assert (found.frames[0].index, worst_cell(found)) == ((1, 7), (2, 3))
@@ -74,7 +74,7 @@ def test_large_tensors_are_drawn_only_if_they_are_read_in_place(
     case: Case, monkeypatch: pytest.MonkeyPatch, *, is_in_place: bool, count: int
 ) -> None:
     monkeypatch.setattr(drawing, "MAX_LOADED_BYTES", 0)
-    monkeypatch.setattr("opdiff.workflows.compare.error_facts.MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr("opdiff.workflows.compare.examined_tensors.MAX_LOADED_BYTES", 0)
     monkeypatch.setattr(drawing, "is_remote", lambda _path: not is_in_place)
     assert len(compared(case, "-fr", case.one(BAD, GOOD)).pictures) == count
 

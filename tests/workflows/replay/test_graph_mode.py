@@ -17,10 +17,11 @@ from opdiff.core.dump import Unit
 from opdiff.core.replay import ReplayVerdict
 from opdiff.sample.container import encode_tensor
 from opdiff.sample.graph_text import TextNode
-from opdiff.workflows.compare.judging import find_limits, judge_again
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.graph_replay import GraphReplayer, replay_graph_dump
 from opdiff.workflows.replay.options import ReplayOptions
 

@@ -13,10 +13,11 @@ from command_line import run
 from device_runs import DeviceRun, Fused
 from onnx_models import golden, weight, write
 from opdiff.core.judgement import ErrorKind, Origin
-from opdiff.workflows.compare.judging import find_limits, judge_again
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import Compared, compare
+from opdiff.workflows.compare.rejudging import judge_again
 from opdiff.workflows.compare.saved import load_saved
+from opdiff.workflows.limits_file import find_limits
 from residual_network import device_run, image
 
 if TYPE_CHECKING:

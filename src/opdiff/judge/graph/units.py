@@ -26,8 +26,8 @@ from opdiff.judge.graph.criteria import (
     MIN_COSINE,
     documented_results,
 )
-from opdiff.judge.judging import judge_network
 from opdiff.judge.network import build_network
+from opdiff.judge.network_judgement import judge_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,10 +20,10 @@ from opdiff.read.rules import read_rules
 from opdiff.workflows.bundle.contents import Contents, OperatorRecord
 from opdiff.workflows.bundle.readme import readme_text
 from opdiff.workflows.compare.inputs import NotCompared
-from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.options import CompareOptions
 from opdiff.workflows.compare.pipeline import map_pairs
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.operator_replay import prepare, replay_operator
 from opdiff.workflows.replay.options import ReplayOptions
 from opdiff.workflows.replay.pipeline import choose, open_context

@@ -15,8 +15,8 @@ from opdiff.core.rows import unpaired_row
 from opdiff.run import Work, limit_workers, run, usable_cores
 from opdiff.workflows.cluster import is_unread
 from opdiff.workflows.compare.batch import measure_batch
-from opdiff.workflows.compare.error_facts import kept_pairs
 from opdiff.workflows.compare.job import Job, MeasureOptions, Outcome, data_mode, died, failed, measure_job
+from opdiff.workflows.compare.kept_pairs import kept_pairs
 from opdiff.workflows.compare.remote_payloads import is_remote_pair
 
 if TYPE_CHECKING:

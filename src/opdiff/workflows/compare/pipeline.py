@@ -21,15 +21,17 @@ from opdiff.core.row_store import RowStore
 from opdiff.judge import judge
 from opdiff.workflows.cluster import find_cluster, path_for_workers
 from opdiff.workflows.compare.environments import dtype_differences, environment_note
-from opdiff.workflows.compare.error_facts import KeptLimit, find_error_facts
+from opdiff.workflows.compare.examined_tensors import find_error_facts
 from opdiff.workflows.compare.inputs import NotCompared, read_inputs
-from opdiff.workflows.compare.judging import find_limits, with_input_facts
+from opdiff.workflows.compare.kept_pairs import KeptLimit
 from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.measuring import Measuring, align_and_measure
 from opdiff.workflows.compare.outputs import find_environment, map_rows, write_outputs
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures
 from opdiff.workflows.compare.profiles import find_profiles
+from opdiff.workflows.compare.rejudging import with_input_facts
 from opdiff.workflows.compare.replays import replay_suspects
+from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,7 @@ from opdiff.judge import judge
 from opdiff.report.graph_summary import SCHEMA as SUMMARY_SCHEMA
 from opdiff.report.saved_json import SCHEMA, VERSION, files_of, head_of, load
 from opdiff.report.saved_json_v1 import GRAPH_SCHEMA, load_v1
-from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,12 @@ from opdiff.core.comparison import Comparison, Pairing
 from opdiff.core.errors import OpdiffError
 from opdiff.judge import judge
 from opdiff.report.html_page import write_html
-from opdiff.workflows.compare.error_facts import find_error_facts
-from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.compare.examined_tensors import find_error_facts
 from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 from opdiff.workflows.compare.outputs import find_environment
 from opdiff.workflows.compare.pictures import PictureBounds, find_pictures, find_whole_pair, read_values
 from opdiff.workflows.compare.profiles import find_profiles
+from opdiff.workflows.limits_file import find_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,8 @@ from opdiff.core.errors import InputError, UsageError
 from opdiff.core.judgement import Level
 from opdiff.core.reasons import because
 from opdiff.core.replay import Replay, ReplayVerdict
-from opdiff.workflows.compare.judging import find_limits, judge_replays
+from opdiff.workflows.compare.rejudging import judge_replays
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.graph_replay import (
     ChosenOperator,
     GraphReplayer,

@@ -22,7 +22,7 @@ from opdiff.read.graph.token_files import read_token
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
 from opdiff.workflows.cluster import path_for_workers
-from opdiff.workflows.compare.judging import find_limits
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.compiled_graph import why_compiled_otherwise
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.graph_units import read_units

@@ -22,8 +22,8 @@ from opdiff.run.task_round import BatchWork, Place
 from opdiff.workflows.cluster import is_unread, path_for_workers
 from opdiff.workflows.compare.input_reader import ClusterReader
 from opdiff.workflows.compare.job import Job
-from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.compare.placement import localize_jobs, move_side
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.dumped_values import DumpOnly
 from opdiff.workflows.replay.golden_values import GoldenValues
 from opdiff.workflows.replay.operator_replay import not_replayable

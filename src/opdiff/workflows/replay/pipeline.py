@@ -22,10 +22,10 @@ from opdiff.pair.names import DumpIndex, NameIndex
 from opdiff.read.dump import read_dump
 from opdiff.read.rules import read_rules
 from opdiff.read.rules.parameters import read_parameters
-from opdiff.workflows.compare.judging import find_limits
 from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
 from opdiff.workflows.golden.sources import read_source
+from opdiff.workflows.limits_file import find_limits
 from opdiff.workflows.replay.arithmetic import CutEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
 from opdiff.workflows.replay.earlier_steps import read_earlier_step

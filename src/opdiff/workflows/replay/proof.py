@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from opdiff.core.errors import InputError, UsageError
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayVerdict
-from opdiff.workflows.compare.judging import judge_replays
+from opdiff.workflows.compare.rejudging import judge_replays
 from opdiff.workflows.replay.suspects import operators_with_errors, operators_with_noise, suspects_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opdiff.core.atomic_file import open_atomic
 from opdiff.core.stages import Change
 from opdiff.judge.fusion_off import FUSION_OFF_FILE, FUSION_OFF_SWITCHES
-from opdiff.workflows.compare.judging import write_remedies
+from opdiff.workflows.compare.follow_up import write_remedies
 
 if TYPE_CHECKING:
     from opdiff.core.stages import Chain

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from command_line import run
 from opdiff.report.html_page import write_html
 from opdiff.sample.graph_text import TextNode
-from opdiff.workflows.compare import error_facts
+from opdiff.workflows.compare import examined_tensors
 from opdiff.workflows.compare.saved import load_saved
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def bad_token(case: GraphCase) -> GraphCase:
 
 @pytest.mark.parametrize("max_elements", [1 << 22, 100], ids=["whole", "sample"])
 def test_a_wrong_slice_is_located(bad_token: GraphCase, monkeypatch: pytest.MonkeyPatch, max_elements: int) -> None:
-    monkeypatch.setattr(error_facts, "_MAX_ELEMENTS", max_elements)
+    monkeypatch.setattr(examined_tensors, "_MAX_ELEMENTS", max_elements)
     assert IN_SLICE in bad_token.run().out.replace("\n  ", " ")
     judged = run(bad_token.capsys, "judge", bad_token.out).out.replace("\n  ", " ")
     assert IN_SLICE in judged
@@ -45,7 +45,7 @@ def test_a_wrong_slice_is_located(bad_token: GraphCase, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
 def test_few_elements_in_a_large_file(case: GraphCase, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     # A sparse file may be large for any number of elements.
-    monkeypatch.setattr(error_facts, "MAX_LOADED_BYTES", 0)
+    monkeypatch.setattr(examined_tensors, "MAX_LOADED_BYTES", 0)
     golden = np.ones(shape, np.float32)
     case.one(3 * golden, golden)
     done = case.run()

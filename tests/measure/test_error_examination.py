@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from opdiff.measure.error_facts import measure_sampled_facts
+from opdiff.measure.error_examination import measure_sampled_facts
 
 if TYPE_CHECKING:
     from opdiff.core.codes import AnyArray

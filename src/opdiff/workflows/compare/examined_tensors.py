@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from itertools import islice
 from math import isfinite, prod
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from opdiff.core.error_facts import ErrorFacts
     from opdiff.core.explanation import Explanation
     from opdiff.core.judgement import Finding, Judgement
-    from opdiff.core.metrics import Metrics
     from opdiff.workflows.compare.loaded_pairs import LoadedPairs
 
 _MAX_TENSORS = 20
@@ -36,11 +33,6 @@ _MAX_EXPLAINED_ELEMENTS = 1 << 20
 # Sample of a larger tensor: blocks, and elements of a block.
 _MAX_BLOCKS = 4096
 _BLOCK = 64
-# Operators of a unit of graph mode whose pairs are kept, and the relative error that one of their tensors has.
-_MAX_KEPT_OPERATORS = 2_000
-# Pairs of all units that are kept; one takes about 2 KB.
-_MAX_KEPT_PAIRS = 50_000
-_MIN_ERROR = 1e-3
 
 
 def find_error_facts(rows: Sequence[Row], judgement: Judgement, loaded: LoadedPairs) -> tuple[ErrorFacts, ...]:
@@ -96,50 +88,12 @@ def _is_small(pair: Pairing, remaining: int) -> bool:
     return spec.dtype.kind is not Kind.COMPLEX and prod(spec.shape) <= remaining and nbytes <= MAX_LOADED_BYTES
 
 
-def kept_pairs(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[Pair | None]:
-    """Return the pairs: all offline, in graph mode those of operators with an error that may become a finding.
-
-    The others are `None`: descriptions of all tensors of a long run would take more memory than its rows.
-    """
-    bad: dict[Unit | None, dict[str, None]] = defaultdict(dict)
-    for row in rows:
-        if row.key is not None and _may_be_bad(row.metrics):
-            bad[row.unit][row.key.op] = None
-    kept = {(unit, name) for unit, names in bad.items() for name in islice(names, _MAX_KEPT_OPERATORS)}
-
-    def is_kept(row: Row) -> bool:
-        is_found = row.metrics is not None and row.key is not None and (row.unit, row.key.op) in kept
-        return row.unit is None or is_found
-
-    return [pair if is_kept(row) else None for row, pair in zip(rows, pairs, strict=True)]
-
-
-class KeptLimit:
-    """Limit of the number of pairs of graph mode that are kept."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def apply(self, pairs: Iterable[Pair | None]) -> Iterator[Pair | None]:
-        """Yield the pairs, and `None` instead of those that are too many."""
-        for pair in pairs:
-            self._count += pair is not None and pair.unit is not None
-            yield pair if self._count <= _MAX_KEPT_PAIRS else None
-
-
-def _may_be_bad(metrics: Metrics | None) -> bool:
-    if metrics is None:
-        return False
-    error = metrics.relative_euclidean_distance
-    return bool(metrics.special_mismatches) or error is None or not error <= _MIN_ERROR
-
-
 def _in_order(inputs: Iterable[Pair | None]) -> list[Pairing]:
     return sorted((pair for pair in inputs if isinstance(pair, Pairing)), key=lambda pair: pair.target.key.index)
 
 
 def _examine(number: int, loaded: LoadedPairs, inputs: Sequence[Pairing]) -> ErrorFacts | None:
-    from opdiff.measure.error_facts import measure_error_facts
+    from opdiff.measure.error_examination import measure_error_facts
     from opdiff.measure.error_patterns import find_error_patterns
 
     values = loaded.values(number)
@@ -160,7 +114,7 @@ def _examine_sample(number: int, row: Row, pairing: Pairing) -> ErrorFacts | Non
 
     from opdiff.align.element_reader import open_pair
     from opdiff.core import codes
-    from opdiff.measure.error_facts import measure_sampled_facts
+    from opdiff.measure.error_examination import measure_sampled_facts
 
     error = row.metrics.relative_euclidean_distance if row.metrics is not None else None
     is_complex = pairing.target.data.spec.dtype.kind is Kind.COMPLEX

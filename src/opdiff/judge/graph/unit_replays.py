@@ -10,7 +10,7 @@ from opdiff.core.judgement import Level, Origin
 from opdiff.core.reasons import because
 from opdiff.core.replay import ReplayVerdict
 from opdiff.judge.advice import advice_of
-from opdiff.judge.proof import finding_by_replay, is_about_output, is_beyond_noise, proved_finding
+from opdiff.judge.replay_verdicts import finding_by_replay, is_about_output, is_beyond_noise, proved_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

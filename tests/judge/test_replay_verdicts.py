@@ -6,7 +6,7 @@ import pytest
 
 from opdiff.core.judgement import ErrorKind, Finding, Judgement, Level
 from opdiff.core.replay import Replay, ReplayedOutput, ReplayVerdict
-from opdiff.judge.proof import with_replays
+from opdiff.judge.replay_verdicts import with_replays
 
 GUILTY = Replay(
     "b", "Conv2D", ReplayVerdict.GUILTY, outputs=(ReplayedOutput("b:output:0", "b:0", error=0.1, limit=0.001),)

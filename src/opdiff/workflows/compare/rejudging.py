@@ -1,0 +1,44 @@
+"""New judgement of a comparison that was judged before: by other limits, and by the operators that were replayed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from opdiff.core.comparison import Mode
+from opdiff.core.reasons import because
+from opdiff.judge import judge
+from opdiff.workflows.compare.environments import with_environments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opdiff.core.comparison import Comparison
+    from opdiff.core.judgement import Judgement
+    from opdiff.core.reasons import Reason
+    from opdiff.judge.limits import Limits
+
+
+def judge_again(comparison: Comparison, limits: Limits) -> Comparison:
+    """Return a comparison with a new judgement."""
+    left_out = comparison.judgement.coverage.left_out
+    facts = comparison.error_facts
+    judgement = judge(comparison.rows, comparison.graphs, limits, left_out=left_out, facts=facts)
+    return judge_replays(replace(comparison, judgement=judgement))
+
+
+def judge_replays(comparison: Comparison) -> Comparison:
+    """Return a comparison whose judgement takes replayed operators into account; its advice begins with warnings."""
+    from opdiff.judge.graph.unit_replays import with_unit_replays
+    from opdiff.judge.replay_verdicts import with_replays
+
+    apply = with_unit_replays if comparison.mode is Mode.GRAPH else with_replays
+    judgement = apply(comparison.judgement, comparison.rows, comparison.replays)
+    return replace(comparison, judgement=with_input_facts(judgement, comparison.warnings, comparison.notes))
+
+
+def with_input_facts(judgement: Judgement, warnings: Iterable[Reason], notes: Iterable[Reason]) -> Judgement:
+    """Return a judgement whose advice begins with warnings, and names how the environments of the runs differ."""
+    first = [because("compare.warning", problem=warning, command=warning.fact("command")) for warning in warnings]
+    return replace(judgement, advice=(*first, *with_environments(judgement, notes).advice))
