@@ -6,6 +6,8 @@ import sys
 
 def main() -> int:
     """Run the command line and return its exit code; an interrupt is no error, however early or late it comes."""
+    # Modules hold many values and hardly a reference cycle: searching for cycles while they are imported is no use.
+    gc.disable()
     try:
         from opdiff.cli import main as run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from _thread import get_native_id  # `threading` takes long to import, and has it from here
 from contextlib import contextmanager, suppress
-from threading import get_native_id
 from typing import TYPE_CHECKING
 
 from opdiff.core.errors import InputError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Large, because tables are written line by line.
 _BUFFER_NBYTES = 1 << 17
 # Hidden files and folders that hold what is being written, by process: `.part` of this module, `.draft` of `report`.
-_DRAFT = re.compile(r"\.(\d{1,10})(?:\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part)|\.part)")
+_DRAFT = r"\.(\d{1,10})(?:\.\d{1,10}\.(?:draft|[0-9a-f]{8}\.part)|\.part)"
 _MIN_DRAFT_AGE_S = 3600
 
 
@@ -64,7 +64,7 @@ def remove_old_drafts(folder: str) -> None:
     """
     with suppress(OSError), os.scandir(folder) as listing:
         for item in listing:
-            match = _DRAFT.fullmatch(item.name)
+            match = re.fullmatch(_DRAFT, item.name)
             if match is None or is_alive(int(match[1])):
                 continue
             with suppress(OSError):
@@ -145,7 +145,7 @@ def fill_folder(path: str) -> Iterator[str]:
     is_new = not os.path.lexists(path)
     make_folder(path)
     remove_old_drafts(path)
-    present = [name for name in os.listdir(path) if not _DRAFT.fullmatch(name)]
+    present = [name for name in os.listdir(path) if not re.fullmatch(_DRAFT, name)]
     if present:
         raise InputError(path, because("core.holds_already", name=min(present)))
     draft = os.path.join(path, f".{os.getpid()}.part")

@@ -26,7 +26,7 @@ _SIGNS = "=+\\-%@＝＋－％＠"  # noqa: RUF001  the full-width forms are mean
 # Characters that spreadsheets skip before a formula: blanks, and those without width, such as a byte order mark.
 _SKIPPED = r"(?:[^\S\r\n]|[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])*"
 # At the beginning of a cell. Some spreadsheets also split cells at semicolons and line breaks.
-_FORMULA = re.compile(rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))")
+_FORMULA = rf"(?:^(?=[\t\r\n])|(?:^|[;\r\n])(?={_SKIPPED}[{_SIGNS}]))"
 # Matches nearly all cells: empty ones, words, numbers, paths and lists; words and numbers behind semicolons.
 _PLAIN = re.compile(r"(?:[\w/\[(][^;\r\n]*(?:;\w[^;\r\n]*)*)?")
 
@@ -40,7 +40,7 @@ def escape_formula(text: str) -> str:
     """
     if _PLAIN.fullmatch(text):
         return text
-    escaped = _FORMULA.sub(r"\g<0>'", text)
+    escaped = re.sub(_FORMULA, r"\g<0>'", text)
     return text if escaped == text or _is_number(text) else escaped
 
 

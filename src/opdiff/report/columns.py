@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # Words, and characters that are words of their own; punctuation stays with what it opens or closes.
 _OPENING, _CLOSING = r"\uff08\u300a\u201c", r"\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff09\u300b\u201d"
-_WORDS = re.compile(rf" |[{_OPENING}]*(?:[\x21-\x7e]+|[^\x20-\x7e])[{_CLOSING}]* ?")
+_WORDS = rf" |[{_OPENING}]*(?:[\x21-\x7e]+|[^\x20-\x7e])[{_CLOSING}]* ?"
 
 
 def columns_of(text: str) -> int:
@@ -28,7 +28,7 @@ def padded(text: str, width: int) -> str:
 def wrapped_lines(text: str, width: int, indent: str = "") -> Iterator[str]:
     """Yield a text in lines of a width; all but the first are indented."""
     line, used = "", 0
-    for word in _WORDS.findall(text):
+    for word in re.findall(_WORDS, text):
         columns = columns_of(word.rstrip())
         if line and used + columns > width:
             yield line.rstrip()

@@ -7,12 +7,13 @@ import re
 from opdiff.core.errors import UsageError
 from opdiff.core.reasons import because
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/@:\s]*):([^/\s]*)@([^/@\s,]*)")
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*://"
+# User and password.
+_LOGIN = r"([A-Za-z][A-Za-z0-9+.-]*://)([^/@:\s]*):([^/\s]*)@([^/@\s,]*)"
 # A password with a slash: the part before the slash looks like a host with a port that is not a number.
-_SPLIT_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:\s]*:(?![0-9]*(?:/|$))[^/\s]*/\S*@")
+_SPLIT_LOGIN = r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:\s]*:(?![0-9]*(?:/|$))[^/\s]*/\S*@"
 # Parameters that grant access, such as those of signed URLs.
-_QUERY = re.compile(r"(https?://[^?#\s]*)\?(\S*)")
+_QUERY = r"(https?://[^?#\s]*)\?(\S*)"
 
 # Passwords by scheme, user and host, and queries by URL, as they were given to this process.
 _passwords: dict[str, str] = {}
@@ -21,7 +22,7 @@ _queries: dict[str, str] = {}
 
 def is_remote(path: str) -> bool:
     """Return whether a path is a URL."""
-    return "://" in path and _SCHEME.match(path) is not None
+    return "://" in path and re.match(_SCHEME, path) is not None
 
 
 def origin_of(url: str) -> str:
@@ -38,10 +39,10 @@ def without_secrets(text: str) -> str:
     """
     if "://" not in text:
         return text
-    text = _PASSWORD.sub(_keep_password, text)
-    if _SPLIT_PASSWORD.search(text):
+    text = re.sub(_LOGIN, _keep_password, text)
+    if re.search(_SPLIT_LOGIN, text):
         raise UsageError(because("core.password_in_url"))
-    return _QUERY.sub(_keep_query, text)
+    return re.sub(_QUERY, _keep_query, text)
 
 
 def _keep_password(match: re.Match[str]) -> str:

@@ -22,7 +22,6 @@ from opdiff.core.tensor import file_safe_name
 from opdiff.pair.joined_names import split_joined_name
 from opdiff.read.directory import Location, scan
 from opdiff.read.filename import DumpName, FxName
-from opdiff.read.graph.tree import dump_root
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -276,6 +275,8 @@ def _overlap(target: GraphTree, golden: GraphTree) -> Iterator[InputProblem]:
         if _folder_sizes(target) == _folder_sizes(golden) and _is_copy(_graph_files(target), _graph_files(golden)):
             yield InputProblem(golden.root, because("compare.same_directory"), is_certain=False)
         return
+    from opdiff.read.graph.tree import dump_root
+
     rest = golden.other_kind or (dump_root(theirs - own) if theirs - own else "")
     if rest:
         command = compare_command(dump_root(own), rest, m="torchair")
@@ -297,6 +298,8 @@ def _several_dumps(tree: GraphTree, other_kind: str = "") -> Iterator[InputProbl
     """Find a directory above several dumps that can be meant; the target is never one of FX."""
     found = tree.rivals
     if other_kind:
+        from opdiff.read.graph.tree import dump_root
+
         found = (*(found or (dump_root([folder.path for folder in tree.folders()]),)), other_kind)
     if found:
         yield InputProblem(tree.root, because("compare.several_dumps", dumps=found))

@@ -9,7 +9,6 @@ from opdiff.core.errors import InputError
 from opdiff.core.remote.hosts import host_of
 from opdiff.read.directory import scan
 from opdiff.read.dump import read_dump, read_folder_dump
-from opdiff.read.golden_arrays import read_golden
 from opdiff.read.rules import read_rules
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class InputReader:
         try:
             return self.dump(path, with_rules=with_rules)
         except InputError:
+            from opdiff.read.golden_arrays import read_golden
+
             return self._at(path, partial(read_golden, with_rules=with_rules), path, names)
 
     def tree(self, path: str) -> Tree:
