@@ -98,12 +98,12 @@ class Contents(Struct):
 
     def add_model(self, prepared: OperatorReplay | Reason) -> ModelFiles | None:
         """Add the part of the original model, its inputs, and the outputs of the device in its shapes."""
-        if isinstance(prepared, Reason) or not prepared.cut.nodes:
+        if isinstance(prepared, Reason) or not prepared.subgraph.nodes:
             return None
         fed = prepared.load_inputs()
         inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
         encoder = prepared.context.encoder
-        self.files["model.onnx"] = encoder.encode(prepared.cut, inputs, Arithmetic.EXACT, prepared.device_type)
+        self.files["model.onnx"] = encoder.encode(prepared.subgraph, inputs, Arithmetic.EXACT, prepared.device_type)
         computed = prepared.compute(fed, Arithmetic.EXACT)
         files = ModelFiles()
         for number, item in enumerate(fed):

@@ -1,4 +1,4 @@
-"""Models of a part of the original model that compute as a device may: weights rounded, normalizations folded."""
+"""Models of a subgraph of the original model that compute as a device may: weights rounded, normalizations folded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from opdiff.core import dtypes
 from opdiff.core.replay import Arithmetic
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes
-from opdiff.workflows.replay.onnx_parts import NodeParts
+from opdiff.workflows.replay.encoded_model import EncodedNode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.replay.cut import Cut
-    from opdiff.workflows.replay.onnx_parts import ModelParts
+    from opdiff.workflows.replay.encoded_model import EncodedModel
     from opdiff.workflows.replay.original_types import OriginalType
+    from opdiff.workflows.replay.subgraph import Subgraph
 
 FLOAT_ELEMENTS = {dtypes.FLOAT32: 1, dtypes.FLOAT16: 10, dtypes.BFLOAT16: 16}
 """Numbers of float types in ONNX."""
@@ -36,81 +36,81 @@ _DEFAULT_EPSILON = 1e-5
 
 
 class TypedInput(Struct, frozen=True):
-    """An input of a part: its name, the number of its element type in ONNX, and its shape."""
+    """An input of a subgraph: its name, the number of its element type in ONNX, and its shape."""
 
     name: str
     element: int
     shape: Shape
 
 
-class CutEncoder(Struct, frozen=True):
-    """Encoder of parts of one model; `types` are those of its tensors."""
+class SubgraphEncoder(Struct, frozen=True):
+    """Encoder of subgraphs of one model; `types` are those of its tensors."""
 
-    parts: ModelParts
+    encoded: EncodedModel
     types: Mapping[str, OriginalType]
 
-    def arithmetics(self, cut: Cut, device: DType) -> tuple[Arithmetic, ...]:
-        """Return the ways of computing a part that differ from each other, the usual one first."""
+    def arithmetics(self, subgraph: Subgraph, device: DType) -> tuple[Arithmetic, ...]:
+        """Return the ways of computing a subgraph that differ from each other, the usual one first."""
         if device not in (dtypes.FLOAT16, dtypes.BFLOAT16):
             return (Arithmetic.EXACT,)
         found = [Arithmetic.FOLDED]
-        if any(_folded_pairs(cut, self._constants(cut))):
+        if any(_folded_pairs(subgraph, self._constants(subgraph))):
             found.append(Arithmetic.UNFOLDED)
-        if sum(bool(node.reads) for node in cut.nodes) > 1:
+        if sum(bool(node.reads) for node in subgraph.nodes) > 1:
             found.append(Arithmetic.EACH_STEP)
         return (*found, Arithmetic.EXACT)
 
-    def encode(self, cut: Cut, inputs: Iterable[TypedInput], arithmetic: Arithmetic, device: DType) -> bytes:
-        """Return a part of the model as a model of its own."""
+    def encode(self, subgraph: Subgraph, inputs: Iterable[TypedInput], arithmetic: Arithmetic, device: DType) -> bytes:
+        """Return a subgraph as a model of its own."""
         element = _FLOAT if arithmetic is Arithmetic.EXACT else FLOAT_ELEMENTS.get(device, _FLOAT)
-        graph = _Graph(self.parts, cut, self._constants(cut), element)
+        graph = _Graph(self.encoded, subgraph, self._constants(subgraph), element)
         if arithmetic is Arithmetic.FOLDED:
             graph.fold()
         if arithmetic is Arithmetic.EACH_STEP:
-            steps = [node for node in cut.nodes if not self._is_conversion(node)]
+            steps = [node for node in subgraph.nodes if not self._is_conversion(node)]
             floats = {name for node in steps for name in node.outputs if self._is_float(name)}
-            graph.round_results(floats - set(cut.outputs))
+            graph.round_results(floats - set(subgraph.outputs))
         heads = [onnx.graph_input(item.name, item.shape, item.element) for item in inputs]
-        outputs = [onnx.graph_output(name) for name in cut.outputs]
-        return self.parts.encode_model(b"".join((*heads, *graph.encode(), *outputs)))
+        outputs = [onnx.graph_output(name) for name in subgraph.outputs]
+        return self.encoded.encode_model(b"".join((*heads, *graph.encode(), *outputs)))
 
-    def _is_conversion(self, node: NodeParts) -> bool:
+    def _is_conversion(self, node: EncodedNode) -> bool:
         """Return whether a node makes floats of integers, which are no result of their own."""
         return node.op_type == "Cast" and not self._is_float(node.inputs[0])
 
     def _is_float(self, name: str) -> bool:
         return name in self.types and self.types[name].element == _FLOAT
 
-    def _constants(self, cut: Cut) -> dict[str, Shape]:
+    def _constants(self, subgraph: Subgraph) -> dict[str, Shape]:
         """Return the shapes of all constants of float32: weights, and results of nodes without inputs."""
-        found = {weight.name: weight.shape for weight in cut.weights if weight.element == _FLOAT}
-        results = [node.outputs[0] for node in cut.nodes if not node.reads and node.outputs]
+        found = {weight.name: weight.shape for weight in subgraph.weights if weight.element == _FLOAT}
+        results = [node.outputs[0] for node in subgraph.nodes if not node.reads and node.outputs]
         return found | {name: self.types[name].shape or () for name in results if self._is_float(name)}
 
 
 class _Graph:
-    """Nodes of a part, changed step by step; float constants are rounded to `element` where devices do so."""
+    """Nodes of a subgraph, changed step by step; float constants are rounded to `element` where devices do so."""
 
-    def __init__(self, parts: ModelParts, cut: Cut, constants: Mapping[str, Shape], element: int) -> None:
-        self._parts = parts
-        self._cut = cut
+    def __init__(self, encoded: EncodedModel, subgraph: Subgraph, constants: Mapping[str, Shape], element: int) -> None:
+        self._encoded = encoded
+        self._subgraph = subgraph
         self._constants = constants
         self._element = element
-        self._nodes: list[NodeParts] = list(cut.nodes)
+        self._nodes: list[EncodedNode] = list(subgraph.nodes)
         self._added: list[bytes] = []
 
     def encode(self) -> Iterator[bytes]:
         """Yield the fields of the graph: constants, weights, nodes."""
         yield from self._added
         rounded = self._rounded_constants() if self._element != _FLOAT else set()
-        for weight in self._cut.weights:
-            yield self._parts.encode_weight(weight, _stored(weight.name) if weight.name in rounded else "")
+        for weight in self._subgraph.weights:
+            yield self._encoded.encode_weight(weight, _stored(weight.name) if weight.name in rounded else "")
         steps = [step for name in sorted(rounded) for step in _rounding(_stored(name), name, self._element)]
         made = [node for node in self._nodes if not node.reads]
         renamed = [replace(node, outputs=(_stored(node.outputs[0]),)) for node in made if node.outputs[0] in rounded]
         kept = [node for node in made if node.outputs[0] not in rounded]
         others = [node for node in self._nodes if node.reads]
-        yield from map(self._parts.encode_node, (*renamed, *kept, *steps, *others))
+        yield from map(self._encoded.encode_node, (*renamed, *kept, *steps, *others))
 
     def _rounded_constants(self) -> set[str]:
         kept = {name for node in self._nodes if node.op_type in _EXACT_CONSTANTS for name in node.reads}
@@ -119,18 +119,18 @@ class _Graph:
 
     def fold(self) -> None:
         """Replace each convolution with a normalization behind it by one convolution with changed weights."""
-        for convolution, normalization in _folded_pairs(self._cut, self._constants):
+        for convolution, normalization in _folded_pairs(self._subgraph, self._constants):
             position = self._nodes.index(normalization)
             self._nodes[position : position + 1] = self._fold(convolution, normalization)
             self._nodes.remove(convolution)
 
-    def _fold(self, convolution: NodeParts, normalization: NodeParts) -> Sequence[NodeParts]:
+    def _fold(self, convolution: EncodedNode, normalization: EncodedNode) -> Sequence[EncodedNode]:
         result = normalization.outputs[0]
         gamma, beta, mean, variance = normalization.inputs[1:5]
         data, weight, *bias = convolution.inputs
         name = f"opdiff:fold:{result}:"
         column = [-1] + [1] * (len(self._constants[weight]) - 1)
-        epsilon = read_attributes(self._parts, normalization).get("epsilon", _DEFAULT_EPSILON)
+        epsilon = read_attributes(self._encoded, normalization).get("epsilon", _DEFAULT_EPSILON)
         self._added.append(onnx.initializer(f"{name}epsilon", np.array(epsilon, np.float32)))
         self._added.append(onnx.initializer(f"{name}shape", np.array(column, np.int64)))
         has_bias = bool(bias and bias[0])
@@ -153,7 +153,7 @@ class _Graph:
 
     def round_results(self, floats: Collection[str]) -> None:
         """Round those results of original operators that are in `floats`."""
-        nodes: list[NodeParts] = []
+        nodes: list[EncodedNode] = []
         for node in self._nodes:
             renamed = {name: f"opdiff:unrounded:{name}" for name in node.outputs if name in floats and node.reads}
             nodes.append(replace(node, outputs=tuple(renamed.get(name, name) for name in node.outputs)))
@@ -162,16 +162,16 @@ class _Graph:
         self._nodes = nodes
 
 
-def _folded_pairs(cut: Cut, constants: Mapping[str, Shape]) -> Iterator[tuple[NodeParts, NodeParts]]:
+def _folded_pairs(subgraph: Subgraph, constants: Mapping[str, Shape]) -> Iterator[tuple[EncodedNode, EncodedNode]]:
     """Yield convolutions with the normalization behind them, which alone reads them."""
-    producers = {name: node for node in cut.nodes for name in node.outputs}
-    readers = Counter(name for node in cut.nodes for name in node.reads)
-    for node in cut.nodes:
+    producers = {name: node for node in subgraph.nodes for name in node.outputs}
+    readers = Counter(name for node in subgraph.nodes for name in node.reads)
+    for node in subgraph.nodes:
         source = producers.get(node.inputs[0]) if node.op_type == "BatchNormalization" else None
         if source is None or source.op_type != "Conv":
             continue
         read = [name for item in (source, node) for name in item.inputs[1:] if name]
-        is_alone = readers[node.inputs[0]] == 1 and node.inputs[0] not in cut.outputs and not any(node.outputs[1:])
+        is_alone = readers[node.inputs[0]] == 1 and node.inputs[0] not in subgraph.outputs and not any(node.outputs[1:])
         if is_alone and all(name in constants for name in read):
             yield source, node
 
@@ -181,11 +181,11 @@ def _stored(name: str) -> str:
     return f"opdiff:stored:{name}"
 
 
-def _node(op_type: str, inputs: tuple[str, ...], output: str, *attributes: bytes) -> NodeParts:
-    return NodeParts("", op_type, inputs, (output,), attributes)
+def _node(op_type: str, inputs: tuple[str, ...], output: str, *attributes: bytes) -> EncodedNode:
+    return EncodedNode("", op_type, inputs, (output,), attributes)
 
 
-def _rounding(source: str, result: str, element: int) -> list[NodeParts]:
+def _rounding(source: str, result: str, element: int) -> list[EncodedNode]:
     """Return the nodes that round a float32 tensor to another float type."""
     between = f"{source}:rounded"
     to, back = onnx.attribute("to", element), onnx.attribute("to", _FLOAT)

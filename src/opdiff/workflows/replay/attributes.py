@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from opdiff.read.protowire import Range, RawField
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.onnx_parts import ModelParts, NodeParts
+    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode
 
 _NAME, _FLOAT, _INTEGER, _STRING, _INTEGERS = 1, 2, 3, 4, 8
 _MAX_NBYTES = 1 << 12
 
 
-def read_attributes(parts: ModelParts, node: NodeParts) -> dict[str, Attribute]:
+def read_attributes(encoded: EncodedModel, node: EncodedNode) -> dict[str, Attribute]:
     """Return the attributes that are a number, a string or a list of integers, by name."""
     found: dict[str, Attribute] = {}
     for part in node.attributes:
-        raw = part if isinstance(part, bytes) else parts.bytes_of(part) if part.nbytes <= _MAX_NBYTES else b""
-        fields = list(iter_fields(Cursor(raw, parts.model.path)))
+        raw = part if isinstance(part, bytes) else encoded.bytes_of(part) if part.nbytes <= _MAX_NBYTES else b""
+        fields = list(iter_fields(Cursor(raw, encoded.model.path)))
         name = b"".join(_content(raw, field) for field in fields if field.number == _NAME)
         value = _value(raw, fields)
         if value is not None:
@@ -35,15 +35,15 @@ def read_attributes(parts: ModelParts, node: NodeParts) -> dict[str, Attribute]:
     return found
 
 
-def with_attributes(parts: ModelParts, node: NodeParts, changes: Mapping[str, Attribute]) -> NodeParts:
+def with_attributes(encoded: EncodedModel, node: EncodedNode, changes: Mapping[str, Attribute]) -> EncodedNode:
     """Return a node with some attributes changed or added."""
-    kept = [part for part in node.attributes if _name(parts, part) not in changes]
+    kept = [part for part in node.attributes if _name(encoded, part) not in changes]
     return replace(node, attributes=(*kept, *(onnx.attribute(name, value) for name, value in changes.items())))
 
 
-def _name(parts: ModelParts, part: bytes | Range) -> str:
-    raw = part if isinstance(part, bytes) else bytes(parts.bytes_of(part)[:_MAX_NBYTES])
-    field = next(iter_fields(Cursor(raw, parts.model.path)))
+def _name(encoded: EncodedModel, part: bytes | Range) -> str:
+    raw = part if isinstance(part, bytes) else bytes(encoded.bytes_of(part)[:_MAX_NBYTES])
+    field = next(iter_fields(Cursor(raw, encoded.model.path)))
     return _content(raw, field).decode() if field.number == _NAME else ""
 
 

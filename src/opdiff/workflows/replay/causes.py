@@ -41,13 +41,13 @@ from opdiff.workflows.replay.variants.quantization import (
     smallest_and_largest,
     summed_otherwise,
 )
-from opdiff.workflows.replay.variants.quantized_parts import (
+from opdiff.workflows.replay.variants.quantized_ends import (
     before_rounding,
     integers_before_scaling,
     is_quantized,
     without_zero_point,
 )
-from opdiff.workflows.replay.variants.variant import Subject
+from opdiff.workflows.replay.variants.variant import Computation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from opdiff.core.reasons import Reason
     from opdiff.core.replay import ReplayedOutput
     from opdiff.workflows.golden.runtime import FedInput
-    from opdiff.workflows.replay.cut import Cut
     from opdiff.workflows.replay.operator_replay import OperatorReplay
     from opdiff.workflows.replay.own_error import Allowance
+    from opdiff.workflows.replay.subgraph import Subgraph
     from opdiff.workflows.replay.variants.outputs import OutputVariant
     from opdiff.workflows.replay.variants.variant import Variant
 
@@ -151,25 +151,25 @@ class _Search:
         # Few wrong elements in a good output have no cause in the computation.
         is_everywhere = worst.error > worst.limit or _has_integers(self._replay, worst)
         yield from self._quantization(worst) if is_everywhere else ()
-        yield from self._computations() if is_everywhere and self._replay.cut.nodes else ()
+        yield from self._computations() if is_everywhere and self._replay.subgraph.nodes else ()
         yield from self._stale(worst)
         yield from self._results(worst)
 
     def _computations(self) -> Iterator[_Tried]:
-        replay, subject = self._replay, self._subject
+        replay, computation = self._replay, self._computation
         variants = chain(
-            without_function(subject),
-            left_out(subject),
-            without_bias(subject),
-            exchanged(subject),
-            other_parameters(subject),
-            padded_otherwise(subject),
-            transposed_weights(subject),
-            reversed_channels(subject),
-            rounded_inputs(subject, replay.device_type),
-            without_zero_point(subject),
-            saturated_steps(subject, replay.device_type),
-            narrow_sums(subject, replay.device_type),
+            without_function(computation),
+            left_out(computation),
+            without_bias(computation),
+            exchanged(computation),
+            other_parameters(computation),
+            padded_otherwise(computation),
+            transposed_weights(computation),
+            reversed_channels(computation),
+            rounded_inputs(computation, replay.device_type),
+            without_zero_point(computation),
+            saturated_steps(computation, replay.device_type),
+            narrow_sums(computation, replay.device_type),
         )
         for number, variant in enumerate(variants):
             if number >= _MAX_COMPUTATIONS or time.thread_time() > self._ends:
@@ -181,7 +181,7 @@ class _Search:
     def _try(self, variant: Variant) -> _Tried | None:
         fed = [replace(item, codes=self._changed(variant, item)) for item in self._fed]
         try:
-            results = replace(self._replay, cut=variant.cut).compute(fed, self._arithmetic)
+            results = replace(self._replay, subgraph=variant.subgraph).compute(fed, self._arithmetic)
         except InputError:
             return None
         if any(results[name].shape != self._base[name].shape for name in self._base):
@@ -256,7 +256,7 @@ class _Search:
         return because("replay.cause_precision")
 
     def _quantization(self, worst: ReplayedOutput) -> Iterator[_Tried]:
-        """Yield the variants of a quantization or dequantization, if the part ends with one."""
+        """Yield the variants of a quantization or dequantization, if the subgraph ends with one."""
         name = worst.original
         value = self._replay.output_of(name)
         target, replayed = (array.astype(np.float64) for array in self._replay.aligned(value, self._base[name]))
@@ -284,11 +284,11 @@ class _Search:
             yield _Tried(variant.kind, variant.reason, error, excess)
 
     def _rounded(self, target: AnyArray, replayed: AnyArray, name: str) -> Iterator[OutputVariant]:
-        """Yield the variants of a quantization at the end of the part, if there is one."""
-        cut = before_rounding(self._subject, name)
+        """Yield the variants of a quantization at the end of the subgraph, if there is one."""
+        subgraph = before_rounding(self._computation, name)
         dtype = self._replay.output_of(name).tensor.spec.dtype
-        values = self._computed(cut, name, self._fed)
-        at_zero = self._computed(cut, name, [replace(item, codes=np.zeros_like(item.codes)) for item in self._fed])
+        values = self._computed(subgraph, name, self._fed)
+        at_zero = self._computed(subgraph, name, [replace(item, codes=np.zeros_like(item.codes)) for item in self._fed])
         if values is None or at_zero is None or values.size != target.size:
             return
         low, high = smallest_and_largest(dtype)
@@ -296,44 +296,44 @@ class _Search:
         yield from rounded_otherwise(Rounded(target, values.reshape(replayed.shape), zero_point, low, high))
 
     def _dequantized(self, target: AnyArray, replayed: AnyArray, name: str) -> Iterator[OutputVariant]:
-        """Yield the variants of a dequantization at the end of the part, or of a part of dequantized values."""
-        integers = self._computed(integers_before_scaling(self._subject, name), name, self._fed)
+        """Yield the variants of a dequantization at the end of the subgraph, or of a subgraph of dequantized values."""
+        integers = self._computed(integers_before_scaling(self._computation, name), name, self._fed)
         if integers is not None and integers.size == target.size:
             yield from scaled_otherwise(Scaled(target, replayed, integers.reshape(target.shape)))
-        elif is_quantized(self._subject):
+        elif is_quantized(self._computation):
             yield from scales_of_channels(target, replayed)
 
-    def _computed(self, cut: Cut | None, name: str, fed: Sequence[FedInput]) -> AnyArray | None:
-        """Return what a changed part computes in place of an output; `None` if there is none."""
-        if cut is None:
+    def _computed(self, subgraph: Subgraph | None, name: str, fed: Sequence[FedInput]) -> AnyArray | None:
+        """Return what a changed subgraph computes in place of an output; `None` if there is none."""
+        if subgraph is None:
             return None
         try:
-            return replace(self._replay, cut=cut).compute(fed, self._arithmetic)[name].astype(np.float64)
+            return replace(self._replay, subgraph=subgraph).compute(fed, self._arithmetic)[name].astype(np.float64)
         except InputError:
             return None
 
     @property
-    def _subject(self) -> Subject:
-        return Subject(self._replay.context.encoder.parts, self._replay.cut, self._replay.context.types)
+    def _computation(self) -> Computation:
+        return Computation(self._replay.context.encoder.encoded, self._replay.subgraph, self._replay.context.types)
 
     def _with_operand(self, output: Output, name: str) -> Output:
-        """Return an output with the values before the function at the end of the part, if there is one."""
-        parts = self._replay.context.encoder.parts
-        subject = self._subject
-        found = find_function(subject, name)
+        """Return an output with the values before the function at the end of the subgraph, if there is one."""
+        encoded = self._replay.context.encoder.encoded
+        computation = self._computation
+        found = find_function(computation, name)
         if found is None:
             return output
-        cut = subject.passing_on(found.node, found.operand)
+        subgraph = computation.passing_on(found.node, found.operand)
         try:
-            operand = replace(self._replay, cut=cut).compute(self._fed, self._arithmetic)
+            operand = replace(self._replay, subgraph=subgraph).compute(self._fed, self._arithmetic)
         except InputError:
             return output
         if operand[name].shape != self._base[name].shape:
             return output
         _, aligned = self._replay.aligned(self._replay.output_of(name), operand[name])
         activation = found.node.op_type if found.is_single else self._replay.operator.op_type
-        axis = int(str(read_attributes(parts, found.node).get("axis", -1)))
-        is_function = found.operand in self._replay.cut.inputs and computes_function(subject)
+        axis = int(str(read_attributes(encoded, found.node).get("axis", -1)))
+        is_function = found.operand in self._replay.subgraph.inputs and computes_function(computation)
         return replace(
             output,
             before_activation=aligned.astype(np.float64),

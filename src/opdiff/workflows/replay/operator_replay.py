@@ -1,4 +1,4 @@
-"""Replay of one operator: its part of the original model, computed from dumped inputs and compared with its output."""
+"""Replay of one operator: its subgraph of the model, computed from dumped inputs and compared with its output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from opdiff.pair.trace import FORWARDING_TYPES
 from opdiff.workflows.golden.runtime import FedInput, Runner
 from opdiff.workflows.replay.arithmetic import TypedInput
 from opdiff.workflows.replay.causes import find_cause
-from opdiff.workflows.replay.cut import Cut, find_cut
 from opdiff.workflows.replay.own_error import Difference, allowance_of, as_device, difference
+from opdiff.workflows.replay.subgraph import Subgraph, find_subgraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from opdiff.core.replay import Arithmetic
     from opdiff.core.tensor import Shape
     from opdiff.judge.limits import Limit, Limits
-    from opdiff.workflows.replay.arithmetic import CutEncoder
+    from opdiff.workflows.replay.arithmetic import SubgraphEncoder
     from opdiff.workflows.replay.dumped_values import DumpedValue, DumpedValues
     from opdiff.workflows.replay.original_types import OriginalType
     from opdiff.workflows.replay.own_error import Allowance
@@ -53,13 +53,13 @@ class ReplayContext(Struct, frozen=True):
     """The original model, its tensors, and the dump.
 
     Attributes:
-        encoder: parts of the original model, and the types of its tensors.
+        encoder: encoder of subgraphs of the original model.
         values: dumped values of its tensors.
         limits: limits of the user.
         threads: maximum number of threads that compute an operator; 0 for all cores.
     """
 
-    encoder: CutEncoder
+    encoder: SubgraphEncoder
     values: DumpedValues
     limits: Limits
     threads: int = 0
@@ -88,7 +88,7 @@ def not_replayable(operator: RuleOp, reason: Reason) -> Replay:
 
 
 def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason:
-    """Find the part of the model that an operator computes, and the values of its inputs."""
+    """Find the subgraph of the model that an operator computes, and the values of its inputs."""
     values = context.values
     outputs = [value for value in values.outputs_of(operator) if value.original in context.types]
     if not outputs:
@@ -100,21 +100,21 @@ def prepare(context: ReplayContext, operator: RuleOp) -> OperatorReplay | Reason
     if quantized:
         return because("replay.quantized", tensor=str(quantized[0].key), dtype=quantized[0].tensor.spec.dtype.name)
     known = values.outputs | own
-    cut = _cut(context, [value.original for value in outputs], own, known)
+    subgraph = _cut(context, [value.original for value in outputs], own, known)
     inner = values.integers_without_original(operator)
-    if inner is not None and not (isinstance(cut, Cut) and _reads_quantized(cut)):
+    if inner is not None and not (isinstance(subgraph, Subgraph) and _reads_quantized(subgraph)):
         return because("replay.quantized", tensor=str(inner[0]), dtype=inner[1].spec.dtype.name)
-    if isinstance(cut, Reason):
-        return cut
-    unknown = next((name for name in (*cut.inputs, *cut.shapes) if name not in context.types), None)
+    if isinstance(subgraph, Reason):
+        return subgraph
+    unknown = next((name for name in (*subgraph.inputs, *subgraph.shapes) if name not in context.types), None)
     if unknown is not None:
         return because("replay.not_numbers", tensor=unknown)
-    return OperatorReplay(context, operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
+    return OperatorReplay(context, operator, subgraph, {name: known[name] for name in subgraph.inputs}, tuple(outputs))
 
 
-def _reads_quantized(cut: Cut) -> bool:
-    """Return whether a part begins with quantized values that the model computes, too."""
-    return any(node.op_type == "DequantizeLinear" and node.inputs[0] in cut.inputs for node in cut.nodes)
+def _reads_quantized(subgraph: Subgraph) -> bool:
+    """Return whether a subgraph begins with quantized values that the model computes, too."""
+    return any(node.op_type == "DequantizeLinear" and node.inputs[0] in subgraph.inputs for node in subgraph.nodes)
 
 
 def _is_quantized(context: ReplayContext, value: DumpedValue) -> bool:
@@ -123,11 +123,11 @@ def _is_quantized(context: ReplayContext, value: DumpedValue) -> bool:
 
 def _cut(
     context: ReplayContext, outputs: Sequence[str], own: Mapping[str, DumpedValue], known: Mapping[str, DumpedValue]
-) -> Cut | Reason:
+) -> Subgraph | Reason:
     if all(name in own for name in outputs):
         # The operator moves data only.
-        return Cut((), (), tuple(outputs), (), tuple(outputs))
-    return find_cut(context.encoder.parts, outputs, known, context.values.owners)
+        return Subgraph((), (), tuple(outputs), (), tuple(outputs))
+    return find_subgraph(context.encoder.encoded, outputs, known, context.values.owners)
 
 
 class OperatorReplay(Struct, frozen=True):
@@ -136,14 +136,14 @@ class OperatorReplay(Struct, frozen=True):
     Attributes:
         context: model and dump.
         operator: the operator.
-        cut: its part of the original model.
-        inputs: dumped values of the inputs of the part.
+        subgraph: its subgraph of the original model.
+        inputs: dumped values of the inputs of the subgraph.
         outputs: dumped values of its outputs.
     """
 
     context: ReplayContext
     operator: RuleOp
-    cut: Cut
+    subgraph: Subgraph
     inputs: Mapping[str, DumpedValue]
     outputs: tuple[DumpedValue, ...]
 
@@ -157,7 +157,7 @@ class OperatorReplay(Struct, frozen=True):
     @property
     def arithmetics(self) -> tuple[Arithmetic, ...]:
         """Ways of computing the operator, the usual one first."""
-        return self.context.encoder.arithmetics(self.cut, self.device_type)
+        return self.context.encoder.arithmetics(self.subgraph, self.device_type)
 
     def output_of(self, original: str) -> DumpedValue:
         """Return the dumped output that holds an original tensor."""
@@ -209,26 +209,26 @@ class OperatorReplay(Struct, frozen=True):
         return replace(output, limit=factor * output.limit, peak_limit=factor * output.peak_limit)
 
     def compute(self, fed: Sequence[FedInput], arithmetic: Arithmetic) -> dict[str, AnyArray]:
-        """Return the outputs of the part, computed in one way.
+        """Return the outputs of the subgraph, computed in one way.
 
         Raises:
-            InputError: ONNX Runtime refuses the part or fails.
+            InputError: ONNX Runtime refuses the subgraph or fails.
         """
-        model = self.context.encoder.parts.model
-        if not self.cut.nodes:
+        model = self.context.encoder.encoded.model
+        if not self.subgraph.nodes:
             return {item.name: item.codes for item in fed}
         inputs = [TypedInput(item.name, item.element, item.codes.shape) for item in fed]
         is_short = sum(item.codes.nbytes for item in fed) <= _MAX_SHORT_NBYTES
         runner = Runner(fed, {}, (), 1 if is_short else self.context.threads)
-        data = self.context.encoder.encode(self.cut, inputs, arithmetic, self.device_type)
+        data = self.context.encoder.encode(self.subgraph, inputs, arithmetic, self.device_type)
         session = runner.open_session(model, data)
-        outputs = runner.run(model, session, self.cut.outputs, is_short=is_short)
-        return dict(zip(self.cut.outputs, outputs, strict=True))
+        outputs = runner.run(model, session, self.subgraph.outputs, is_short=is_short)
+        return dict(zip(self.subgraph.outputs, outputs, strict=True))
 
     def load_inputs(self) -> list[FedInput]:
         """Load the inputs; tensors of which only the shape counts are zeros."""
         loaded = {name: value.load(self.context.types[name]) for name, value in self.inputs.items()}
-        loaded |= {name: _zeros(self.context.types[name]) for name in self.cut.shapes}
+        loaded |= {name: _zeros(self.context.types[name]) for name in self.subgraph.shapes}
         # A scalar that is made contiguous would get an axis.
         return [
             FedInput(name, self.context.types[name].element, np.ascontiguousarray(codes).reshape(codes.shape))
@@ -246,7 +246,7 @@ class OperatorReplay(Struct, frozen=True):
         for other in tried[:-1]:
             earlier = as_device(other[value.original].reshape(replayed.shape), dtype)
             allowance = allowance.widened(difference(earlier, rounded, allowance))
-        if any(node.op_type in _ROUNDING_TYPES for node in self.cut.nodes):
+        if any(node.op_type in _ROUNDING_TYPES for node in self.subgraph.nodes):
             allowance = allowance.with_ties(target, rounded, self.device_type, self.allowance(dtype).unequal)
         found = difference(target, rounded, allowance)
         return _output(value, found, allowance, arithmetic, (target, rounded))
@@ -263,7 +263,7 @@ class OperatorReplay(Struct, frozen=True):
 
     def allowance(self, output: DType) -> Allowance:
         """Return the noise of the operator in an output of this type."""
-        return allowance_of(self._limit(output), (node.op_type for node in self.cut.nodes), output)
+        return allowance_of(self._limit(output), (node.op_type for node in self.subgraph.nodes), output)
 
     def _limit(self, output: DType) -> Limit:
         """Return the limits of the coarsest type that the operator reads or writes."""
@@ -278,7 +278,7 @@ class OperatorReplay(Struct, frozen=True):
         ordered = tuple(sorted(outputs, key=lambda output: output.excess, reverse=True))
         verdict = ReplayVerdict.GUILTY if ordered[0].excess > 1 else ReplayVerdict.INNOCENT
         names = self.context.values.names
-        computed = [tensor for node in self.cut.nodes if node.reads for tensor in node.outputs]
+        computed = [tensor for node in self.subgraph.nodes if node.reads for tensor in node.outputs]
         originals = tuple(dict.fromkeys(names[tensor] for tensor in computed if tensor in names))
         inputs = tuple(ReplayedInput(name, str(value.key)) for name, value in self.inputs.items())
         return Replay(self.operator.name, self.operator.op_type, verdict, originals, inputs, ordered)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opdiff.core.tensor import Shape
     from opdiff.workflows.golden.onnx_model import InputSpec
     from opdiff.workflows.golden.original import OriginalModel
-    from opdiff.workflows.replay.onnx_parts import ModelParts
+    from opdiff.workflows.replay.encoded_model import EncodedModel
 
 _NAMES = {dtype.name: number for number, dtype in ELEMENT_TYPES.items()}
 # Where ONNX Runtime has other names for element types.
@@ -40,23 +40,23 @@ class OriginalType(Struct, frozen=True):
         return ELEMENT_TYPES[self.element]
 
 
-def find_types(parts: ModelParts, given_shapes: Mapping[str, Shape], threads: int) -> dict[str, OriginalType]:
+def find_types(encoded: EncodedModel, given_shapes: Mapping[str, Shape], threads: int) -> dict[str, OriginalType]:
     """Return the types of all tensors of numbers.
 
     Args:
-        parts: the model.
+        encoded: the model.
         given_shapes: shapes of inputs that the model leaves open.
         threads: maximum number of threads, if the model must be run; 0 for all cores.
 
     Raises:
         InputError: ONNX Runtime refuses the model.
     """
-    model = parts.model
+    model = encoded.model
     inputs = {spec.name: _input_type(spec, given_shapes) for spec in model.inputs if spec.dtype is not None}
     known = {name: kind for name, kind in inputs.items() if kind.shape is not None}
     is_complete = len(known) == len(model.inputs)
     runner = Runner([_ones(name, kind) for name, kind in known.items()], _dimensions(model, known), (), threads)
-    session = runner.open_session(model, model.with_outputs(parts.producers))
+    session = runner.open_session(model, model.with_outputs(encoded.producers))
     found = {
         name: OriginalType(element, kind.shape)
         for name, kind in output_types(session).items()

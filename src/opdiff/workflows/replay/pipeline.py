@@ -1,7 +1,7 @@
 """Replay of the operators of a dump, from the files to results.
 
-model ──parts, types──┐
-rules, dump ──values──┴──► for each operator: cut ──run──► own error ──► Replay
+model ──nodes, types──┐
+rules, dump ──values──┴──► for each operator: subgraph ──run──► own error ──► Replay
 without model: type, attributes ──builder──► one-operator model ──┘
 """
 
@@ -26,10 +26,10 @@ from opdiff.workflows.golden.options import GoldenOptions
 from opdiff.workflows.golden.rule_checks import fitting_shapes, read_compiled
 from opdiff.workflows.golden.sources import read_source
 from opdiff.workflows.limits_file import find_limits
-from opdiff.workflows.replay.arithmetic import CutEncoder
+from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValues, DumpOnly
 from opdiff.workflows.replay.earlier_steps import read_earlier_step
-from opdiff.workflows.replay.onnx_parts import ModelParts
+from opdiff.workflows.replay.encoded_model import EncodedModel
 from opdiff.workflows.replay.operator_replay import ReplayContext, replay_operator
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.type_replay import TypeContext, replay_by_type
@@ -139,10 +139,10 @@ def open_context(options: ReplayOptions, rules: GroupedModel, limits: Limits) ->
     compiled = read_compiled(options.rules)
     wanted = GoldenOptions(options.model, options.weights, shapes=options.shapes)
     model = read_source(wanted, compiled.shapes).original
-    parts = ModelParts(model)
-    types = find_types(parts, {**fitting_shapes(compiled, model.inputs), **options.shapes}, options.threads)
+    encoded = EncodedModel(model)
+    types = find_types(encoded, {**fitting_shapes(compiled, model.inputs), **options.shapes}, options.threads)
     values = DumpedValues(model, rules, DumpIndex(target), partial(read_earlier_step, target.path))
-    return ReplayContext(CutEncoder(parts, types), values, limits, options.threads)
+    return ReplayContext(SubgraphEncoder(encoded, types), values, limits, options.threads)
 
 
 def choose(rules: GroupedModel, names: Sequence[str], is_run: Callable[[RuleOp], bool]) -> list[RuleOp]:

@@ -23,14 +23,14 @@ from opdiff.core.tensor import Declared, Slot, TensorKey
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.golden.onnx_model import ELEMENT_TYPES, InputSpec
 from opdiff.workflows.golden.original import OriginalModel
-from opdiff.workflows.replay.arithmetic import CutEncoder
-from opdiff.workflows.replay.cut import find_cut
+from opdiff.workflows.replay.arithmetic import SubgraphEncoder
 from opdiff.workflows.replay.dumped_values import DumpedValue, overwritten_inputs
+from opdiff.workflows.replay.encoded_model import EncodedModel
 from opdiff.workflows.replay.fused_types import compositions, is_fused
-from opdiff.workflows.replay.onnx_parts import ModelParts
 from opdiff.workflows.replay.operator_replay import OperatorReplay, ReplayContext, not_replayable
 from opdiff.workflows.replay.original_types import find_types
 from opdiff.workflows.replay.own_error import difference
+from opdiff.workflows.replay.subgraph import find_subgraph
 from opdiff.workflows.replay.types.call import Call, OnnxGraph, Operand, UnsupportedOperatorError
 from opdiff.workflows.replay.types.table import BUILDERS, IMAGE_TYPES
 
@@ -101,10 +101,10 @@ def _replay(context: TypeContext, operator: RuleOp) -> Replay:
     call = prepared.call
     if is_fused(operator, call):
         return _replay_fused(prepared, builder, call)
-    subject = prepared.to_replay(builder, call)
-    if not prepared.is_confirmed(subject):
+    computation = prepared.to_replay(builder, call)
+    if not prepared.is_confirmed(computation):
         return not_replayable(operator, because("replay.not_confirmed"))
-    return subject.replay()
+    return computation.replay()
 
 
 def _replay_fused(prepared: _Prepared, builder: Builder, call: Call) -> Replay:
@@ -112,15 +112,15 @@ def _replay_fused(prepared: _Prepared, builder: Builder, call: Call) -> Replay:
     disagreeing = []
     for composition, guess in compositions(builder, prepared.operator, call):
         try:
-            subject = prepared.to_replay(composition, guess)
-            if not prepared.is_confirmed(subject):
+            computation = prepared.to_replay(composition, guess)
+            if not prepared.is_confirmed(computation):
                 continue
-            found = subject.replay(with_cause=False)
+            found = computation.replay(with_cause=False)
         except (UnsupportedOperatorError, InputError):
             continue
         if found.verdict is not ReplayVerdict.GUILTY:
-            return subject.replay()
-        disagreeing.append(subject)
+            return computation.replay()
+        disagreeing.append(computation)
     if disagreeing and prepared.context.golden is not None:
         return disagreeing[0].replay()
     return not_replayable(prepared.operator, because("replay.fused_unknown"))
@@ -171,19 +171,21 @@ class _Prepared(Struct, frozen=True):
         graph = OnnxGraph()
         made = builder(graph, call)
         tensors = [made] if isinstance(made, str) else made
-        parts = ModelParts(self._model(graph, tensors))
-        types = find_types(parts, {}, threads=1)
+        encoded = EncodedModel(self._model(graph, tensors))
+        types = find_types(encoded, {}, threads=1)
         self._check_types(types, tensors)
         outputs = [replace(value, original=tensor) for tensor, (value, _) in zip(tensors, self.outputs, strict=False)]
         known = {value.original: value for value, _ in self.inputs}
-        cut = find_cut(parts, [value.original for value in outputs], known, {})
-        if isinstance(cut, Reason):
-            raise InputError(self.context.path, cut)
+        subgraph = find_subgraph(encoded, [value.original for value in outputs], known, {})
+        if isinstance(subgraph, Reason):
+            raise InputError(self.context.path, subgraph)
         own = self.context
-        context = ReplayContext(CutEncoder(parts, types), own.values, own.limits, own.threads)
-        return OperatorReplay(context, self.operator, cut, {name: known[name] for name in cut.inputs}, tuple(outputs))
+        context = ReplayContext(SubgraphEncoder(encoded, types), own.values, own.limits, own.threads)
+        return OperatorReplay(
+            context, self.operator, subgraph, {name: known[name] for name in subgraph.inputs}, tuple(outputs)
+        )
 
-    def is_confirmed(self, subject: OperatorReplay) -> bool:
+    def is_confirmed(self, computation: OperatorReplay) -> bool:
         """Return whether a computation turns the golden inputs into the golden outputs.
 
         Without any golden data it cannot be told, and is taken to be right.
@@ -191,7 +193,7 @@ class _Prepared(Struct, frozen=True):
         if self.context.golden is None:
             return True
         fed = []
-        for item in subject.load_inputs():
+        for item in computation.load_inputs():
             number = next(number for number, (value, _) in enumerate(self.inputs) if value.original == item.name)
             golden = self._golden_input(number, item.codes)
             if golden is None:
@@ -199,11 +201,11 @@ class _Prepared(Struct, frozen=True):
             fed.append(replace(item, codes=golden.astype(item.codes.dtype)))
         outputs = [(value, self._golden(value.key, value.numbers(shape))) for value, shape in self.outputs]
         known = {value.key: golden for value, golden in outputs if golden is not None}
-        judged = [value for value in subject.outputs if value.key in known]
+        judged = [value for value in computation.outputs if value.key in known]
         if not judged:
             return False
-        computed = subject.compute(fed, Arithmetic.EXACT)
-        return all(_agree(subject, value, known[value.key], computed[value.original]) for value in judged)
+        computed = computation.compute(fed, Arithmetic.EXACT)
+        return all(_agree(computation, value, known[value.key], computed[value.original]) for value in judged)
 
     def _golden_input(self, index: int, numbers: AnyArray) -> AnyArray | None:
         """Return the golden values of an input; a weight has those that were dumped."""
@@ -237,9 +239,9 @@ class _Prepared(Struct, frozen=True):
         return OriginalModel(self.context.path, (), data, ".", specs, tuple(outputs), ())
 
 
-def _agree(subject: OperatorReplay, value: DumpedValue, golden: AnyArray, computed: AnyArray) -> bool:
+def _agree(computation: OperatorReplay, value: DumpedValue, golden: AnyArray, computed: AnyArray) -> bool:
     """Return whether a computed output differs from the golden one by no more than the noise of the operator."""
-    allowance = subject.allowance(value.tensor.spec.dtype)
+    allowance = computation.allowance(value.tensor.spec.dtype)
     is_alike = golden.size == computed.size
     return is_alike and allowance.permits(difference(golden, computed.reshape(golden.shape), allowance))
 

@@ -14,7 +14,7 @@ from opdiff.core.reasons import because
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.arithmetic import FLOAT_ELEMENTS
 from opdiff.workflows.replay.attributes import read_attributes
-from opdiff.workflows.replay.onnx_parts import NodeParts
+from opdiff.workflows.replay.encoded_model import EncodedNode
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.dtypes import DType
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.replay.variants.variant import Subject
+    from opdiff.workflows.replay.variants.variant import Computation
 
 _FLOAT = FLOAT_ELEMENTS[next(iter(FLOAT_ELEMENTS))]
 # Products that matrix units add before they round.
@@ -30,19 +30,19 @@ _BLOCK = 16
 _MAX_BLOCKS = 512
 
 
-def narrow_sums(subject: Subject, device: DType) -> Iterator[Variant]:
+def narrow_sums(computation: Computation, device: DType) -> Iterator[Variant]:
     """Yield variants of matrix products and convolutions that round their sums to 16 bits after some products each."""
     if device not in FLOAT_ELEMENTS or FLOAT_ELEMENTS[device] == _FLOAT:
         return
-    for node in subject.computing_nodes():
-        for sums in _blocks_of(subject, node):
+    for node in computation.computing_nodes():
+        for sums in _blocks_of(computation, node):
             reason = because("replay.cause_accumulation", operator=node.name, op_type=node.op_type, dtype=device.name)
-            cut = subject.with_node(node, *sums.nodes(FLOAT_ELEMENTS[device]))
-            yield Variant(ErrorKind.PRECISION, reason, cut)
+            subgraph = computation.with_node(node, *sums.nodes(FLOAT_ELEMENTS[device]))
+            yield Variant(ErrorKind.PRECISION, reason, subgraph)
 
 
-def _blocks_of(subject: Subject, node: NodeParts) -> Iterator[_Sums]:
-    shapes = [subject.shape_of(name) for name in node.inputs[:2]]
+def _blocks_of(computation: Computation, node: EncodedNode) -> Iterator[_Sums]:
+    shapes = [computation.shape_of(name) for name in node.inputs[:2]]
     if len(shapes) < 2 or shapes[0] is None or shapes[1] is None:
         return
     if node.op_type == "MatMul" and len(shapes[0]) > 1 and len(shapes[1]) > 1:
@@ -51,16 +51,16 @@ def _blocks_of(subject: Subject, node: NodeParts) -> Iterator[_Sums]:
             if 1 < length / size <= _MAX_BLOCKS:
                 yield _matrix_sums(node, (len(shapes[0]) - 1, len(shapes[1]) - 2), length, size)
     if node.op_type == "Conv" and len(shapes[0]) == 4:
-        yield from _convolution_sums(subject, node, shapes[0], shapes[1])
+        yield from _convolution_sums(computation, node, shapes[0], shapes[1])
 
 
 class _Sums:
     """Nodes that compute parts of a result, whose sum is rounded after each part."""
 
-    def __init__(self, node: NodeParts) -> None:
+    def __init__(self, node: EncodedNode) -> None:
         self._node = node
         self._name = f"opdiff:sum:{node.outputs[0]}"
-        self._steps: list[NodeParts] = []
+        self._steps: list[EncodedNode] = []
         self._parts: list[str] = []
         self._count = 0
 
@@ -69,7 +69,7 @@ class _Sums:
         self._count += 1
         name = f"{self._name}:{self._count}"
         encoded = tuple(onnx.attribute(key, value) for key, value in attributes.items())
-        self._steps.append(NodeParts("", op_type, tuple(inputs), (name,), encoded))
+        self._steps.append(EncodedNode("", op_type, tuple(inputs), (name,), encoded))
         return name
 
     def add_part(self, tensor: str) -> None:
@@ -86,7 +86,7 @@ class _Sums:
     def _rounded(self, tensor: str, element: int) -> str:
         return self.add("Cast", (self.add("Cast", (tensor,), to=element),), to=_FLOAT)
 
-    def nodes(self, element: int) -> list[NodeParts]:
+    def nodes(self, element: int) -> list[EncodedNode]:
         """Return all nodes; the last one has the output of the node that they replace."""
         total = self._rounded(self._parts[0], element)
         for part in self._parts[1:]:
@@ -99,7 +99,7 @@ class _Sums:
         return [*self._steps, end]
 
 
-def _matrix_sums(node: NodeParts, axes: tuple[int, int], length: int, size: int) -> _Sums:
+def _matrix_sums(node: EncodedNode, axes: tuple[int, int], length: int, size: int) -> _Sums:
     sums = _Sums(node)
     for start in range(0, length, size):
         end = min(start + size, length)
@@ -108,10 +108,10 @@ def _matrix_sums(node: NodeParts, axes: tuple[int, int], length: int, size: int)
     return sums
 
 
-def _convolution_sums(subject: Subject, node: NodeParts, image: Shape, kernel: Shape) -> Iterator[_Sums]:
+def _convolution_sums(computation: Computation, node: EncodedNode, image: Shape, kernel: Shape) -> Iterator[_Sums]:
     """Yield the sums over blocks of channels at each position of the kernel, in both orders of these."""
-    given = read_attributes(subject.parts, node)
-    extents = subject.shape_of(node.outputs[0])
+    given = read_attributes(computation.encoded, node)
+    extents = computation.shape_of(node.outputs[0])
     blocks = range(0, kernel[1], _BLOCK)
     positions = list(product(range(kernel[2]), range(kernel[3])))
     is_plain = given.get("group", 1) == 1 and "auto_pad" not in given and extents is not None
@@ -143,23 +143,28 @@ def _numbers(value: object, default: tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) and len(value) == len(default) else default
 
 
-def saturated_steps(subject: Subject, device: DType) -> Iterator[Variant]:
+def saturated_steps(computation: Computation, device: DType) -> Iterator[Variant]:
     """Yield variants in which an inner result ends at the range of float16."""
     largest = largest_finite(FLOAT16) or 0.0
     if device is not FLOAT16:
         return
-    for node in subject.computing_nodes():
+    for node in computation.computing_nodes():
         name = node.outputs[0]
-        kind = subject.types.get(name)
-        if name in subject.cut.outputs or kind is None or kind.element != _FLOAT or not prod(kind.shape or (1,)):
+        kind = computation.types.get(name)
+        if (
+            name in computation.subgraph.outputs
+            or kind is None
+            or kind.element != _FLOAT
+            or not prod(kind.shape or (1,))
+        ):
             continue
         inner = f"opdiff:unlimited:{name}"
         ends = [
-            NodeParts("", "Constant", (), (f"{inner}:{sign}",), (onnx.attribute("value_float", sign * largest),))
+            EncodedNode("", "Constant", (), (f"{inner}:{sign}",), (onnx.attribute("value_float", sign * largest),))
             for sign in (-1, 1)
         ]
-        clip = NodeParts("", "Clip", (inner, f"{inner}:-1", f"{inner}:1"), (name,))
+        clip = EncodedNode("", "Clip", (inner, f"{inner}:-1", f"{inner}:1"), (name,))
         changed = replace(node, outputs=(inner, *node.outputs[1:]))
         facts = {"operator": node.name, "op_type": node.op_type, "dtype": device.name}
         reason = because("replay.cause_saturated_step", largest=largest, **facts)
-        yield Variant(ErrorKind.OVERFLOW, reason, subject.with_node(node, changed, *ends, clip))
+        yield Variant(ErrorKind.OVERFLOW, reason, computation.with_node(node, changed, *ends, clip))

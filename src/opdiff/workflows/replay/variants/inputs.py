@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from opdiff.core.codes import AnyArray
     from opdiff.core.dtypes import DType
-    from opdiff.workflows.replay.variants.variant import Subject
+    from opdiff.workflows.replay.variants.variant import Computation
 
 _IMAGE_CHANNELS = (3, 4)
 _IMAGE_RANK = 4
@@ -27,14 +27,14 @@ _LARGEST_INT8 = 127
 _COARSER_TYPES = (dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.FLOAT8_E4M3FN, dtypes.FLOAT8_E5M2)
 
 
-def rounded_inputs(subject: Subject, device: DType) -> Iterator[Variant]:
+def rounded_inputs(computation: Computation, device: DType) -> Iterator[Variant]:
     """Yield variants whose inputs are rounded to a coarser type than that of the device first."""
     start = _COARSER_TYPES.index(device) + 1 if device in _COARSER_TYPES else 0
     for dtype in _COARSER_TYPES[start:]:
         reason = because("replay.cause_input_rounded", dtype=dtype.name)
-        yield Variant(ErrorKind.PRECISION, reason, subject.cut, partial(_rounded, dtype))
+        yield Variant(ErrorKind.PRECISION, reason, computation.subgraph, partial(_rounded, dtype))
     reason = because("replay.cause_input_rounded", dtype="int8")
-    yield Variant(ErrorKind.QUANTIZATION, reason, subject.cut, _quantized)
+    yield Variant(ErrorKind.QUANTIZATION, reason, computation.subgraph, _quantized)
 
 
 def _rounded(dtype: DType, _name: str, array: AnyArray) -> AnyArray:
@@ -52,13 +52,13 @@ def _quantized(_name: str, array: AnyArray) -> AnyArray:
     return (np.rint(array / scale) * scale).astype(array.dtype)
 
 
-def reversed_channels(subject: Subject) -> Iterator[Variant]:
+def reversed_channels(computation: Computation) -> Iterator[Variant]:
     """Yield variants with images whose channels are in reverse order, as BGR in place of RGB."""
-    for name in subject.cut.inputs:
-        shape = subject.shape_of(name)
+    for name in computation.subgraph.inputs:
+        shape = computation.shape_of(name)
         if shape is not None and len(shape) == _IMAGE_RANK and shape[1] in _IMAGE_CHANNELS:
             reason = because("replay.cause_channels_reversed", tensor=name)
-            yield Variant(ErrorKind.INPUT, reason, subject.cut, partial(_reversed, name))
+            yield Variant(ErrorKind.INPUT, reason, computation.subgraph, partial(_reversed, name))
 
 
 def _reversed(wanted: str, name: str, array: AnyArray) -> AnyArray:

@@ -11,15 +11,15 @@ from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
-from opdiff.workflows.replay.onnx_parts import NodeParts
+from opdiff.workflows.replay.encoded_model import EncodedNode
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opdiff.core.reasons import Reason
-    from opdiff.workflows.replay.cut import Cut
-    from opdiff.workflows.replay.variants.variant import Subject
+    from opdiff.workflows.replay.subgraph import Subgraph
+    from opdiff.workflows.replay.variants.variant import Computation
 
 ACTIVATIONS = frozenset({
     "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Selu", "Gelu", "Mish",
@@ -33,30 +33,30 @@ _WITH_BIAS = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _LINEAR = _WITH_BIAS | {"MatMul", "MatMulInteger", "ConvInteger"}
 
 
-def left_out(subject: Subject) -> Iterator[Variant]:
+def left_out(computation: Computation) -> Iterator[Variant]:
     """Yield variants in which one original operator passes an input on, the last operator first."""
-    for node in subject.computing_nodes():
-        shape = subject.shape_of(node.outputs[0])
-        sources = [name for name in dict.fromkeys(node.inputs) if name and not subject.is_constant(name)]
+    for node in computation.computing_nodes():
+        shape = computation.shape_of(node.outputs[0])
+        sources = [name for name in dict.fromkeys(node.inputs) if name and not computation.is_constant(name)]
         for source in sources:
-            if shape is None or subject.shape_of(source) != shape or node.op_type == "Identity":
+            if shape is None or computation.shape_of(source) != shape or node.op_type == "Identity":
                 continue
             missing = next((name for name in node.inputs if name != source), "")
-            is_bias = len(sources) < len(node.inputs) or _is_bias(subject, source, missing)
+            is_bias = len(sources) < len(node.inputs) or _is_bias(computation, source, missing)
             kind, code = _meaning(node, len(sources), is_bias=is_bias)
             reason = because(code, operator=node.name, op_type=node.op_type, operand=missing)
-            yield Variant(kind, reason, subject.passing_on(node, source))
+            yield Variant(kind, reason, computation.passing_on(node, source))
 
 
-def _is_bias(subject: Subject, result: str, added: str) -> bool:
+def _is_bias(computation: Computation, result: str, added: str) -> bool:
     """Return whether a vector is added to the result of a convolution or matrix product."""
-    node, shape = subject.parts.producers.get(result), subject.shape_of(added)
-    if node is None or node.op_type not in _LINEAR or shape is None or shape == subject.shape_of(result):
+    node, shape = computation.encoded.producers.get(result), computation.shape_of(added)
+    if node is None or node.op_type not in _LINEAR or shape is None or shape == computation.shape_of(result):
         return False
     return max(shape, default=1) == prod(shape)
 
 
-def _meaning(node: NodeParts, sources: int, *, is_bias: bool) -> tuple[ErrorKind, str]:
+def _meaning(node: EncodedNode, sources: int, *, is_bias: bool) -> tuple[ErrorKind, str]:
     """Return what it means that a node passes an input on."""
     if node.op_type in ACTIVATIONS:
         return ErrorKind.ACTIVATION, "replay.cause_no_activation"
@@ -67,34 +67,34 @@ def _meaning(node: NodeParts, sources: int, *, is_bias: bool) -> tuple[ErrorKind
     return ErrorKind.FUSION, "replay.cause_left_out"
 
 
-def without_bias(subject: Subject) -> Iterator[Variant]:
+def without_bias(computation: Computation) -> Iterator[Variant]:
     """Yield variants without the bias of a convolution, matrix product or normalization."""
-    for node in subject.computing_nodes():
+    for node in computation.computing_nodes():
         reason = because("replay.cause_bias_missing", operator=node.name, op_type=node.op_type, operand="")
         if node.op_type in _WITH_BIAS and len(node.inputs) > 2 and node.inputs[2]:
-            yield Variant(ErrorKind.BIAS, reason, subject.with_node(node, replace(node, inputs=node.inputs[:2])))
+            yield Variant(ErrorKind.BIAS, reason, computation.with_node(node, replace(node, inputs=node.inputs[:2])))
         if node.op_type == "BatchNormalization" and len(node.inputs) == 5:
-            yield Variant(ErrorKind.BIAS, reason, _without_shift(subject, node))
+            yield Variant(ErrorKind.BIAS, reason, _without_shift(computation, node))
 
 
-def _without_shift(subject: Subject, node: NodeParts) -> Cut:
-    """Return the part with a normalization that scales only: its mean and offset are differences of equal numbers."""
+def _without_shift(computation: Computation, node: EncodedNode) -> Subgraph:
+    """Return the subgraph with a normalization that scales only: mean and offset are differences of equal numbers."""
     data, gamma, beta, mean, variance = node.inputs
-    zeros = [NodeParts("", "Sub", (name, name), (f"opdiff:zero:{name}",)) for name in dict.fromkeys((beta, mean))]
+    zeros = [EncodedNode("", "Sub", (name, name), (f"opdiff:zero:{name}",)) for name in dict.fromkeys((beta, mean))]
     inputs = (data, gamma, f"opdiff:zero:{beta}", f"opdiff:zero:{mean}", variance)
-    return subject.with_node(node, *zeros, replace(node, inputs=inputs))
+    return computation.with_node(node, *zeros, replace(node, inputs=inputs))
 
 
-def exchanged(subject: Subject) -> Iterator[Variant]:
+def exchanged(computation: Computation) -> Iterator[Variant]:
     """Yield variants with exchanged operands."""
-    for node in subject.computing_nodes():
+    for node in computation.computing_nodes():
         inputs = _exchanged(node)
         if inputs != node.inputs:
             reason = because("replay.cause_exchanged", operator=node.name, op_type=node.op_type)
-            yield Variant(ErrorKind.OPERAND, reason, subject.with_node(node, replace(node, inputs=inputs)))
+            yield Variant(ErrorKind.OPERAND, reason, computation.with_node(node, replace(node, inputs=inputs)))
 
 
-def _exchanged(node: NodeParts) -> tuple[str, ...]:
+def _exchanged(node: EncodedNode) -> tuple[str, ...]:
     """Return the inputs of a node in the other order, if it matters."""
     if node.op_type == "Where":
         condition, first, second = node.inputs
@@ -103,31 +103,31 @@ def _exchanged(node: NodeParts) -> tuple[str, ...]:
     return node.inputs[::-1] if has_order else node.inputs
 
 
-def transposed_weights(subject: Subject) -> Iterator[Variant]:
+def transposed_weights(computation: Computation) -> Iterator[Variant]:
     """Yield variants of matrix products with transposed square matrices."""
-    for node in subject.computing_nodes():
+    for node in computation.computing_nodes():
         if node.op_type == "Gemm":
-            given = read_attributes(subject.parts, node)
+            given = read_attributes(computation.encoded, node)
             for name in ("transB", "transA"):
-                changed = with_attributes(subject.parts, node, {name: 1 - int(str(given.get(name, 0)))})
-                yield Variant(ErrorKind.AXIS, _transposed(node), subject.with_node(node, changed))
+                changed = with_attributes(computation.encoded, node, {name: 1 - int(str(given.get(name, 0)))})
+                yield Variant(ErrorKind.AXIS, _transposed(node), computation.with_node(node, changed))
         if node.op_type == "MatMul":
             for position, name in enumerate(node.inputs):
-                shape = subject.shape_of(name)
+                shape = computation.shape_of(name)
                 if shape is not None and len(shape) > 1 and shape[-1] == shape[-2]:
                     yield Variant(
-                        ErrorKind.AXIS, _transposed(node), _with_transpose(subject, node, position, len(shape))
+                        ErrorKind.AXIS, _transposed(node), _with_transpose(computation, node, position, len(shape))
                     )
 
 
-def _transposed(node: NodeParts) -> Reason:
+def _transposed(node: EncodedNode) -> Reason:
     return because("replay.cause_transposed", operator=node.name, op_type=node.op_type)
 
 
-def _with_transpose(subject: Subject, node: NodeParts, position: int, rank: int) -> Cut:
+def _with_transpose(computation: Computation, node: EncodedNode, position: int, rank: int) -> Subgraph:
     source = node.inputs[position]
     order = (*range(rank - 2), rank - 1, rank - 2)
     moved = f"opdiff:transposed:{source}"
-    transpose = NodeParts("", "Transpose", (source,), (moved,), (onnx.attribute("perm", order),))
+    transpose = EncodedNode("", "Transpose", (source,), (moved,), (onnx.attribute("perm", order),))
     inputs = tuple(moved if number == position else name for number, name in enumerate(node.inputs))
-    return subject.with_node(node, transpose, replace(node, inputs=inputs))
+    return computation.with_node(node, transpose, replace(node, inputs=inputs))

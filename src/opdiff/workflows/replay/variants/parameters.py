@@ -11,7 +11,7 @@ from opdiff.core.judgement import ErrorKind
 from opdiff.core.reasons import because
 from opdiff.workflows.golden import onnx_encoder as onnx
 from opdiff.workflows.replay.attributes import read_attributes, with_attributes
-from opdiff.workflows.replay.onnx_parts import NodeParts
+from opdiff.workflows.replay.encoded_model import EncodedNode
 from opdiff.workflows.replay.variants.variant import Variant
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from opdiff.core.reasons import Reason
     from opdiff.workflows.golden.onnx_encoder import Attribute
-    from opdiff.workflows.replay.variants.variant import Subject
+    from opdiff.workflows.replay.variants.variant import Computation
 
     Given = Mapping[str, Attribute]
     Changes = Iterator[Given]
-    Change = Callable[[Given, Subject, NodeParts], Changes]
+    Change = Callable[[Given, Computation, EncodedNode], Changes]
 
 _EPSILONS = (1e-5, 1e-3, 1e-6, 1e-12, 1e-8, 1e-4, 1e-7, 1e-2, 0.0, 1e-10)
 _MODES = ("nearest", "linear", "cubic")
@@ -32,36 +32,36 @@ _NEAREST = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
 _MAX_PERMUTED_RANK = 4
 
 
-def other_parameters(subject: Subject) -> Iterator[Variant]:
+def other_parameters(computation: Computation) -> Iterator[Variant]:
     """Yield variants with other values of attributes, those of the last operator first."""
-    for node in subject.computing_nodes():
+    for node in computation.computing_nodes():
         for kind, changes in _CHANGES.get(node.op_type, ()):
-            given = read_attributes(subject.parts, node)
-            for changed in changes(given, subject, node):
+            given = read_attributes(computation.encoded, node)
+            for changed in changes(given, computation, node):
                 if any(given.get(name) != value for name, value in changed.items()):
-                    cut = subject.with_node(node, with_attributes(subject.parts, node, changed))
-                    yield Variant(kind, _reason(node, changed), cut)
+                    subgraph = computation.with_node(node, with_attributes(computation.encoded, node, changed))
+                    yield Variant(kind, _reason(node, changed), subgraph)
 
 
-def padded_otherwise(subject: Subject) -> Iterator[Variant]:
+def padded_otherwise(computation: Computation) -> Iterator[Variant]:
     """Yield variants of convolutions whose images are padded with their edges in place of zeros."""
-    for node in subject.computing_nodes():
-        rank = len(subject.shape_of(node.inputs[0]) or ()) - 2 if node.op_type == "Conv" else 0
-        pads = read_attributes(subject.parts, node).get("pads", ()) if rank > 0 else ()
+    for node in computation.computing_nodes():
+        rank = len(computation.shape_of(node.inputs[0]) or ()) - 2 if node.op_type == "Conv" else 0
+        pads = read_attributes(computation.encoded, node).get("pads", ()) if rank > 0 else ()
         if not isinstance(pads, tuple) or len(pads) != 2 * rank or not any(pads):
             continue
         name = f"opdiff:padded:{node.outputs[0]}"
         whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
-        constant = NodeParts("", "Constant", (), (f"{name}:pads",), (onnx.attribute("value_ints", whole),))
-        unpadded = with_attributes(subject.parts, node, {"pads": (0,) * 2 * rank})
+        constant = EncodedNode("", "Constant", (), (f"{name}:pads",), (onnx.attribute("value_ints", whole),))
+        unpadded = with_attributes(computation.encoded, node, {"pads": (0,) * 2 * rank})
         for mode in ("edge", "reflect"):
-            pad = NodeParts("", "Pad", (node.inputs[0], f"{name}:pads"), (name,), (onnx.attribute("mode", mode),))
+            pad = EncodedNode("", "Pad", (node.inputs[0], f"{name}:pads"), (name,), (onnx.attribute("mode", mode),))
             changed = replace(unpadded, inputs=(name, *node.inputs[1:]))
-            cut = subject.with_node(node, constant, pad, changed)
-            yield Variant(ErrorKind.PADDING, _reason(node, {"padding": mode}), cut)
+            subgraph = computation.with_node(node, constant, pad, changed)
+            yield Variant(ErrorKind.PADDING, _reason(node, {"padding": mode}), subgraph)
 
 
-def _reason(node: NodeParts, changed: Given) -> Reason:
+def _reason(node: EncodedNode, changed: Given) -> Reason:
     shown = tuple(f"{name}={_shown(value)}" for name, value in changed.items())
     return because("replay.cause_parameter", operator=node.name, op_type=node.op_type, changes=shown)
 
@@ -70,9 +70,9 @@ def _shown(value: Attribute) -> str:
     return f"{value:g}" if isinstance(value, float) else str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-def _pads(given: Given, subject: Subject, node: NodeParts) -> Changes:
+def _pads(given: Given, computation: Computation, node: EncodedNode) -> Changes:
     """Other distributions of the same padding: ends exchanged, and the window moved by one."""
-    rank = len(subject.shape_of(node.inputs[0]) or ()) - 2
+    rank = len(computation.shape_of(node.inputs[0]) or ()) - 2
     pads = given.get("pads", (0,) * 2 * rank)
     if not isinstance(pads, tuple) or rank < 1 or len(pads) != 2 * rank or not any(pads):
         return
@@ -87,38 +87,38 @@ def _pads(given: Given, subject: Subject, node: NodeParts) -> Changes:
                 yield {"pads": tuple(moved)}
 
 
-def _pooling(given: Given, _subject: Subject, node: NodeParts) -> Changes:
+def _pooling(given: Given, _computation: Computation, node: EncodedNode) -> Changes:
     """Padding counted or not, and the number of windows rounded up or down."""
     if node.op_type == "AveragePool":
         yield {"count_include_pad": 1 - int(str(given.get("count_include_pad", 0)))}
     yield {"ceil_mode": 1 - int(str(given.get("ceil_mode", 0)))}
 
 
-def _epsilon(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _epsilon(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     before = float(str(given.get("epsilon", _EPSILONS[0])))
     yield from ({"epsilon": value} for value in _EPSILONS if abs(value - before) > 0.01 * before)
 
 
-def _axis(_given: Given, subject: Subject, node: NodeParts) -> Changes:
-    rank = len(subject.shape_of(node.inputs[0]) or ())
+def _axis(_given: Given, computation: Computation, node: EncodedNode) -> Changes:
+    rank = len(computation.shape_of(node.inputs[0]) or ())
     yield from ({"axis": axis} for axis in reversed(range(rank)))
 
 
-def _axes(given: Given, subject: Subject, node: NodeParts) -> Changes:
+def _axes(given: Given, computation: Computation, node: EncodedNode) -> Changes:
     """Another axis of a reduction over one axis."""
     axes = given.get("axes")
     if isinstance(axes, tuple) and len(axes) == 1:
-        yield from ({"axes": (axis,)} for axis in reversed(range(len(subject.shape_of(node.inputs[0]) or ()))))
+        yield from ({"axes": (axis,)} for axis in reversed(range(len(computation.shape_of(node.inputs[0]) or ()))))
 
 
-def _perm(given: Given, subject: Subject, node: NodeParts) -> Changes:
-    rank = len(subject.shape_of(node.inputs[0]) or ())
+def _perm(given: Given, computation: Computation, node: EncodedNode) -> Changes:
+    rank = len(computation.shape_of(node.inputs[0]) or ())
     perm = given.get("perm", tuple(reversed(range(rank))))
     if isinstance(perm, tuple) and 1 < rank <= _MAX_PERMUTED_RANK:
         yield from ({"perm": order} for order in permutations(range(rank)) if order != perm)
 
 
-def _resize(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _resize(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     names = "mode", "coordinate_transformation_mode"
     current = str(given.get("mode", _MODES[0]))
     for mode, coordinates in product(sorted(_MODES, key=lambda mode: mode != current), _COORDINATES):
@@ -129,21 +129,21 @@ def _resize(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
             yield changed
 
 
-def _slope(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _slope(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     values = (0.01, 0.1, 0.2, 0.0, 0.3, 0.5, 1.0)
     yield from ({"alpha": value} for value in values if abs(value - float(str(given.get("alpha", 0.01)))) > 1e-6)
 
 
-def _hard(_given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _hard(_given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     slopes, offsets = (1 / 6, 0.2), (0.5, 0.0)
     yield from ({"alpha": alpha, "beta": beta} for alpha, beta in product(slopes, offsets))
 
 
-def _approximation(given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _approximation(given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     yield {"approximate": "none" if given.get("approximate") == "tanh" else "tanh"}
 
 
-def _pad_mode(_given: Given, _subject: Subject, _node: NodeParts) -> Changes:
+def _pad_mode(_given: Given, _computation: Computation, _node: EncodedNode) -> Changes:
     yield from ({"mode": mode} for mode in ("constant", "edge", "reflect"))
 
 

@@ -1,4 +1,4 @@
-"""The value of a variant, and the subject of all variants."""
+"""A variant of a computation, and the computation that is varied."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from opdiff.core.judgement import ErrorKind
     from opdiff.core.reasons import Reason
     from opdiff.core.tensor import Shape
-    from opdiff.workflows.replay.cut import Cut
-    from opdiff.workflows.replay.onnx_parts import ModelParts, NodeParts
+    from opdiff.workflows.replay.encoded_model import EncodedModel, EncodedNode
     from opdiff.workflows.replay.original_types import OriginalType
+    from opdiff.workflows.replay.subgraph import Subgraph
 
 
 class Variant(Struct, frozen=True):
@@ -25,43 +25,43 @@ class Variant(Struct, frozen=True):
     Attributes:
         kind: kind of error that it would prove.
         reason: the change.
-        cut: the changed part of the model.
+        subgraph: the changed subgraph.
         change_input: changes the values of inputs: name and values to values.
     """
 
     kind: ErrorKind
     reason: Reason
-    cut: Cut
+    subgraph: Subgraph
     change_input: Callable[[str, AnyArray], AnyArray] | None = None
 
 
-class Subject(Struct, frozen=True):
-    """The computation that is varied: a part of a model, and the types of the model's tensors."""
+class Computation(Struct, frozen=True):
+    """The computation that is varied: a subgraph of a model, and the types of the model's tensors."""
 
-    parts: ModelParts
-    cut: Cut
+    encoded: EncodedModel
+    subgraph: Subgraph
     types: Mapping[str, OriginalType]
 
     def shape_of(self, tensor: str) -> Shape | None:
         """Return the shape of a tensor; `None` if it is not known."""
-        if tensor in self.parts.weights:
-            return self.parts.weights[tensor].shape
+        if tensor in self.encoded.weights:
+            return self.encoded.weights[tensor].shape
         return self.types[tensor].shape if tensor in self.types else None
 
     def is_constant(self, tensor: str) -> bool:
         """Return whether a tensor is a weight, or the result of a node without inputs."""
-        node = self.parts.producers.get(tensor)
-        return tensor in self.parts.weights or (node is not None and not node.reads)
+        node = self.encoded.producers.get(tensor)
+        return tensor in self.encoded.weights or (node is not None and not node.reads)
 
-    def with_node(self, node: NodeParts, *changed: NodeParts) -> Cut:
-        """Return the part with a node replaced by others."""
-        nodes = [item for other in self.cut.nodes for item in (changed if other is node else (other,))]
-        return replace(self.cut, nodes=tuple(nodes))
+    def with_node(self, node: EncodedNode, *changed: EncodedNode) -> Subgraph:
+        """Return the subgraph with a node replaced by others."""
+        nodes = [item for other in self.subgraph.nodes for item in (changed if other is node else (other,))]
+        return replace(self.subgraph, nodes=tuple(nodes))
 
-    def passing_on(self, node: NodeParts, source: str) -> Cut:
-        """Return the part in which a node passes one of its inputs on."""
+    def passing_on(self, node: EncodedNode, source: str) -> Subgraph:
+        """Return the subgraph in which a node passes one of its inputs on."""
         return self.with_node(node, replace(node, op_type="Identity", inputs=(source,), attributes=(), domain=""))
 
-    def computing_nodes(self) -> Sequence[NodeParts]:
+    def computing_nodes(self) -> Sequence[EncodedNode]:
         """Return the nodes that compute something from inputs, the last first."""
-        return [node for node in reversed(self.cut.nodes) if node.reads and node.outputs]
+        return [node for node in reversed(self.subgraph.nodes) if node.reads and node.outputs]

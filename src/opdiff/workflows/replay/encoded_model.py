@@ -47,7 +47,7 @@ _WEIGHT = Message({
 })  # fmt: skip
 
 
-class NodeParts(Struct, frozen=True):
+class EncodedNode(Struct, frozen=True):
     """A node whose attributes are encoded.
 
     Attributes:
@@ -74,7 +74,7 @@ class NodeParts(Struct, frozen=True):
         return tuple(name for name in (*self.inputs, *self.captured) if name)
 
 
-class WeightParts(Struct, frozen=True):
+class EncodedWeight(Struct, frozen=True):
     """A weight: its name, the number of its element type in ONNX, its shape, and its bytes in the model."""
 
     name: str
@@ -83,8 +83,8 @@ class WeightParts(Struct, frozen=True):
     place: Range
 
 
-class ModelParts:
-    """A model in parts: every node by the tensors that it computes, every weight by its name."""
+class EncodedModel:
+    """A model as ranges of its bytes: every node by the tensors that it computes, every weight by its name."""
 
     def __init__(self, model: OriginalModel) -> None:
         self.model = model
@@ -97,13 +97,13 @@ class ModelParts:
             self._nodes, weights = self._parse(description.graph)
         except DumpError as error:
             raise InputError(model.path, because("golden.onnx_damaged", problem=error.brief)) from error
-        self.weights: Mapping[str, WeightParts] = {weight.name: weight for weight in weights}
-        self.producers: Mapping[str, NodeParts] = {
+        self.weights: Mapping[str, EncodedWeight] = {weight.name: weight for weight in weights}
+        self.producers: Mapping[str, EncodedNode] = {
             tensor: node for node in self._nodes for tensor in node.outputs if tensor
         }
 
     @property
-    def nodes(self) -> tuple[NodeParts, ...]:
+    def nodes(self) -> tuple[EncodedNode, ...]:
         """The nodes of the main graph in their order."""
         return self._nodes
 
@@ -116,7 +116,7 @@ class ModelParts:
         named = graph + wire.text(2, "graph")
         return wire.number(_IR_VERSION, values["ir_version"]) + kept + wire.block(_GRAPH_OF_MODEL, named)
 
-    def encode_node(self, node: NodeParts) -> bytes:
+    def encode_node(self, node: EncodedNode) -> bytes:
         """Return a node as a field of a graph."""
         parts = [wire.block(1, name.encode()) for name in node.inputs]
         parts += [wire.block(2, name.encode()) for name in node.outputs]
@@ -124,14 +124,14 @@ class ModelParts:
         parts += [wire.block(5, part if isinstance(part, bytes) else self.bytes_of(part)) for part in node.attributes]
         return wire.block(1, b"".join((*parts, wire.text(7, node.domain))))
 
-    def encode_weight(self, weight: WeightParts, name: str = "") -> bytes:
+    def encode_weight(self, weight: EncodedWeight, name: str = "") -> bytes:
         """Return a weight as a field of a graph, under another name if one is given.
 
         Of repeated single fields the last one counts, so that a name that is added replaces the first.
         """
         return wire.block(5, self.bytes_of(weight.place) + wire.text(8, name))
 
-    def _parse(self, graph: OnnxGraph) -> tuple[tuple[NodeParts, ...], list[WeightParts]]:
+    def _parse(self, graph: OnnxGraph) -> tuple[tuple[EncodedNode, ...], list[EncodedWeight]]:
         names = name_operators(graph)[graph.position].names
         parts = [self._decode(_GRAPH, Range(*place)) for place in self._values.get("graphs", ())]
         nodes = [Range(*place) for part in parts for place in part.get("nodes", ())]
@@ -140,9 +140,9 @@ class ModelParts:
         weights = [Range(*place) for part in parts for place in part.get("weights", ())]
         return tuple(self._node(*item) for item in named), [self._weight(place) for place in weights]
 
-    def _node(self, name: str, place: Range, captured: tuple[str, ...]) -> NodeParts:
+    def _node(self, name: str, place: Range, captured: tuple[str, ...]) -> EncodedNode:
         values = self._decode(_NODE, place)
-        return NodeParts(
+        return EncodedNode(
             name,
             values.get("op_type", ""),
             tuple(values.get("inputs", ())),
@@ -152,9 +152,9 @@ class ModelParts:
             captured,
         )
 
-    def _weight(self, place: Range) -> WeightParts:
+    def _weight(self, place: Range) -> EncodedWeight:
         values = self._decode(_WEIGHT, place)
-        return WeightParts(values.get("name", ""), values.get("element", 0), tuple(values.get("shape", ())), place)
+        return EncodedWeight(values.get("name", ""), values.get("element", 0), tuple(values.get("shape", ())), place)
 
     def _decode(self, message: Message, place: Range) -> dict[str, Any]:
         return message.decode(Cursor(self._data, self.model.path, place.offset, place.offset + place.nbytes))
