@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 # Values of the modes by their documented names.
 _MODES = {"offline_data": "offline", "torchair": "graph"}
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def integer(low: int, high: int, noun: str = "number") -> Callable[[str], int]:
-    """Return a converter that accepts whole numbers from `low` to `high`."""
+    """Return a converter that accepts integers from `low` to `high`; `noun` is their name in the error message."""
 
-    def convert(text: str) -> int:
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise ArgumentTypeError(said("cli.not_integer", text=text, noun=noun, low=low, high=high))
-        return int(text)
+    def convert(value: str) -> int:
+        if not value.isdecimal() or not low <= int(value) <= high:
+            raise ArgumentTypeError(said("cli.not_integer", text=value, noun=noun, low=low, high=high))
+        return int(value)
 
     return convert
 
 
-def byte_count(text: str) -> int:
-    """Convert a size such as 512M."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+def byte_count(value: str) -> int:
+    """Convert a number of bytes such as 512M."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)(?:i?B)?", value, re.IGNORECASE)
     if match is None:
-        raise ArgumentTypeError(said("cli.not_size", text=text))
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+        raise ArgumentTypeError(said("cli.not_size", text=value))
+    return int(float(match[1]) * _SIZE_SUFFIXES[match[2].upper()])
 
 
 def add_output(parser: argparse.ArgumentParser, *aliases: str, help: str, default: str = ".") -> None:  # noqa: A002
@@ -57,7 +57,7 @@ def add_json(parser: argparse.ArgumentParser, content: str = "the result") -> No
 
 
 def _json_path(path: str) -> str:
-    """Refuse files that are something else: `--json` in front of PATH takes it for its file."""
+    """Refuse to replace input files: `--json` in front of PATH takes it for its own file."""
     if os.path.isdir(path) or (os.path.isfile(path) and not _is_replaceable(path)):
         raise ArgumentTypeError(said("cli.json_replaces", path=path))
     return path
@@ -66,8 +66,8 @@ def _json_path(path: str) -> str:
 def _is_replaceable(path: str) -> bool:
     """Return whether a file is empty, or JSON other than a saved comparison."""
     with open(path, "rb") as file:
-        start = file.read(256).lstrip()
-    return start[:1] in (b"", b"{", b"[") and b"opdiff.comparison" not in start
+        head = file.read(256).lstrip()
+    return head[:1] in (b"", b"{", b"[") and b"opdiff.comparison" not in head
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -179,10 +179,10 @@ def chosen_mode(args: argparse.Namespace) -> Mode | None:
 
 def add_units(group: argparse._ArgumentGroup) -> None:
     """Add rank, token and graph of graph mode."""
-    number = integer(0, 999_999_999)
-    group.add_argument("--rank", type=number, metavar="N", help="compare this rank only")
-    group.add_argument("--token", type=number, metavar="N", help="compare this token only")
-    group.add_argument("--graph", type=number, metavar="N", help="compare this graph only")
+    unit_number = integer(0, 999_999_999)
+    group.add_argument("--rank", type=unit_number, metavar="N", help="compare this rank only")
+    group.add_argument("--token", type=unit_number, metavar="N", help="compare this token only")
+    group.add_argument("--graph", type=unit_number, metavar="N", help="compare this graph only")
 
 
 def compare_options(args: argparse.Namespace) -> CompareOptions:
